@@ -1,0 +1,69 @@
+"""Settings of the storage components; only broker/config.py fills them from outside."""
+
+from dataclasses import dataclass
+
+KiB = 1024
+MiB = 1024 * KiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterConfig:
+    """How batches are gathered into objects (D5).
+
+    Attributes:
+        flush_bytes: an object is sealed at this size.
+        flush_ms: the longest that records wait for others while uploads are in flight.
+        max_uploads: objects uploading or committing at the same time.
+        buffer_bytes: buffered and uploading bytes, above which sockets are no longer read.
+    """
+
+    flush_bytes: int = 8 * MiB
+    flush_ms: int = 250
+    max_uploads: int = 4
+    buffer_bytes: int = 128 * MiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheConfig:
+    """How much of the log is kept in memory (D8).
+
+    Attributes:
+        tail_bytes: most recent commits of this broker, for consumers at the end of the log.
+        block_bytes: ranges read from the object store, for the others.
+    """
+
+    tail_bytes: int = 128 * MiB
+    block_bytes: int = 64 * MiB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresConfig:
+    """How Postgres is reached.
+
+    Attributes:
+        pool_size: connections for reads and topics; commits have one of their own.
+        connect_timeout_s: until a new connection answers.
+        command_timeout_s: until a statement answers; then its outcome is unknown.
+    """
+
+    pool_size: int = 8
+    connect_timeout_s: float = 5.0
+    command_timeout_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Config:
+    """How an S3-compatible store is reached.
+
+    Attributes:
+        endpoint: URL; empty for AWS itself.
+        prefix: of every key, with no slash at either end; may be empty.
+        deadline_s: for one verb with all its retries.
+    """
+
+    bucket: str
+    prefix: str = ""
+    endpoint: str = ""
+    region: str = "us-east-1"
+    max_connections: int = 64
+    deadline_s: float = 15.0

@@ -1,0 +1,64 @@
+"""What can go wrong below the broker, named for what happened.
+
+`broker/refusals.py` gives each its Kafka error code; a test keeps that table whole.
+"""
+
+
+class StorageError(Exception):
+    """Base of all conditions that storage reports."""
+
+
+class UnknownPartition(StorageError):
+    """The topic or partition does not exist (any more)."""
+
+
+class TopicAlreadyExists(StorageError):
+    """A live topic has that name."""
+
+
+class InvalidPartitionCount(StorageError):
+    """A topic's partition count can only grow."""
+
+
+class OffsetOutOfRange(StorageError):
+    """Before the log start offset or past the high watermark."""
+
+
+class OutOfOrderSequence(StorageError):
+    """A gap in an idempotent producer's sequence numbers (KIP-98)."""
+
+
+class InvalidProducerEpoch(StorageError):
+    """A producer with a newer epoch has written to the partition (KIP-98)."""
+
+
+class CommitOutcomeUnknown(StorageError):
+    """No answer in time: the batch may still be, or become, part of the log."""
+
+
+class BufferClosed(StorageError):
+    """The broker is shutting down; nothing was or will be appended."""
+
+
+class ObjectStoreUnavailable(StorageError):
+    """The object store gave no answer in time; retrying is safe."""
+
+
+class ObjectMissing(StorageError):
+    """The index names an object, or a range of it, that the store does not have."""
+
+
+class ObjectConflict(StorageError):
+    """Another object is already stored under that path."""
+
+
+class CorruptObject(StorageError):
+    """Stored bytes are not the record batches that the index promises."""
+
+
+class MetadataUnavailable(StorageError):
+    """Postgres gave no answer in time; a write may or may not have happened."""
+
+
+class WrongStore(StorageError):
+    """The object store belongs to another cluster than the metadata database."""

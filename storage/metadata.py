@@ -1,0 +1,235 @@
+"""The metadata port (D2): every fact about the log except the records themselves.
+
+Contract, checked for Postgres and for the in-memory fake by tests/contracts/test_metadata.py:
+- `commit_object` is the only way a record becomes part of the log. It assigns offsets under the
+  partition's row lock, all batches of an object in one transaction, and is idempotent on the path:
+  repeating it, after whatever ambiguity, returns the first answer and changes nothing.
+- A partition's high watermark never moves back, and the segments of a partition tile
+  [log start offset, high watermark) with no gap and no overlap.
+- An object is `pending` from its reservation to its commit, `live` after. Only the sweeper turns
+  `pending` into `doomed`; commit refuses a doomed object. Both are one conditional change of the
+  same row, so exactly one wins, whatever is in flight.
+- Every call raises MetadataUnavailable when Postgres gives no answer in time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from protocol.ids import Partition
+from storage.errors import StorageError
+
+NO_PRODUCER_ID = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """A topic as its creator asked for it.
+
+    Attributes:
+        replication_factor: accepted and reported; durability is the object store's (D1).
+        configs: only what was set explicitly, by Kafka's names (retention.ms ...).
+    """
+
+    topic_id: UUID
+    name: str
+    partition_count: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicChanges:
+    """What happened to topics since some version of the metadata.
+
+    Attributes:
+        version: of this answer; ask with it the next time.
+        changed: topics created or altered, as they are now.
+        deleted: ids of topics that are gone.
+    """
+
+    version: int
+    changed: Sequence[Topic]
+    deleted: Sequence[UUID]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCommit:
+    """One v2 record batch inside an uploaded object, about to get its offsets.
+
+    Attributes:
+        start: byte of the object where the batch begins.
+        length: bytes.
+        record_count: offsets that the batch takes.
+        max_timestamp_ms: as in the batch header.
+        producer_id: NO_PRODUCER_ID for a producer that is not idempotent; then the two
+            fields below are -1 and not looked at.
+        base_sequence: of the first record; wraps to 0 after 2**31 - 1.
+    """
+
+    partition: Partition
+    start: int
+    length: int
+    record_count: int
+    max_timestamp_ms: int
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = -1
+    base_sequence: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOutcome:
+    """What became of one batch.
+
+    Attributes:
+        base_offset: offset of its first record (of the first copy, if it is a duplicate); -1 if refused.
+        log_start_offset: of its partition, for the Produce response; -1 if refused.
+        duplicate: this copy is not in the log: one of the producer's last five batches was the same.
+        refusal: UnknownPartition, OutOfOrderSequence or InvalidProducerEpoch; None if appended.
+    """
+
+    base_offset: int
+    log_start_offset: int
+    duplicate: bool = False
+    refusal: StorageError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionOffsets:
+    """Where a partition's log begins and ends.
+
+    Attributes:
+        log_start_offset: first offset that can be read.
+        high_watermark: one past the last committed record (exclusive, as on the wire).
+    """
+
+    log_start_offset: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentLookup:
+    """A read plan's question: which byte ranges hold this partition from `offset` on?
+
+    Attributes:
+        max_bytes: rows are returned until their lengths add up to this; at least one is.
+    """
+
+    partition: Partition
+    offset: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentEntry:
+    """Where one partition's run of record batches lies inside one object.
+
+    Batches in the object do not carry their final base offsets: the first one's is start_offset, and
+    each following batch goes on where the one before ended.
+
+    Attributes:
+        start_offset: of the first record of the run.
+        end_offset: of the last record of the run (inclusive, as in the path of a .seg object).
+        path: of the object.
+        start: byte of the object where the run begins.
+        length: bytes; a whole number of v2 record batches (KIP-98).
+        max_timestamp_ms: the largest of the run.
+    """
+
+    start_offset: int
+    end_offset: int
+    path: str
+    start: int
+    length: int
+    max_timestamp_ms: int
+
+
+class MetadataStore(Protocol):
+    """See the module's docstring for what every implementation promises."""
+
+    async def cluster_id(self) -> str:
+        """Return the id of this cluster, made once with the database (22 characters, base64url)."""
+
+    # objects and the log
+
+    async def reserve_objects(self, paths: Sequence[str]) -> None:
+        """Record the intent to upload: each path becomes a `pending` object."""
+
+    async def commit_object(
+        self, path: str, size: int, batches: Sequence[BatchCommit]
+    ) -> list[BatchOutcome]:
+        """Make an uploaded object's batches part of the log; one outcome per batch, in order.
+
+        Args:
+            path: of the object; reserved before.
+            size: of the whole object, bytes.
+            batches: all batches of a partition stand together, in the order they shall have in
+                the log; partitions are in ascending order, so two commits never deadlock.
+
+        Raises:
+            CommitOutcomeUnknown: the object was never reserved, or is doomed: its batches are not
+                and will not be in the log under this path.
+            MetadataUnavailable: no answer; call again with the same arguments.
+        """
+
+    async def partition_offsets(
+        self, partitions: Sequence[Partition]
+    ) -> dict[Partition, PartitionOffsets]:
+        """Return where each partition begins and ends; partitions that do not exist are left out."""
+
+    async def find_segments(self, lookups: Sequence[SegmentLookup]) -> list[list[SegmentEntry]]:
+        """Return for each lookup the runs from the one holding `offset` on, in offset order.
+
+        Empty where no committed record has that offset or a later one.
+        """
+
+    async def find_timestamp(self, partition: Partition, timestamp_ms: int) -> SegmentEntry | None:
+        """Return the first run, in offset order, whose largest timestamp is >= `timestamp_ms`."""
+
+    async def find_max_timestamp(self, partition: Partition) -> SegmentEntry | None:
+        """Return the first run that holds the partition's largest timestamp (KIP-734)."""
+
+    async def allocate_producer_ids(self, count: int) -> int:
+        """Reserve `count` producer ids that nobody was or will be given; return the first."""
+
+    # topics
+
+    async def topic_changes(self, since_version: int) -> TopicChanges:
+        """Return all topics (since_version=0), or what changed after that version."""
+
+    async def create_topic(
+        self, name: str, *, partition_count: int, replication_factor: int, configs: Mapping[str, str]
+    ) -> Topic:
+        """Create a topic and its partitions, all empty.
+
+        Raises:
+            TopicAlreadyExists: a live topic has that name.
+        """
+
+    async def delete_topic(self, topic_id: UUID) -> None:
+        """Remove a topic, its partitions and their index at once; bytes go later (the sweeper).
+
+        Raises:
+            UnknownPartition: no such topic.
+        """
+
+    async def add_partitions(self, topic_id: UUID, partition_count: int) -> Topic:
+        """Raise the partition count to `partition_count`; existing data stays where it is.
+
+        Raises:
+            UnknownPartition: no such topic.
+            InvalidPartitionCount: it has that many already, or more.
+        """
+
+    async def alter_topic_configs(
+        self, topic_id: UUID, changes: Mapping[str, str | None], *, replace: bool
+    ) -> Topic:
+        """Set (a string) or unset (None) configs; `replace` unsets all that are not named.
+
+        Raises:
+            UnknownPartition: no such topic.
+        """
+
+    async def close(self) -> None:
+        """Release connections. No other call may be under way."""

@@ -1,0 +1,60 @@
+"""The object store port (D3): few verbs, so that a directory, S3 or a fake can stand behind it.
+
+Contract, checked for every implementation by tests/contracts/test_objects.py:
+- An object is immutable. `put` stores it whole and durably, or not at all: when it returns, a power
+  cut loses nothing; when it raises, no part of it can be read as that object.
+- `put` is safe to repeat. A path that already holds the same bytes counts as stored (an earlier try
+  may have succeeded with its answer lost); other bytes under that path are ObjectConflict.
+- `get` returns exactly the range asked for. A missing object or one too short is ObjectMissing.
+- `delete` of what is not there is no error. Nothing may depend on the order of `list`.
+- Transient trouble (timeouts, 5xx, SlowDown, resets) is retried inside, with full jitter, until the
+  store's own deadline; then ObjectStoreUnavailable. Cancelling any call is safe.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredObject:
+    """One line of a listing.
+
+    Attributes:
+        path: relative to the store's root, without a leading slash.
+        size: bytes.
+    """
+
+    path: str
+    size: int
+
+
+class ObjectStore(Protocol):
+    """See the module's docstring for what each verb promises."""
+
+    async def put(self, path: str, parts: Sequence[Buffer]) -> None:
+        """Store the concatenation of `parts` under `path` unless something is there already.
+
+        Raises:
+            ObjectConflict: other bytes are stored there.
+            ObjectStoreUnavailable: no answer in time; the object may or may not be stored.
+        """
+
+    async def get(self, path: str, start: int, length: int) -> bytearray:
+        """Return `length` bytes from byte `start`; the caller owns, and may change, the result.
+
+        Raises:
+            ObjectMissing: no such object, or it ends before the range does.
+            ObjectStoreUnavailable: no answer in time; retrying is safe.
+        """
+
+    async def delete(self, paths: Sequence[str]) -> None:
+        """Delete all `paths`; those that do not exist are no error."""
+
+    def list(self, prefix: str) -> AsyncIterator[StoredObject]:
+        """Yield all objects whose path starts with `prefix`, in any order."""
+
+    async def close(self) -> None:
+        """Release connections. No other call may be under way."""

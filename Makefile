@@ -1,0 +1,40 @@
+# StreamHouse. Everything below sets up what it needs on a machine with Python 3.11 or later.
+#   make run     serve on 127.0.0.1:9092, everything kept in ./streamhouse-data
+#   make test    all checks and all tests (Java 17 and Maven for the Java and Spark clients)
+#   make check   formatting, lint, types, import contracts
+
+PYTHON ?= python3
+UV_VERSION := 0.13.9
+UV := .cache/uv/bin/uv
+SYNC := $(UV) sync --quiet --locked --no-python-downloads --python $(PYTHON)
+
+.PHONY: run test check unit clean
+
+run: .venv/.run-stamp
+	.venv/bin/streamhouse serve
+
+test: check unit
+
+check: .venv/.test-stamp
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+unit: .venv/.test-stamp
+	.venv/bin/python -X dev -m pytest
+
+$(UV):
+	$(PYTHON) -m venv .cache/uv
+	.cache/uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+.venv/.run-stamp: pyproject.toml uv.lock | $(UV)
+	$(SYNC) --no-dev --inexact
+	@touch $@
+
+.venv/.test-stamp: pyproject.toml uv.lock | $(UV)
+	$(SYNC)
+	@touch $@ .venv/.run-stamp
+
+clean:
+	rm -rf .venv .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -11,4 +11,4 @@ class Partition(NamedTuple):
     """
 
     topic_id: UUID
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody calls

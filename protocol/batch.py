@@ -1,0 +1,151 @@
+"""The v2 record batch (KIP-98): verified and given its offset without a look at its records.
+
+Layout, big-endian; the CRC covers everything from `attributes` on, so the base offset and the
+leader epoch are set without touching it:
+
+    0 base_offset i64 | 8 batch_length i32 (bytes after this field) | 12 leader_epoch i32
+    16 magic i8 | 17 crc u32 (CRC-32C of bytes 21..) | 21 attributes i16 | 23 last_offset_delta i32
+    27 base_timestamp i64 | 35 max_timestamp i64 | 43 producer_id i64 | 51 producer_epoch i16
+    53 base_sequence i32 | 57 record_count i32 | 61 records
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import crc32c
+
+from protocol.errors import CorruptBatch, InvalidRecords
+
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+HEADER_BYTES: Final = HEADER.size
+LENGTH_FIELD_END: Final = 12
+CRC_START: Final = 21
+MAGIC: Final = 2
+
+CODEC_MASK: Final = 0x07
+TIMESTAMP_TYPE_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+
+_BASE_OFFSET: Final = struct.Struct(">q")
+_EPOCH: Final = struct.Struct(">i")
+_CRC: Final = struct.Struct(">I")
+_ATTRIBUTES: Final = struct.Struct(">h")
+_EXTENT: Final = struct.Struct(">qi")
+_LAST_OFFSET_DELTA: Final = struct.Struct(">i")
+_MAX_TIMESTAMP: Final = struct.Struct(">q")
+
+
+class BatchHeader(NamedTuple):
+    """The header's fields, in wire order."""
+
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def is_log_append_time(self) -> bool:
+        return bool(self.attributes & TIMESTAMP_TYPE_BIT)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.batch_length + LENGTH_FIELD_END
+
+
+def read_header(data: memoryview | bytearray | bytes, start: int = 0) -> BatchHeader:
+    """Return the header of the batch that begins at byte `start`.
+
+    Raises:
+        CorruptBatch: fewer bytes are there than a header has.
+    """
+    if len(data) - start < HEADER_BYTES:
+        raise CorruptBatch(f"{len(data) - start} bytes are no record batch header")
+    return BatchHeader._make(HEADER.unpack_from(data, start))
+
+
+def verify_produced(data: memoryview) -> BatchHeader:
+    """Check what a producer sent for one partition: exactly one intact v2 batch of data records.
+
+    Raises:
+        CorruptBatch: shorter than it says, or its checksum does not match (code 2).
+        InvalidRecords: anything else that must not reach the log (code 87).
+    """
+    header = read_header(data)
+    if header.magic != MAGIC:  # 0 and 1 ended with Kafka 4.0 (KIP-724)
+        raise InvalidRecords(f"record format {header.magic} is not supported, only {MAGIC}")
+    if header.size < HEADER_BYTES or header.size > len(data):
+        raise CorruptBatch(f"batch says {header.size} bytes, {len(data)} came")
+    if header.size != len(data):
+        raise InvalidRecords("a partition takes exactly one record batch per request")
+    if crc32c.crc32c(data[CRC_START:]) != header.crc:
+        raise CorruptBatch("checksum of the record batch does not match")
+    if header.is_control:
+        raise InvalidRecords("clients do not write control batches")
+    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+        count, last = header.record_count, header.last_offset_delta
+        raise InvalidRecords(f"{count} records cannot end at offset delta {last}")
+    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+        raise InvalidRecords("an idempotent producer numbers its batches from 0")
+    return header
+
+
+def set_base_offset(batch: memoryview | bytearray, offset: int, start: int = 0) -> None:
+    """Give the batch at byte `start` its place in the log."""
+    _BASE_OFFSET.pack_into(batch, start, offset)
+
+
+def set_leader_epoch(batch: memoryview | bytearray, epoch: int) -> None:
+    """Note the leader epoch that the batch was appended in (KIP-101)."""
+    _EPOCH.pack_into(batch, LENGTH_FIELD_END, epoch)
+
+
+def stamp_log_append_time(batch: memoryview | bytearray, now_ms: int) -> None:
+    """Make `now_ms` the timestamp of all records (KIP-32): readers take it from the header."""
+    attributes = _ATTRIBUTES.unpack_from(batch, CRC_START)[0] | TIMESTAMP_TYPE_BIT
+    _ATTRIBUTES.pack_into(batch, CRC_START, attributes)
+    _MAX_TIMESTAMP.pack_into(batch, 35, now_ms)
+    _CRC.pack_into(batch, 17, crc32c.crc32c(memoryview(batch)[CRC_START:]))
+
+
+def batch_extents(data: memoryview) -> Iterator[tuple[int, int, int]]:
+    """Yield (start byte, size in bytes, record offsets taken) of each batch of a run, in order.
+
+    Raises:
+        CorruptBatch: the bytes are not whole, intact v2 batches back to back.
+    """
+    start, end = 0, len(data)
+    while start < end:
+        if end - start < HEADER_BYTES:
+            raise CorruptBatch(f"{end - start} bytes after the last whole batch")
+        size = _EXTENT.unpack_from(data, start)[1] + LENGTH_FIELD_END
+        if data[start + 16] != MAGIC or not HEADER_BYTES <= size <= end - start:
+            raise CorruptBatch(f"no record batch at byte {start}")
+        crc = _CRC.unpack_from(data, start + 17)[0]
+        if crc32c.crc32c(data[start + CRC_START : start + size]) != crc:
+            raise CorruptBatch(f"checksum of the batch at byte {start} does not match")
+        yield start, size, _LAST_OFFSET_DELTA.unpack_from(data, start + 23)[0] + 1
+        start += size

@@ -1,0 +1,32 @@
+"""What can be wrong with bytes that a peer sent, named for what happened.
+
+`broker/refusals.py` gives each its Kafka error code; none says anything about our own state.
+"""
+
+
+class ProtocolError(Exception):
+    """Base of everything that is wrong with a peer's bytes."""
+
+
+class MalformedRequest(ProtocolError):
+    """A request that does not follow the schema of its API key and version."""
+
+
+class UnsupportedVersion(ProtocolError):
+    """An API key or version that this broker does not speak."""
+
+
+class CorruptBatch(ProtocolError):
+    """A record batch whose framing, checksum or compressed payload is damaged."""
+
+
+class InvalidRecords(ProtocolError):
+    """An undamaged batch whose header and records contradict each other or the format (KIP-98)."""
+
+
+class UnsupportedCompression(ProtocolError):
+    """A batch that names a compression codec id that Kafka has not assigned."""
+
+
+class DecompressedTooLarge(ProtocolError):
+    """A compressed payload that would grow beyond the limit for it; nothing of it was kept."""

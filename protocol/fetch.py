@@ -1,0 +1,224 @@
+"""Fetch v4-18 by hand: requests name up to thousands of partitions, responses carry the bytes.
+
+The response is a list of buffers, so that record batches go from memory to the socket without a
+copy. Tests hold both directions against the generic codec. v7 has fetch sessions (KIP-227), v12 is
+the first flexible version, v13 names topics by id (KIP-516).
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from protocol.codec import read_uvarint, skip_tagged_fields, write_uvarint
+from protocol.errors import MalformedRequest
+
+FIRST_FLEXIBLE: Final = 12
+FIRST_TOPIC_ID: Final = 13
+_FIRST_SESSION: Final = 7
+_FIRST_REPLICA_STATE_TAGGED: Final = 15
+_NO_ABORTED_LEGACY: Final = struct.pack(">i", -1)
+
+_WAIT_MIN_MAX_ISOLATION: Final = struct.Struct(">iiib")
+_SESSION: Final = struct.Struct(">ii")
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+
+# partition fields up to partition_max_bytes, by first version
+_PARTITION_V4: Final = struct.Struct(">iqi")  # index, fetch_offset, max_bytes
+_PARTITION_V5: Final = struct.Struct(">iqqi")  # + log_start_offset
+_PARTITION_V9: Final = struct.Struct(">iiqqi")  # + current_leader_epoch
+_PARTITION_V12: Final = struct.Struct(">iiqiqi")  # + last_fetched_epoch
+
+_ANSWER_V4: Final = struct.Struct(">ihqq")  # index, error, high watermark, last stable offset
+_ANSWER_V5: Final = struct.Struct(">ihqqq")  # + log start offset
+
+
+@dataclass(slots=True)
+class PartitionWanted:
+    """Attributes: leader_epoch is -1 where the client does not know one (KIP-320)."""
+
+    index: int
+    leader_epoch: int
+    offset: int
+    max_bytes: int
+
+
+@dataclass(slots=True)
+class TopicWanted:
+    """Attributes: name is empty from v13 on, topic_id None before."""
+
+    name: str
+    topic_id: UUID | None
+    partitions: list[PartitionWanted]
+
+
+@dataclass(slots=True)
+class FetchRequest:
+    """A Fetch request: wait up to max_wait_ms for min_bytes, return at most about max_bytes."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+    session_id: int
+    session_epoch: int
+    topics: list[TopicWanted]
+
+
+@dataclass(slots=True)
+class PartitionAnswer:
+    """One partition's part of the response; `records` are whole batches, back to back."""
+
+    index: int
+    error_code: int = 0
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    records: Sequence[memoryview] = field(default_factory=tuple)
+    size: int = 0
+
+
+@dataclass(slots=True)
+class TopicAnswer:
+    """One topic's part of the response."""
+
+    name: str
+    topic_id: UUID | None
+    partitions: list[PartitionAnswer]
+
+
+def decode_fetch(frame: bytearray, start: int, version: int) -> FetchRequest:
+    """Return the request whose body begins at byte `start` of `frame`.
+
+    Raises:
+        MalformedRequest: it does not follow the schema of that version.
+    """
+    try:
+        return _decode(memoryview(frame), start, version)
+    except (struct.error, ValueError, IndexError) as error:
+        raise MalformedRequest(f"Fetch v{version}: {error}") from error
+
+
+def _decode(data: memoryview, start: int, version: int) -> FetchRequest:
+    if version < _FIRST_REPLICA_STATE_TAGGED:
+        start += 4  # replica_id: followers do not exist here (D1)
+    max_wait_ms, min_bytes, max_bytes, isolation = _WAIT_MIN_MAX_ISOLATION.unpack_from(data, start)
+    start += _WAIT_MIN_MAX_ISOLATION.size
+    session_id, session_epoch = 0, -1
+    if version >= _FIRST_SESSION:
+        session_id, session_epoch = _SESSION.unpack_from(data, start)
+        start += _SESSION.size
+    topics = []
+    count, start = _array_length(data, start, version)
+    for _ in range(count):
+        topic, start = _decode_topic(data, start, version)
+        topics.append(topic)
+    # forgotten topics, rack and tagged fields follow: nothing that a sessionless fetch asks for
+    return FetchRequest(
+        max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, topics
+    )
+
+
+def _array_length(data: memoryview, start: int, version: int) -> tuple[int, int]:
+    if version >= FIRST_FLEXIBLE:
+        length, start = read_uvarint(data, start)
+        return length - 1, start
+    return _INT32.unpack_from(data, start)[0], start + 4
+
+
+def _decode_topic(data: memoryview, start: int, version: int) -> tuple[TopicWanted, int]:
+    name, topic_id = "", None
+    if version >= FIRST_TOPIC_ID:
+        topic_id = UUID(bytes=bytes(data[start : start + 16]))
+        start += 16
+    else:
+        if version >= FIRST_FLEXIBLE:
+            size, start = read_uvarint(data, start)
+            size -= 1
+        else:
+            size, start = _INT16.unpack_from(data, start)[0], start + 2
+        if size < 0 or start + size > len(data):
+            raise MalformedRequest(f"topic name of {size} bytes")
+        name = str(data[start : start + size], "utf-8")
+        start += size
+    count, start = _array_length(data, start, version)
+    partitions = []
+    for _ in range(count):
+        epoch = -1
+        if version >= FIRST_FLEXIBLE:
+            index, epoch, offset, _, _, max_bytes = _PARTITION_V12.unpack_from(data, start)
+            start = skip_tagged_fields(data, start + _PARTITION_V12.size)
+        elif version >= 9:
+            index, epoch, offset, _, max_bytes = _PARTITION_V9.unpack_from(data, start)
+            start += _PARTITION_V9.size
+        elif version >= 5:
+            index, offset, _, max_bytes = _PARTITION_V5.unpack_from(data, start)
+            start += _PARTITION_V5.size
+        else:
+            index, offset, max_bytes = _PARTITION_V4.unpack_from(data, start)
+            start += _PARTITION_V4.size
+        partitions.append(PartitionWanted(index, epoch, offset, max_bytes))
+    if version >= FIRST_FLEXIBLE:
+        start = skip_tagged_fields(data, start)
+    return TopicWanted(name, topic_id, partitions), start
+
+
+def encode_fetch(
+    correlation_id: int, version: int, topics: Sequence[TopicAnswer], *, error_code: int = 0
+) -> list[bytes | memoryview]:
+    """Return the whole response frame as buffers to be written one after the other."""
+    flexible = version >= FIRST_FLEXIBLE
+    head = bytearray(8)  # frame size and correlation id, known last
+    if flexible:
+        head += b"\x00"  # no tagged fields in the response header
+    head += _INT32.pack(0)  # throttle_time_ms
+    if version >= _FIRST_SESSION:
+        head += struct.pack(">hi", error_code, 0)  # session 0: every fetch is a full one
+    head += write_uvarint(len(topics) + 1) if flexible else _INT32.pack(len(topics))
+    buffers: list[bytes | memoryview] = []
+    for topic in topics:
+        _encode_topic_name(head, topic, version)
+        count = len(topic.partitions)
+        head += write_uvarint(count + 1) if flexible else _INT32.pack(count)
+        for answer in topic.partitions:
+            _encode_partition(head, answer, version)
+            if answer.size:
+                buffers.append(bytes(head))
+                buffers.extend(answer.records)
+                head = bytearray()
+            if flexible:
+                head += b"\x00"
+        if flexible:
+            head += b"\x00"
+    if flexible:
+        head += b"\x00"
+    buffers.append(bytes(head))
+    size = sum(map(len, buffers)) - 4
+    buffers[0] = struct.pack(">ii", size, correlation_id) + buffers[0][8:]
+    return buffers
+
+
+def _encode_topic_name(head: bytearray, topic: TopicAnswer, version: int) -> None:
+    if version >= FIRST_TOPIC_ID:
+        assert topic.topic_id is not None  # echoed from the request
+        head += topic.topic_id.bytes
+        return
+    name = topic.name.encode()
+    head += write_uvarint(len(name) + 1) if version >= FIRST_FLEXIBLE else _INT16.pack(len(name))
+    head += name
+
+
+def _encode_partition(head: bytearray, answer: PartitionAnswer, version: int) -> None:
+    """Append everything up to the records themselves."""
+    fields = (answer.index, answer.error_code, answer.high_watermark, answer.last_stable_offset)
+    if version >= 5:
+        head += _ANSWER_V5.pack(*fields, answer.log_start_offset)
+    else:
+        head += _ANSWER_V4.pack(*fields)
+    flexible = version >= FIRST_FLEXIBLE
+    head += b"\x00" if flexible else _NO_ABORTED_LEGACY  # aborted_transactions: null
+    if version >= 11:
+        head += _INT32.pack(-1)  # preferred_read_replica (KIP-392)
+    head += write_uvarint(answer.size + 1) if flexible else _INT32.pack(answer.size)

@@ -1,0 +1,213 @@
+"""Produce v3-13 by hand: the hot path hands record batches on as views into the frame.
+
+The generic codec would copy each batch; tests hold both directions against it. v9 is the first
+flexible version (KIP-482), v13 names topics by id (KIP-516). v0-2 carry the record formats that
+ended with Kafka 4.0 (KIP-724).
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from protocol.codec import read_uvarint, skip_tagged_fields, write_uvarint
+from protocol.errors import MalformedRequest
+
+FIRST_FLEXIBLE: Final = 9
+FIRST_TOPIC_ID: Final = 13
+
+NO_TIMESTAMP: Final = -1
+
+_ACKS_TIMEOUT: Final = struct.Struct(">hi")
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_INDEX_SIZE: Final = struct.Struct(">ii")
+
+
+@dataclass(slots=True)
+class TopicData:
+    """What one request has for one topic.
+
+    Attributes:
+        name: empty from v13 on.
+        topic_id: None before v13.
+        partitions: (partition index, its one record batch or None), in request order.
+    """
+
+    name: str
+    topic_id: UUID | None
+    partitions: list[tuple[int, memoryview | None]]
+
+
+@dataclass(slots=True)
+class ProduceRequest:
+    """A Produce request; the record batches are views into the frame that it came in."""
+
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: list[TopicData]
+
+
+def decode_produce(frame: bytearray, start: int, version: int) -> ProduceRequest:
+    """Return the request whose body begins at byte `start` of `frame`.
+
+    Raises:
+        MalformedRequest: it does not follow the schema of that version.
+    """
+    try:
+        if version >= FIRST_FLEXIBLE:
+            return _decode_flexible(memoryview(frame), start, version)
+        return _decode_legacy(memoryview(frame), start)
+    except (struct.error, ValueError, IndexError) as error:
+        raise MalformedRequest(f"Produce v{version}: {error}") from error
+
+
+def _take(data: memoryview, start: int, size: int) -> memoryview:
+    if size < 0 or start + size > len(data):
+        raise MalformedRequest(f"{size} bytes at {start} of a frame of {len(data)}")
+    return data[start : start + size]
+
+
+def _decode_legacy(data: memoryview, start: int) -> ProduceRequest:
+    size = _INT16.unpack_from(data, start)[0]
+    start += 2
+    transactional_id = None
+    if size >= 0:
+        transactional_id = str(_take(data, start, size), "utf-8")
+        start += size
+    acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(data, start)
+    start += _ACKS_TIMEOUT.size
+    topics = []
+    topic_count = _INT32.unpack_from(data, start)[0]
+    start += 4
+    for _ in range(topic_count):
+        size = _INT16.unpack_from(data, start)[0]
+        name = str(_take(data, start + 2, size), "utf-8")
+        start += 2 + size
+        partitions: list[tuple[int, memoryview | None]] = []
+        partition_count = _INT32.unpack_from(data, start)[0]
+        start += 4
+        for _ in range(partition_count):
+            index, size = _INDEX_SIZE.unpack_from(data, start)
+            start += _INDEX_SIZE.size
+            if size < 0:
+                partitions.append((index, None))
+                continue
+            partitions.append((index, _take(data, start, size)))
+            start += size
+        topics.append(TopicData(name, None, partitions))
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def _decode_flexible(data: memoryview, start: int, version: int) -> ProduceRequest:
+    length, start = read_uvarint(data, start)
+    transactional_id = None
+    if length:
+        transactional_id = str(_take(data, start, length - 1), "utf-8")
+        start += length - 1
+    acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(data, start)
+    start += _ACKS_TIMEOUT.size
+    topics = []
+    topic_count, start = read_uvarint(data, start)
+    for _ in range(topic_count - 1):
+        name, topic_id = "", None
+        if version >= FIRST_TOPIC_ID:
+            topic_id = UUID(bytes=bytes(_take(data, start, 16)))
+            start += 16
+        else:
+            length, start = read_uvarint(data, start)
+            name = str(_take(data, start, length - 1), "utf-8")
+            start += length - 1
+        partitions, start = _decode_partitions(data, start)
+        topics.append(TopicData(name, topic_id, partitions))
+        start = skip_tagged_fields(data, start)
+    skip_tagged_fields(data, start)
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def _decode_partitions(
+    data: memoryview, start: int
+) -> tuple[list[tuple[int, memoryview | None]], int]:
+    partitions: list[tuple[int, memoryview | None]] = []
+    count, start = read_uvarint(data, start)
+    for _ in range(count - 1):
+        index = _INT32.unpack_from(data, start)[0]
+        length, start = read_uvarint(data, start + 4)
+        if length == 0:
+            partitions.append((index, None))
+        else:
+            partitions.append((index, _take(data, start, length - 1)))
+            start += length - 1
+        start = skip_tagged_fields(data, start)
+    return partitions, start
+
+
+@dataclass(slots=True)
+class PartitionResult:
+    """One partition's part of the response.
+
+    Attributes:
+        log_append_time_ms: NO_TIMESTAMP where the producer's timestamps were kept (KIP-32).
+    """
+
+    index: int
+    error_code: int = 0
+    base_offset: int = -1
+    log_append_time_ms: int = NO_TIMESTAMP
+    log_start_offset: int = -1
+    message: str | None = None
+
+
+_RESULT_V3: Final = struct.Struct(">ihqq")  # index, error, base_offset, log_append_time
+_RESULT_V5: Final = struct.Struct(">ihqqq")  # + log_start_offset
+
+
+def encode_produce(
+    correlation_id: int, version: int, topics: list[tuple[TopicData, list[PartitionResult]]]
+) -> bytes:
+    """Return the whole response frame; topics are named as the request named them."""
+    flexible = version >= FIRST_FLEXIBLE
+    out = bytearray(struct.pack(">ii", 0, correlation_id))
+    if flexible:
+        out += b"\x00"  # no tagged fields in the response header
+    out += write_uvarint(len(topics) + 1) if flexible else _INT32.pack(len(topics))
+    for topic, results in topics:
+        if topic.topic_id is not None:
+            out += topic.topic_id.bytes
+        else:
+            _append_string(out, topic.name, flexible=flexible)
+        out += write_uvarint(len(results) + 1) if flexible else _INT32.pack(len(results))
+        for result in results:
+            _append_result(out, result, version)
+        if flexible:
+            out += b"\x00"
+    out += _INT32.pack(0)  # throttle_time_ms
+    if flexible:
+        out += b"\x00"
+    _INT32.pack_into(out, 0, len(out) - 4)
+    return bytes(out)
+
+
+def _append_result(out: bytearray, result: PartitionResult, version: int) -> None:
+    fields = (result.index, result.error_code, result.base_offset, result.log_append_time_ms)
+    if version < 5:
+        out += _RESULT_V3.pack(*fields)
+        return
+    out += _RESULT_V5.pack(*fields, result.log_start_offset)
+    if version < 8:
+        return
+    flexible = version >= FIRST_FLEXIBLE
+    out += b"\x01" if flexible else _INT32.pack(0)  # record_errors (KIP-467): none are singled out
+    if result.message is None:
+        out += b"\x00" if flexible else _INT16.pack(-1)
+    else:
+        _append_string(out, result.message, flexible=flexible)
+    if flexible:
+        out += b"\x00"
+
+
+def _append_string(out: bytearray, text: str, *, flexible: bool) -> None:
+    encoded = text.encode()
+    out += write_uvarint(len(encoded) + 1) if flexible else _INT16.pack(len(encoded))
+    out += encoded

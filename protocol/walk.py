@@ -1,0 +1,123 @@
+"""One pass over a request, and the steps over its simplest parts; protocol/shapes.py composes them.
+
+A step takes the offset where something starts and returns the one where it ends, or refuses it with
+MalformedRequest. It looks at lengths before it looks at what they measure, and builds nothing.
+"""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from protocol.errors import MalformedRequest
+
+Buffer = bytes | bytearray | memoryview
+
+MAX_ELEMENTS: Final = 100_000  # of all arrays and tagged fields of one request together
+MAX_UNKNOWN_TAGS: Final = 10_000  # of one request: each costs memory beyond the request's own
+MAX_TEXT_BYTES: Final = 0x7FFF  # Kafka's limit for a string, compact or not
+
+_INT16: Final = struct.Struct(">h").unpack_from
+_INT32: Final = struct.Struct(">i").unpack_from
+
+
+@dataclass(slots=True, kw_only=True)
+class Walk:
+    """One pass over one request.
+
+    Attributes:
+        elements_left: array elements and tagged fields that may still come.
+        unknown_tags: tagged fields met that kio must not see.
+        edits: (start, stop, replacement) that take those out, disjoint, in no order.
+    """
+
+    body: Buffer
+    end: int
+    elements_left: int = MAX_ELEMENTS
+    unknown_tags: int = 0
+    edits: list[tuple[int, int, bytes]] = field(default_factory=list)
+
+    def count(self, elements: int, minimal_size: int, offset: int, name: str) -> None:
+        """Refuse more elements than the bytes left can hold, or than one request may have."""
+        self.elements_left -= elements
+        if elements * minimal_size > self.end - offset or self.elements_left < 0:
+            raise MalformedRequest(f"{name}: {elements} elements do not fit")
+
+    def drop(self, start: int, end: int, name: str) -> None:
+        """Keep a tagged field from kio."""
+        self.unknown_tags += 1
+        if self.unknown_tags > MAX_UNKNOWN_TAGS:
+            raise MalformedRequest(f"{name}: too many unknown ones")
+        if self.edits and self.edits[-1][1] == start:
+            start = self.edits.pop()[0]
+        self.edits.append((start, end, b""))
+
+
+Step = Callable[[Walk, int], int]  # the offset where something starts -> where it ends
+LengthReader = Callable[[Walk, int], tuple[int, int]]  # offset -> length (-1: null), next offset
+
+
+def fixed_step(size: int, name: str) -> Step:
+    def fixed(walk: Walk, offset: int) -> int:
+        offset += size
+        if offset > walk.end:
+            raise MalformedRequest(f"{name}: request ends early")
+        return offset
+
+    return fixed
+
+
+def bytes_step(read_length: LengthReader, name: str, *, nullable: bool, is_text: bool) -> Step:
+    def variable(walk: Walk, offset: int) -> int:
+        length, offset = read_length(walk, offset)
+        if length < 0:
+            if nullable and length == -1:
+                return offset
+            raise MalformedRequest(f"{name}: length {length}")
+        end = offset + length
+        if end > walk.end:
+            raise MalformedRequest(f"{name}: {length} bytes, {walk.end - offset} are left")
+        if is_text:
+            if length > MAX_TEXT_BYTES:
+                raise MalformedRequest(f"{name}: {length} bytes of text")
+            try:
+                str(walk.body[offset:end], "utf-8")
+            except UnicodeDecodeError as error:
+                raise MalformedRequest(f"{name}: not UTF-8") from error
+        return end
+
+    return variable
+
+
+def length_reader(name: str, *, flexible: bool, size: int) -> LengthReader:
+    if flexible:
+
+        def compact(walk: Walk, offset: int) -> tuple[int, int]:
+            length, offset = unsigned_varint(walk, offset, name)
+            return length - 1, offset
+
+        return compact
+
+    unpack = _INT16 if size == 2 else _INT32
+
+    def plain(walk: Walk, offset: int) -> tuple[int, int]:
+        end = offset + size
+        if end > walk.end:
+            raise MalformedRequest(f"{name}: request ends early")
+        return unpack(walk.body, offset)[0], end
+
+    return plain
+
+
+def unsigned_varint(walk: Walk, offset: int, name: str) -> tuple[int, int]:
+    body = walk.body
+    if offset < walk.end and (byte := body[offset]) < 0x80:
+        return byte, offset + 1
+    value = shift = 0
+    for position in range(offset, min(offset + 5, walk.end)):
+        byte = body[position]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position + 1
+        shift += 7
+    raise MalformedRequest(f"{name}: a varint does not end")

@@ -1,0 +1,108 @@
+"""A broker process of this project on a free port, as its users start it."""
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+READY: Final = re.compile(r"ready bootstrap=(\S+) http=(\S+)")
+START_S: Final = 60
+
+
+class BrokerFailed(AssertionError):
+    """The broker did not start; the message has its log."""
+
+
+@dataclass(slots=True)
+class BrokerProcess:
+    """A started broker.
+
+    Attributes:
+        bootstrap: HOST:PORT for clients.
+        http: HOST:PORT for health and metrics.
+        log: its standard error, as a file.
+    """
+
+    process: "subprocess.Popen[str]"
+    bootstrap: str
+    http: str
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def port(self) -> int:
+        return int(self.bootstrap.rpartition(":")[2])
+
+    def stop(self, timeout_s: float = 10) -> int:
+        """Ask it to stop; return its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(timeout_s)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def start_broker(
+    data: Path,
+    *arguments: str,
+    listen: str = "127.0.0.1:0",
+    environment: Mapping[str, str] | None = None,
+) -> BrokerProcess:
+    """Start a broker on `data` and wait until it serves.
+
+    Raises:
+        BrokerFailed: it ended, or was not ready in time.
+    """
+    data.mkdir(parents=True, exist_ok=True)
+    log = data / "broker.log"
+    command: Sequence[str] = (
+        *(sys.executable, "-m", "broker.main", "serve"),
+        *("--listen", listen, "--http", "127.0.0.1:0", "--data", str(data)),
+        *arguments,
+    )
+    with log.open("a") as errors:
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=None if environment is None else dict(environment),
+            cwd=Path(__file__).parents[2],
+        )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    ready = READY.match(line)
+    if ready is None:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        raise BrokerFailed(f"no ready line but {line!r}\n{log.read_text()[-4000:]}")
+    return BrokerProcess(process=process, bootstrap=ready[1], http=ready[2], log=log)
+
+
+@contextmanager
+def running_broker(
+    data: Path, *arguments: str, listen: str = "127.0.0.1:0"
+) -> Iterator[BrokerProcess]:
+    """Run a broker for the length of a block, then stop it cleanly."""
+    broker = start_broker(data, *arguments, listen=listen)
+    try:
+        yield broker
+    finally:
+        broker.stop()

@@ -14,13 +14,11 @@ class WriterConfig:
         flush_bytes: an object is sealed at this size.
         flush_ms: the longest that records wait for others while uploads are in flight.
         max_uploads: objects uploading or committing at the same time.
-        buffer_bytes: buffered and uploading bytes, above which sockets are no longer read.
     """
 
     flush_bytes: int = 8 * MiB
     flush_ms: int = 250
     max_uploads: int = 4
-    buffer_bytes: int = 128 * MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

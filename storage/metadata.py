@@ -83,9 +83,9 @@ class BatchOutcome:
     """What became of one batch.
 
     Attributes:
-        base_offset: offset of its first record (of the first copy, if it is a duplicate); -1 if refused.
+        base_offset: of its first record (of the first copy, if it is a duplicate); -1 if refused.
         log_start_offset: of its partition, for the Produce response; -1 if refused.
-        duplicate: this copy is not in the log: one of the producer's last five batches was the same.
+        duplicate: not in the log: one of the producer's last five batches was the same.
         refusal: UnknownPartition, OutOfOrderSequence or InvalidProducerEpoch; None if appended.
     """
 
@@ -125,7 +125,7 @@ class SegmentLookup:
 class SegmentEntry:
     """Where one partition's run of record batches lies inside one object.
 
-    Batches in the object do not carry their final base offsets: the first one's is start_offset, and
+    Batches in the object do not carry their base offsets: the first one's is start_offset, and
     each following batch goes on where the one before ended.
 
     Attributes:
@@ -176,7 +176,7 @@ class MetadataStore(Protocol):
     async def partition_offsets(
         self, partitions: Sequence[Partition]
     ) -> dict[Partition, PartitionOffsets]:
-        """Return where each partition begins and ends; partitions that do not exist are left out."""
+        """Return where each partition begins and ends; those that do not exist are left out."""
 
     async def find_segments(self, lookups: Sequence[SegmentLookup]) -> list[list[SegmentEntry]]:
         """Return for each lookup the runs from the one holding `offset` on, in offset order.
@@ -199,7 +199,12 @@ class MetadataStore(Protocol):
         """Return all topics (since_version=0), or what changed after that version."""
 
     async def create_topic(
-        self, name: str, *, partition_count: int, replication_factor: int, configs: Mapping[str, str]
+        self,
+        name: str,
+        *,
+        partition_count: int,
+        replication_factor: int,
+        configs: Mapping[str, str],
     ) -> Topic:
         """Create a topic and its partitions, all empty.
 

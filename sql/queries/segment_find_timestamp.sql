@@ -1,0 +1,14 @@
+-- The first run, in offset order, whose largest timestamp is at least $3.
+-- $1 topic_id uuid, $2 partition int, $3 timestamp_ms bigint.
+SELECT
+    s.start_offset, s.end_offset, s.byte_start, s.byte_length, s.max_timestamp_ms,
+    (SELECT o.path FROM streamhouse_internal.objects AS o WHERE o.object_id = s.object_id) AS path
+FROM streamhouse_internal.segments AS s
+WHERE s.topic_id = $1 AND s.partition = $2
+    AND s.end_offset >= (
+        SELECT p.log_start_offset FROM streamhouse_internal.partitions AS p
+        WHERE p.topic_id = $1 AND p.partition = $2
+    )
+    AND s.max_timestamp_ms >= $3
+ORDER BY s.end_offset
+LIMIT 1

@@ -1,0 +1,3 @@
+-- Remove a topic, its partitions and their index; false if there is no such topic.
+-- $1 topic_id uuid.
+SELECT streamhouse_internal.delete_topic($1)

@@ -1,0 +1,120 @@
+"""A commit as arrays: what goes to sql/queries/object_commit.sql and what comes back (D5)."""
+
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+
+from protocol.ids import Partition
+from storage.errors import InvalidProducerEpoch, OutOfOrderSequence, StorageError, UnknownPartition
+from storage.metadata import NO_PRODUCER_ID, BatchCommit, BatchOutcome
+
+_PARTITION: Final = attrgetter("partition")
+
+
+class Outcome(IntEnum):
+    """What became of a batch, as the database writes it down."""
+
+    APPENDED = 0
+    DUPLICATE = 1
+    UNKNOWN_PARTITION = 2
+    OUT_OF_ORDER_SEQUENCE = 3
+    INVALID_PRODUCER_EPOCH = 4
+
+
+def check_order(batches: Sequence[BatchCommit]) -> None:
+    """Assert what commit_object asks of its caller: partitions ascending, each in one piece."""
+    previous: Partition | None = None
+    for batch in batches:
+        if batch.partition != previous:
+            assert previous is None or previous < batch.partition, "partitions must ascend"
+            previous = batch.partition
+        assert batch.record_count > 0, "a batch has records"
+        assert batch.producer_id == NO_PRODUCER_ID or batch.base_sequence >= 0, (
+            "a producer id comes with a sequence"
+        )
+
+
+def to_arguments(batches: Sequence[BatchCommit]) -> list[object]:
+    """Turn batches by 90 degrees: a Postgres array per field, from the statement's $3 on.
+
+    Numbers travel as text: asyncpg asks of every element of a list whether it is a list, too, which
+    takes three times as long as writing it down, on the broker's event loop.
+    """
+    runs = [(partition, len(list(run))) for partition, run in groupby(batches, _PARTITION)]
+    producers, producer_partitions, producer_ids = _index_producers(batches)
+    idempotent = batches if producer_ids else ()
+    return [
+        [partition.topic_id for partition, _ in runs],
+        _array([partition.index for partition, _ in runs]),
+        _array([batch_count for _, batch_count in runs]),
+        _array([batch.start for batch in batches]),
+        _array([batch.length for batch in batches]),
+        _array([batch.record_count for batch in batches]),
+        _array([batch.max_timestamp_ms for batch in batches]),
+        _array(producers),
+        _array([batch.producer_epoch for batch in idempotent]),
+        _array([batch.base_sequence for batch in idempotent]),
+        _array(producer_partitions),
+        _array(producer_ids),
+    ]
+
+
+def _array(numbers: list[int]) -> str:
+    return f"{{{str(numbers)[1:-1]}}}"
+
+
+def _index_producers(batches: Sequence[BatchCommit]) -> tuple[list[int], list[int], list[int]]:
+    """Number each producer of each partition, from 1; 0 stands for no producer.
+
+    Returns:
+        per batch: number of its producer; per producer: number of the partition, producer id. All
+        empty if no batch has a producer id.
+    """
+    if all(batch.producer_id == NO_PRODUCER_ID for batch in batches):
+        return [], [], []
+    producers: list[int] = []
+    producer_partitions: list[int] = []
+    producer_ids: list[int] = []
+    for partition_number, (_, run) in enumerate(groupby(batches, _PARTITION), start=1):
+        numbers = {NO_PRODUCER_ID: 0}
+        for batch in run:
+            if batch.producer_id not in numbers:
+                producer_partitions.append(partition_number)
+                producer_ids.append(batch.producer_id)
+                numbers[batch.producer_id] = len(producer_ids)
+            producers.append(numbers[batch.producer_id])
+    return producers, producer_partitions, producer_ids
+
+
+def _unknown_partition(batch: BatchCommit) -> StorageError:
+    return UnknownPartition(f"{batch.partition.topic_id}-{batch.partition.index}")
+
+
+def _out_of_order_sequence(batch: BatchCommit) -> StorageError:
+    return OutOfOrderSequence(f"producer {batch.producer_id}: sequence {batch.base_sequence}")
+
+
+def _invalid_producer_epoch(batch: BatchCommit) -> StorageError:
+    return InvalidProducerEpoch(f"producer {batch.producer_id}: epoch {batch.producer_epoch}")
+
+
+_REFUSALS: dict[int, Callable[[BatchCommit], StorageError]] = {
+    Outcome.UNKNOWN_PARTITION: _unknown_partition,
+    Outcome.OUT_OF_ORDER_SEQUENCE: _out_of_order_sequence,
+    Outcome.INVALID_PRODUCER_EPOCH: _invalid_producer_epoch,
+}
+
+
+def to_outcome(
+    batch: BatchCommit, outcome: int, base_offset: int, log_start_offset: int
+) -> BatchOutcome:
+    """Name what the database answered for one batch."""
+    refuse = _REFUSALS.get(outcome)
+    return BatchOutcome(
+        base_offset=base_offset,
+        log_start_offset=log_start_offset,
+        duplicate=outcome == Outcome.DUPLICATE,
+        refusal=refuse(batch) if refuse else None,
+    )

@@ -1,0 +1,128 @@
+"""The metadata port on Postgres (D2)."""
+
+from collections.abc import Sequence
+
+import asyncpg
+
+from protocol.ids import Partition
+from storage.config import PostgresConfig
+from storage.errors import CommitOutcomeUnknown
+from storage.metadata import (
+    BatchCommit,
+    BatchOutcome,
+    PartitionOffsets,
+    SegmentEntry,
+    SegmentLookup,
+)
+from storage.metadata_commit import check_order, to_arguments, to_outcome
+from storage.metadata_postgres_topics import PostgresTopics
+from storage.migrate import migrate
+from storage.postgres_pool import CommitConnection, PostgresPool
+
+MAX_ROWS_PER_LOOKUP = 100  # a lookup that has more is asked again, further on
+
+
+class PostgresMetadata(PostgresTopics):
+    """See MetadataStore for what each method promises.
+
+    Commits run one after the other on a connection of their own, in the order in which they were
+    called; everything else shares a pool.
+    """
+
+    def __init__(self, pool: PostgresPool, commits: CommitConnection) -> None:
+        super().__init__(pool)
+        self._commits = commits
+
+    @classmethod
+    async def open(cls, dsn: str, config: PostgresConfig | None = None) -> "PostgresMetadata":
+        """Migrate the database if it needs it, and connect.
+
+        Raises:
+            DatabaseNotSupported: other code migrated that database.
+            MetadataUnavailable: no answer; retrying is safe.
+        """
+        config = config or PostgresConfig()
+        await migrate(dsn, config)
+        return cls(await PostgresPool.open(dsn, config), CommitConnection(dsn, config))
+
+    async def cluster_id(self) -> str:
+        rows = await self._pool.fetch("cluster_id")
+        return str(rows[0]["cluster_id"])
+
+    async def reserve_objects(self, paths: Sequence[str]) -> None:
+        await self._pool.fetch("object_reserve", list(paths))
+
+    async def commit_object(
+        self, path: str, size: int, batches: Sequence[BatchCommit]
+    ) -> list[BatchOutcome]:
+        check_order(batches)
+        arguments = to_arguments(batches)
+        answer = await self._commits.fetch_row("object_commit", path, size, *arguments)
+        if answer["state"] != "live":
+            raise CommitOutcomeUnknown(f"{path} is {answer['state'] or 'not reserved'}")
+        return [
+            to_outcome(batch, outcome, base_offset, log_start_offset)
+            for batch, outcome, base_offset, log_start_offset in zip(
+                batches,
+                answer["outcomes"],
+                answer["base_offsets"],
+                answer["log_start_offsets"],
+                strict=True,
+            )
+        ]
+
+    async def partition_offsets(
+        self, partitions: Sequence[Partition]
+    ) -> dict[Partition, PartitionOffsets]:
+        rows = await self._pool.fetch(
+            "partition_find_offsets",
+            [partition.topic_id for partition in partitions],
+            [partition.index for partition in partitions],
+        )
+        return {
+            Partition(row["topic_id"], row["partition"]): PartitionOffsets(
+                log_start_offset=row["log_start_offset"], high_watermark=row["high_watermark"]
+            )
+            for row in rows
+        }
+
+    async def find_segments(self, lookups: Sequence[SegmentLookup]) -> list[list[SegmentEntry]]:
+        rows = await self._pool.fetch(
+            "segment_find",
+            [lookup.partition.topic_id for lookup in lookups],
+            [lookup.partition.index for lookup in lookups],
+            [lookup.offset for lookup in lookups],
+            [lookup.max_bytes for lookup in lookups],
+            MAX_ROWS_PER_LOOKUP,
+        )
+        found: list[list[SegmentEntry]] = [[] for _ in lookups]
+        for row in rows:
+            found[row["lookup"] - 1].append(_entry(row))
+        return found
+
+    async def find_timestamp(self, partition: Partition, timestamp_ms: int) -> SegmentEntry | None:
+        rows = await self._pool.fetch("segment_find_timestamp", *partition, timestamp_ms)
+        return _entry(rows[0]) if rows else None
+
+    async def find_max_timestamp(self, partition: Partition) -> SegmentEntry | None:
+        rows = await self._pool.fetch("segment_find_max_timestamp", *partition)
+        return _entry(rows[0]) if rows else None
+
+    async def allocate_producer_ids(self, count: int) -> int:
+        rows = await self._pool.fetch("producer_allocate_ids", count)
+        return int(rows[0][0])
+
+    async def close(self) -> None:
+        await self._commits.close()
+        await self._pool.close()
+
+
+def _entry(row: asyncpg.Record) -> SegmentEntry:
+    return SegmentEntry(
+        start_offset=row["start_offset"],
+        end_offset=row["end_offset"],
+        path=row["path"],
+        start=row["byte_start"],
+        length=row["byte_length"],
+        max_timestamp_ms=row["max_timestamp_ms"],
+    )

@@ -1,0 +1,79 @@
+"""The metadata port's topics, on Postgres."""
+
+import json
+from collections.abc import Mapping
+from uuid import UUID
+
+import asyncpg
+
+from storage.errors import InvalidPartitionCount, TopicAlreadyExists, UnknownPartition
+from storage.metadata import Topic, TopicChanges
+from storage.postgres_pool import PostgresPool
+
+DELETE_TIMEOUT_S = 60.0  # a big topic has millions of rows in the index; they go in one transaction
+
+
+class PostgresTopics:
+    """Topics; see MetadataStore for what each method promises."""
+
+    def __init__(self, pool: PostgresPool) -> None:
+        self._pool = pool
+
+    async def topic_changes(self, since_version: int) -> TopicChanges:
+        rows = await self._pool.fetch("topic_find_changes", since_version)
+        found = [row for row in rows if row["topic_id"] is not None]
+        return TopicChanges(
+            version=rows[0]["metadata_version"],
+            changed=[_topic(row) for row in found if not row["deleted"]],
+            deleted=[row["topic_id"] for row in found if row["deleted"]],
+        )
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partition_count: int,
+        replication_factor: int,
+        configs: Mapping[str, str],
+    ) -> Topic:
+        rows = await self._pool.fetch(
+            "topic_create", name, partition_count, replication_factor, json.dumps(dict(configs))
+        )
+        if not rows:
+            raise TopicAlreadyExists(name)
+        return _topic(rows[0])
+
+    async def delete_topic(self, topic_id: UUID) -> None:
+        rows = await self._pool.fetch_unhurried(
+            "topic_delete", topic_id, timeout_s=DELETE_TIMEOUT_S
+        )
+        if not rows[0][0]:
+            raise UnknownPartition(str(topic_id))
+
+    async def add_partitions(self, topic_id: UUID, partition_count: int) -> Topic:
+        rows = await self._pool.fetch("topic_add_partitions", topic_id, partition_count)
+        if not rows:
+            raise UnknownPartition(str(topic_id))
+        if not rows[0]["grown"]:
+            raise InvalidPartitionCount(f"{topic_id} has {partition_count} partitions, or more")
+        return _topic(rows[0])
+
+    async def alter_topic_configs(
+        self, topic_id: UUID, changes: Mapping[str, str | None], *, replace: bool
+    ) -> Topic:
+        rows = await self._pool.fetch(
+            "topic_alter_configs", topic_id, json.dumps(dict(changes)), replace
+        )
+        if not rows:
+            raise UnknownPartition(str(topic_id))
+        return _topic(rows[0])
+
+
+def _topic(row: asyncpg.Record) -> Topic:
+    return Topic(
+        topic_id=row["topic_id"],
+        name=row["name"],
+        partition_count=row["partition_count"],
+        replication_factor=row["replication_factor"],
+        configs=json.loads(row["configs"]),
+    )

@@ -1,0 +1,77 @@
+"""Bring a database to the schema that this code speaks.
+
+All steps that a database lacks are applied in one transaction under an advisory lock: brokers that
+start together wait for the first, and a crash leaves nothing half done.
+"""
+
+import asyncpg
+import structlog
+
+from sql import Migration, migrations, query
+from storage.config import PostgresConfig
+from storage.postgres_pool import Connection, unavailable_without_answer, unavailable_without_entry
+
+MIGRATE_TIMEOUT_S = 300.0
+
+log = structlog.get_logger()
+
+
+class DatabaseNotSupported(RuntimeError):
+    """The database was migrated by other code than this: newer, or changed after the fact."""
+
+
+async def migrate(dsn: str, config: PostgresConfig) -> list[str]:
+    """Apply what is missing; return the names of what was applied.
+
+    Raises:
+        DatabaseNotSupported: this code must not touch that database.
+        MetadataUnavailable: no answer; retrying is safe.
+    """
+    with unavailable_without_entry():
+        # A session of its own, without the limits of configure(): an index may take minutes.
+        connection: Connection = await asyncpg.connect(
+            dsn, timeout=config.connect_timeout_s, command_timeout=MIGRATE_TIMEOUT_S
+        )
+    try:
+        with unavailable_without_answer():
+            async with connection.transaction():
+                applied = await _apply_missing(connection)
+            await connection.close()
+    finally:
+        connection.terminate()
+    if applied:
+        log.info("database migrated", migrations=applied)
+    return applied
+
+
+async def _apply_missing(connection: Connection) -> list[str]:
+    await connection.execute(query("migration_lock"))
+    await connection.execute(query("migration_create_schema"))
+    await connection.execute(query("migration_create_table"))
+    rows = await connection.fetch(query("migration_list"))
+    missing = find_missing({row["name"]: row["checksum"] for row in rows}, migrations())
+    for migration in missing:
+        await connection.execute(migration.text)
+        await connection.execute(query("migration_record"), migration.name, migration.checksum)
+    return [migration.name for migration in missing]
+
+
+def find_missing(applied: dict[str, str], known: list[Migration]) -> list[Migration]:
+    """Return the migrations of `known` that are not in `applied` (name -> checksum), in order.
+
+    Raises:
+        DatabaseNotSupported: `applied` holds what is not known, or a known one with another text.
+    """
+    unknown = sorted(applied.keys() - {migration.name for migration in known})
+    if unknown:
+        raise DatabaseNotSupported(
+            f"the metadata database is newer than this version of StreamHouse: it has "
+            f"{', '.join(unknown)}. Run the version that migrated it, or a later one."
+        )
+    changed = [m.name for m in known if applied.get(m.name, m.checksum) != m.checksum]
+    if changed:
+        raise DatabaseNotSupported(
+            f"the metadata database was migrated with another text of {', '.join(changed)}. "
+            f"Run the version that migrated it."
+        )
+    return [migration for migration in known if migration.name not in applied]

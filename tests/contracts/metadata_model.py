@@ -1,0 +1,51 @@
+"""KIP-98 and the log in the fewest words: what every metadata store must agree with."""
+
+from dataclasses import dataclass, field
+
+from storage.metadata import NO_PRODUCER_ID, BatchCommit
+
+SEQUENCES = 2**31
+
+
+@dataclass(slots=True)
+class ProducerModel:
+    """One epoch of a producer in a partition: all batches as (first, last, base offset)."""
+
+    epoch: int
+    batches: list[tuple[int, int, int]] = field(default_factory=list)
+
+    @property
+    def next_sequence(self) -> int:
+        return (self.batches[-1][1] + 1) % SEQUENCES
+
+
+@dataclass(slots=True)
+class PartitionModel:
+    """A log that is only a length, and what its producers wrote."""
+
+    high_watermark: int = 0
+    producers: dict[int, ProducerModel] = field(default_factory=dict)
+
+    def append(self, batch: BatchCommit) -> str | int:
+        """Append, or say what is wrong, in the words of metadata_stores.short()."""
+        last = (batch.base_sequence + batch.record_count - 1) % SEQUENCES
+        if batch.producer_id != NO_PRODUCER_ID:
+            known = self.producers.get(batch.producer_id)
+            if known is not None and batch.producer_epoch == known.epoch:
+                for first_sequence, last_sequence, base_offset in known.batches[-5:]:
+                    if (first_sequence, last_sequence) == (batch.base_sequence, last):
+                        return f"duplicate of {base_offset}"
+                if batch.base_sequence != known.next_sequence:
+                    return "OutOfOrderSequence"
+            elif known is not None:
+                if batch.producer_epoch < known.epoch:
+                    return "InvalidProducerEpoch"
+                if batch.base_sequence != 0:
+                    return "OutOfOrderSequence"
+                known = None
+            if known is None:
+                known = self.producers[batch.producer_id] = ProducerModel(batch.producer_epoch)
+            known.batches.append((batch.base_sequence, last, self.high_watermark))
+        base_offset = self.high_watermark
+        self.high_watermark += batch.record_count
+        return base_offset

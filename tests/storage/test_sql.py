@@ -1,0 +1,142 @@
+"""Every statement is text that Postgres understands, and migrations make what it speaks of."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from sql import Migration, migrations, query, query_names
+from storage.config import PostgresConfig
+from storage.metadata_postgres import PostgresMetadata
+from storage.migrate import DatabaseNotSupported, find_missing, migrate
+from storage.postgres_pool import Connection
+from tests.support.postgres import create_database, create_empty_database
+
+
+@pytest.fixture
+async def postgres_dsn() -> str:
+    """Address of a fresh database with the current schema."""
+    return await create_database()
+
+
+async def test_every_statement_can_be_prepared(postgres_dsn: str) -> None:
+    # Given a migrated database
+    connection: Connection = await asyncpg.connect(postgres_dsn)
+
+    # When each statement is prepared, then Postgres knows everything that it names
+    assert query_names()
+    for name in query_names():
+        await connection.prepare(query(name))
+    await connection.close()
+
+
+def test_every_statement_begins_with_what_it_does() -> None:
+    # When the statements are read, then each has a comment on top that names its parameters
+    for name in query_names():
+        comment, statement = _split(query(name))
+        assert comment, name
+        for number in range(1, 20):
+            if f"${number}" in statement and name != "object_commit":
+                assert f"${number}" in comment, f"{name} does not document ${number}"
+
+
+async def test_statements_reach_rows_by_key(postgres_dsn: str) -> None:
+    """A session keeps its plans: one made on an empty table must do for a full one.
+
+    The planner is asked at its worst moment: tables that it has just counted as all but empty.
+    """
+    # Given a database whose tables were analyzed with one topic of one partition in them
+    store = await PostgresMetadata.open(postgres_dsn)
+    await store.create_topic("t", partition_count=1, replication_factor=1, configs={})
+    connection: Connection = await asyncpg.connect(postgres_dsn)
+    await connection.execute("VACUUM ANALYZE")
+
+    # When the statements of the hot path are planned as a broker's session does it
+    async with store._pool._connection() as configured:
+        for name in ("partition_find_offsets", "segment_find", "segment_find_timestamp"):
+            statement = await configured.prepare(query(name))
+            arguments = ", ".join(["NULL"] * len(statement.get_parameters()))
+            types = ", ".join(str(kind.name) for kind in statement.get_parameters())
+            await configured.execute(f"PREPARE s ({types}) AS {query(name)}")
+            rows = await configured.fetch(f"EXPLAIN EXECUTE s ({arguments})")
+            plan = "\n".join(row[0] for row in rows)
+            await configured.execute("DEALLOCATE s")
+
+            # Then no table is read but by key
+            assert "Seq Scan" not in plan, plan
+            assert "Join Filter" not in plan, plan
+            for line, following in zip(plan.splitlines(), plan.splitlines()[1:], strict=False):
+                if "Index Scan" in line:
+                    assert "Index Cond" in following, plan
+    await connection.close()
+    await store.close()
+
+
+async def test_brokers_that_start_together_migrate_once() -> None:
+    # Given an empty database
+    dsn = await create_empty_database()
+
+    # When several brokers start on it at the same time
+    stores = await asyncio.gather(*(PostgresMetadata.open(dsn) for _ in range(4)))
+
+    # Then all of them work, with the same cluster id, and the next one has nothing to do
+    assert len({await store.cluster_id() for store in stores}) == 1
+    assert await migrate(dsn, PostgresConfig()) == []
+    for store in stores:
+        await store.close()
+
+
+async def test_a_database_of_newer_code_is_refused() -> None:
+    # Given a database in which a later version left its mark
+    dsn = await create_database()
+    connection: Connection = await asyncpg.connect(dsn)
+    await connection.execute(
+        "INSERT INTO streamhouse_internal.migrations (name, checksum) VALUES ('9999_future', 'x')"
+    )
+    await connection.close()
+
+    # When this version opens it, then it refuses, and says why
+    with pytest.raises(DatabaseNotSupported, match=r"newer.*9999_future"):
+        await PostgresMetadata.open(dsn)
+
+
+def test_a_migration_that_was_changed_afterwards_is_refused() -> None:
+    # Given a database that took a migration with another text
+    first = migrations()[0]
+    applied = {first.name: "another checksum"}
+
+    # When what is missing is asked for, then it is refused
+    with pytest.raises(DatabaseNotSupported, match=first.name):
+        find_missing(applied, migrations())
+
+
+def test_only_what_is_missing_is_applied() -> None:
+    # Given three migrations, the first of which was applied
+    known = [Migration(name=name, text="", checksum=name * 2) for name in ("1", "2", "3")]
+
+    # Then the others are missing, in order
+    assert find_missing({"1": "11"}, known) == known[1:]
+
+
+async def test_people_see_the_log_in_views(postgres_dsn: str) -> None:
+    # Given a topic
+    store = await PostgresMetadata.open(postgres_dsn)
+    await store.create_topic("orders", partition_count=2, replication_factor=1, configs={"a": "b"})
+    await store.close()
+
+    # When it is looked up in the public schema, then it is there
+    connection: Connection = await asyncpg.connect(postgres_dsn)
+    topics = await connection.fetch("SELECT name, partition_count FROM streamhouse.topics")
+    assert [tuple(row) for row in topics] == [("orders", 2)]
+    partitions = await connection.fetch(
+        "SELECT topic, partition, high_watermark FROM streamhouse.partitions ORDER BY partition"
+    )
+    assert [tuple(row) for row in partitions] == [("orders", 0, 0), ("orders", 1, 0)]
+    assert await connection.fetch("SELECT * FROM streamhouse.segments") == []
+    await connection.close()
+
+
+def _split(text: str) -> tuple[str, str]:
+    lines = text.splitlines()
+    comments = [line for line in lines if line.startswith("--")]
+    return "\n".join(comments), "\n".join(line for line in lines if not line.startswith("--"))

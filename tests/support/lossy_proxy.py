@@ -1,0 +1,67 @@
+"""A proxy on a unix socket between a broker and its Postgres that loses answers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Self
+
+SOCKET = ".s.PGSQL.5432"
+
+
+class LossyProxy:
+    """Passes bytes both ways, until told to lose those that come from the server."""
+
+    def __init__(self, server: Path) -> None:
+        self._server = server
+        self._losing = False
+        self._writers: list[asyncio.StreamWriter] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @classmethod
+    @asynccontextmanager
+    async def between(cls, directory: Path, server: Path) -> AsyncIterator[Self]:
+        """Listen in `directory` for clients of the server whose socket is in `server`."""
+        proxy = cls(server)
+        listener = await asyncio.start_unix_server(proxy._accept, directory / SOCKET)
+        try:
+            yield proxy
+        finally:
+            proxy.cut()
+            listener.close()
+            await listener.wait_closed()
+            await asyncio.gather(*proxy._tasks)
+
+    def lose_answers(self) -> None:
+        """From now on nothing comes back."""
+        self._losing = True
+
+    def cut(self) -> None:
+        """Break all connections, and pass bytes again for new ones."""
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+        self._losing = False
+
+    async def _accept(
+        self, from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter
+    ) -> None:
+        from_server, to_server = await asyncio.open_unix_connection(self._server / SOCKET)
+        self._writers += [to_client, to_server]
+        self._tasks += [
+            asyncio.create_task(self._pass(from_client, to_server, lossy=False)),
+            asyncio.create_task(self._pass(from_server, to_client, lossy=True)),
+        ]
+
+    async def _pass(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, lossy: bool
+    ) -> None:
+        try:
+            while data := await source.read(65536):
+                if not (lossy and self._losing):
+                    sink.write(data)
+                    await sink.drain()
+        except ConnectionError:
+            pass  # cut
+        finally:
+            sink.transport.abort()

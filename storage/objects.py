@@ -8,7 +8,11 @@ Contract, checked for every implementation by tests/contracts/test_objects.py:
 - `get` returns exactly the range asked for. A missing object or one too short is ObjectMissing.
 - `delete` of what is not there is no error. Nothing may depend on the order of `list`.
 - Transient trouble (timeouts, 5xx, SlowDown, resets) is retried inside, with full jitter, until the
-  store's own deadline; then ObjectStoreUnavailable. Cancelling any call is safe.
+  store's own deadline; then ObjectStoreUnavailable. What only an operator can mend (no bucket, no
+  permission, a full disk) is ObjectStoreUnavailable at once, and its message says what to mend.
+- Cancelling any call is safe: the parts of a cancelled `put` may be changed at once.
+- A path is plain and relative (storage/path_rules.py), else ValueError. No path is the folder
+  of another: with `a/b` stored, nothing is stored as `a`. An object may be empty.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -44,6 +48,11 @@ class ObjectStore(Protocol):
 
     async def get(self, path: str, start: int, length: int) -> bytearray:
         """Return `length` bytes from byte `start`; the caller owns, and may change, the result.
+
+        Args:
+            path: of the object.
+            start: 0 for its first byte.
+            length: at least 1.
 
         Raises:
             ObjectMissing: no such object, or it ends before the range does.

@@ -1,0 +1,46 @@
+"""Objects in a dict: the store of simulations and tests, under the contract of the real ones."""
+
+from collections.abc import AsyncIterator, Sequence
+
+from storage.errors import ObjectConflict, ObjectMissing
+from storage.objects import Buffer, StoredObject
+from storage.path_rules import check_path, check_prefix
+
+
+class MemoryStore:
+    """Nothing is durable, fails or waits: a simulation wraps delays and faults around it."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, bytes] = {}
+
+    async def put(self, path: str, parts: Sequence[Buffer]) -> None:
+        check_path(path)
+        content = b"".join(parts)
+        if self._objects.setdefault(path, content) != content:
+            raise ObjectConflict(f"{path} holds other bytes")
+
+    async def get(self, path: str, start: int, length: int) -> bytearray:
+        check_path(path)
+        assert start >= 0
+        assert length > 0
+        content = self._objects.get(path)
+        if content is None:
+            raise ObjectMissing(f"{path} does not exist")
+        if start + length > len(content):
+            raise ObjectMissing(f"{path} ends at {len(content)}, before {start + length}")
+        return bytearray(content[start : start + length])
+
+    async def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            check_path(path)
+        for path in paths:
+            self._objects.pop(path, None)
+
+    async def list(self, prefix: str) -> AsyncIterator[StoredObject]:
+        check_prefix(prefix)
+        for path, content in tuple(self._objects.items()):
+            if path.startswith(prefix):
+                yield StoredObject(path=path, size=len(content))
+
+    async def close(self) -> None:
+        """Nothing to release; the objects stay, so that a restarted broker finds them."""

@@ -1,0 +1,240 @@
+"""S3, or any server that speaks it, as object store, over aiobotocore (D3).
+
+A put is one conditional PUT (If-None-Match: *), whatever its size. A CRC32C, computed once, covers
+its body; the server verifies it and keeps it with the object. The body is not part of the signature
+(UNSIGNED-PAYLOAD), over TLS and plain HTTP alike: that saves SHA-256 over every byte. An answer of
+412, or 409 while another PUT is under way, may mean that an earlier try of ours was stored, so what
+is there is compared.
+
+botocore's own retries are off, because they know no deadline. One try may take a time that grows
+with its size and doubles from try to try; all tries together have `deadline_s`.
+"""
+
+import asyncio
+import base64
+import io
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+import structlog
+from aiobotocore.config import AioConfig
+from aiobotocore.session import get_session
+from botocore.exceptions import ClientError
+from crc32c import crc32c
+
+from storage.backoff import Backoff
+from storage.config import MiB, S3Config
+from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
+from storage.objects import Buffer, StoredObject
+from storage.path_rules import check_path, check_prefix
+from storage.s3_errors import S3_ERRORS, code_of, describe, is_transient, status_of
+
+if TYPE_CHECKING:  # the stubs are there for development only
+    from types_aiobotocore_s3 import S3Client
+    from types_aiobotocore_s3.type_defs import ListObjectsV2OutputTypeDef
+
+CONNECT_TIMEOUT_S: Final = 1.0
+FIRST_ANSWER_S: Final = 2.0  # few healthy answers take longer; a new connection is then faster
+SLOW_BYTES_PER_S: Final = 2 * MiB
+DELETE_LIMIT: Final = 1000  # keys that one DeleteObjects takes
+LIST_LIMIT: Final = 1000  # keys that one answer to ListObjectsV2 holds
+# Above this size the server is asked before the body is sent (100-continue): a refusal that comes
+# while we send may be lost in the reset of the connection. Below, the round trip is saved.
+EXPECT_CONTINUE_BYTES: Final = 1 * MiB
+
+Result = TypeVar("Result")
+
+log = structlog.get_logger()
+
+
+class S3Store:
+    """Made by `open`. One client, whose connections all calls share."""
+
+    def __init__(self, config: S3Config, client: "S3Client", resources: AsyncExitStack) -> None:
+        self._config = config
+        self._bucket = config.bucket
+        self._root = f"{config.prefix}/" if config.prefix else ""
+        self._client = client
+        self._resources = resources
+
+    @classmethod
+    async def open(cls, config: S3Config) -> Self:
+        """Make a client with credentials from the standard chain; nothing is sent yet."""
+        style = "path" if config.endpoint else "auto"
+        options = AioConfig(
+            connect_timeout=CONNECT_TIMEOUT_S,
+            read_timeout=config.deadline_s,
+            max_pool_connections=config.max_connections,
+            retries={"mode": "standard", "total_max_attempts": 1},
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+            s3={"addressing_style": style, "payload_signing_enabled": False},
+        )
+        resources = AsyncExitStack()
+        client = await resources.enter_async_context(
+            get_session().create_client(
+                "s3",
+                region_name=config.region,
+                endpoint_url=config.endpoint or None,
+                config=options,
+            )
+        )
+        client.meta.events.register_last("before-call.s3", _expect_only_if_large)
+        return cls(config, client, resources)
+
+    async def put(self, path: str, parts: Sequence[Buffer]) -> None:
+        check_path(path)
+        size = sum(len(part) for part in parts)
+        value = 0
+        for part in parts:
+            value = crc32c(part, value)
+        checksum = base64.b64encode(value.to_bytes(4, "big")).decode()
+        await self._retry("PUT", path, size, partial(self._put, path, parts, size, checksum))
+
+    async def _put(self, path: str, parts: Sequence[Buffer], size: int, checksum: str) -> None:
+        body = io.BytesIO()  # filled part by part: botocore would copy joined bytes once more
+        body.writelines(parts)
+        body.seek(0)
+        try:
+            await self._client.put_object(
+                Bucket=self._bucket,
+                Key=self._root + path,
+                Body=body,
+                ContentLength=size,
+                ChecksumCRC32C=checksum,
+                IfNoneMatch="*",
+            )
+        except ClientError as refusal:
+            if status_of(refusal) not in {409, 412}:
+                raise
+            held = await self._holds(path, size, checksum, parts)
+            if held is None:
+                raise
+            if not held:
+                raise ObjectConflict(f"{self._url(path)} holds other bytes") from refusal
+
+    async def _holds(
+        self, path: str, size: int, checksum: str, parts: Sequence[Buffer]
+    ) -> bool | None:
+        """Tell whether the object has these bytes; None if there is none (yet)."""
+        try:
+            head = await self._client.head_object(
+                Bucket=self._bucket, Key=self._root + path, ChecksumMode="ENABLED"
+            )
+        except ClientError as error:
+            if status_of(error) == 404:
+                return None
+            raise
+        if head["ContentLength"] != size:
+            return False
+        stored = head.get("ChecksumCRC32C")
+        if stored and head.get("ChecksumType") != "COMPOSITE":  # that is one over part checksums
+            return stored == checksum
+        return size == 0 or await self._fetch(path, 0, size) == b"".join(parts)
+
+    async def get(self, path: str, start: int, length: int) -> bytearray:
+        check_path(path)
+        assert start >= 0
+        assert length > 0
+        return await self._retry("GET", path, length, partial(self._fetch, path, start, length))
+
+    async def _fetch(self, path: str, start: int, length: int) -> bytearray:
+        try:
+            response = await self._client.get_object(
+                Bucket=self._bucket,
+                Key=self._root + path,
+                Range=f"bytes={start}-{start + length - 1}",
+            )
+        except ClientError as error:
+            if code_of(error) in {"NoSuchKey", "InvalidRange"}:
+                raise ObjectMissing(f"{self._url(path)} from {start}: {describe(error)}") from error
+            raise
+        async with response["Body"] as body:
+            found = response["ContentLength"]
+            if found < length:
+                raise ObjectMissing(f"{self._url(path)} ends at {start + found}")
+            if found > length:
+                raise ObjectStoreUnavailable(f"{self._url(path)}: the server ignores Range")
+            data = bytearray(length)
+            view: Any = memoryview(data)  # typed as bytearray; any writable buffer will do
+            done = 0
+            while done < length:  # a body that ends early raises
+                done += await body.readinto(view[done:])
+        return data
+
+    async def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            check_path(path)
+        for first in range(0, len(paths), DELETE_LIMIT):
+            chunk = paths[first : first + DELETE_LIMIT]
+            await self._retry("DELETE", chunk[0], 0, partial(self._delete, chunk))
+
+    async def _delete(self, paths: Sequence[str]) -> None:
+        keys = [self._root + path for path in paths]
+        response = await self._client.delete_objects(
+            Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
+        )
+        for failed in response.get("Errors", ()):
+            code = failed.get("Code", "")
+            if code != "NoSuchKey":
+                raise ClientError({"Error": {"Code": code}}, "DeleteObjects")
+
+    async def list(self, prefix: str) -> AsyncIterator[StoredObject]:
+        check_prefix(prefix)
+        token = ""
+        while True:
+            page = await self._retry("LIST", prefix, 0, partial(self._page, prefix, token))
+            for entry in page.get("Contents", ()):
+                yield StoredObject(path=entry["Key"][len(self._root) :], size=entry["Size"])
+            if not page["IsTruncated"]:
+                return
+            token = page["NextContinuationToken"]
+
+    async def _page(self, prefix: str, token: str) -> "ListObjectsV2OutputTypeDef":
+        ask = partial(
+            self._client.list_objects_v2,
+            Bucket=self._bucket,
+            Prefix=self._root + prefix,
+            MaxKeys=LIST_LIMIT,
+        )
+        return await (ask(ContinuationToken=token) if token else ask())
+
+    async def close(self) -> None:
+        await self._resources.aclose()
+
+    def _url(self, path: str) -> str:
+        return f"s3://{self._bucket}/{self._root}{path}"
+
+    async def _retry(
+        self, verb: str, path: str, size: int, attempt: Callable[[], Awaitable[Result]]
+    ) -> Result:
+        """Try until it succeeds, fails for good, or the deadline is there."""
+        failure: Exception | None = None
+        patience_s = FIRST_ANSWER_S + size / SLOW_BYTES_PER_S
+        backoff = Backoff()
+        try:
+            async with asyncio.timeout(self._config.deadline_s):
+                while True:
+                    try:
+                        async with asyncio.timeout(patience_s):
+                            return await attempt()
+                    except S3_ERRORS as error:
+                        failure, reason = error, describe(error)
+                    if not is_transient(failure):
+                        break
+                    log.debug("asking the object store again", verb=verb, path=path, reason=reason)
+                    patience_s *= 2
+                    await backoff.wait()
+        except TimeoutError as late:
+            failure = failure or late
+            reason = f"nothing in {self._config.deadline_s:g} s; last: {describe(failure)}"
+        raise ObjectStoreUnavailable(f"{verb} {self._url(path)}: {reason}") from failure
+
+
+def _expect_only_if_large(params: MutableMapping[str, Any], **_: object) -> None:
+    """Undo what botocore does for every body."""
+    headers = params["headers"]
+    if "Expect" in headers and int(headers["Content-Length"]) <= EXPECT_CONTINUE_BYTES:
+        del headers["Expect"]

@@ -1,0 +1,76 @@
+"""What an S3 client's exceptions mean: try again, or say what to mend."""
+
+from typing import Final
+
+from aiohttp import ClientError as TransferError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    HTTPClientError,
+    IncompleteReadError,
+    NoCredentialsError,
+)
+from botocore.exceptions import (
+    ConnectionError as NoConnection,
+)
+from botocore.parsers import ResponseParserError
+
+# Everything that a request to S3 raises for reasons outside this process.
+S3_ERRORS: Final = (ClientError, BotoCoreError, ResponseParserError, TransferError, TimeoutError)
+
+_TRANSIENT_ERRORS: Final = (
+    CredentialRetrievalError,
+    HTTPClientError,
+    IncompleteReadError,
+    NoConnection,
+    ResponseParserError,  # half an answer, or a proxy's error page
+    TransferError,
+    TimeoutError,
+)
+# Besides 5xx. A put that meets 409 or 412 asks what is stored before it comes here: nothing was.
+_TRANSIENT_STATUS: Final = frozenset((408, 409, 412, 429))
+# Codes that come with status 400, or inside a successful answer to DeleteObjects.
+_TRANSIENT_CODES: Final = frozenset(
+    ("BadDigest", "InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown")
+)
+_CREDENTIALS_FIX: Final = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the bucket's policy"
+_REGION_FIX: Final = "name the bucket's region in the store URL: ?region=R"
+_FIXES: Final = {
+    "AccessDenied": _CREDENTIALS_FIX,
+    "AuthorizationHeaderMalformed": _REGION_FIX,
+    "InvalidAccessKeyId": _CREDENTIALS_FIX,
+    "NoSuchBucket": "create the bucket",
+    "PermanentRedirect": _REGION_FIX,
+    "RequestTimeTooSkewed": "set this machine's clock",
+    "SignatureDoesNotMatch": _CREDENTIALS_FIX,
+}
+
+
+def status_of(error: ClientError) -> int:
+    """Return the HTTP status; 0 if the error was inside a successful answer."""
+    return error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+
+
+def code_of(error: ClientError) -> str:
+    """Return S3's name of the error; for HEAD, which has no body, the status as text."""
+    return error.response.get("Error", {}).get("Code", "")
+
+
+def is_transient(error: Exception) -> bool:
+    """Tell whether the same request may succeed a little later."""
+    if isinstance(error, ClientError):
+        status = status_of(error)
+        return status >= 500 or status in _TRANSIENT_STATUS or code_of(error) in _TRANSIENT_CODES
+    return isinstance(error, _TRANSIENT_ERRORS)
+
+
+def describe(error: Exception) -> str:
+    """Say in one line what happened, and what to do about it where that is known."""
+    if isinstance(error, ClientError):
+        text = f"{status_of(error)} {code_of(error)}"
+        fix = _FIXES.get(code_of(error))
+        return f"{text}; {fix}" if fix else text
+    if isinstance(error, NoCredentialsError):
+        return f"no credentials found; {_CREDENTIALS_FIX}"
+    return str(error) or type(error).__name__

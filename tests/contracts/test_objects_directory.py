@@ -1,0 +1,176 @@
+"""What a directory promises beyond the contract of all object stores."""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from storage.errors import ObjectStoreUnavailable
+from storage.incoming_folder import INCOMING
+from storage.objects_directory import DirectoryStore
+from tests.contracts.object_stores import content, directory_store, sizes
+
+REPOSITORY = Path(__file__).parents[2]
+NOBODY = 65_534
+
+CRASH_WHILE_PUTTING = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from storage.objects_directory import DirectoryStore
+
+async def main() -> None:
+    store = await DirectoryStore.open(Path(sys.argv[1]))
+    os.fdatasync = lambda file: os.kill(os.getpid(), signal.SIGKILL)
+    await store.put("wal/lost", [b"x" * 1000])
+
+asyncio.run(main())
+"""
+
+
+def unfinished_files(root: Path) -> list[Path]:
+    return [path for path in (root / INCOMING).rglob("*") if path.is_file()]
+
+
+def folders_of_stores(root: Path) -> list[Path]:
+    return list((root / INCOMING).iterdir())
+
+
+async def test_what_a_crash_left_is_removed_by_the_next_open(tmp_path: Path) -> None:
+    # Given a broker that was killed while it put an object, and another that lives
+    async with directory_store(tmp_path) as neighbour:
+        crash = [sys.executable, "-c", CRASH_WHILE_PUTTING, str(tmp_path)]
+        process = await asyncio.create_subprocess_exec(*crash, cwd=REPOSITORY)
+        assert await process.wait() == -signal.SIGKILL
+        assert len(unfinished_files(tmp_path)) == 1
+
+        # When the store is opened again
+        async with directory_store(tmp_path) as store:
+            # Then the unfinished file is gone, it was no object, and the neighbour still works
+            assert unfinished_files(tmp_path) == []
+            assert await sizes(store) == {}
+            await neighbour.put("wal/1", [b"from the neighbour"])
+            assert await content(store, "wal/1", 18) == b"from the neighbour"
+
+    # And stores that are closed in good order leave nothing at all
+    assert folders_of_stores(tmp_path) == []
+
+
+@pytest.fixture
+def read_only_directory(tmp_path: Path) -> Iterator[Path]:
+    """A directory that this process cannot write; root becomes nobody, as it may write anywhere."""
+    user = os.geteuid()
+    tmp_path.chmod(0o555)
+    if user == 0:
+        os.seteuid(NOBODY)
+    yield tmp_path
+    os.seteuid(user)
+    tmp_path.chmod(0o755)
+
+
+async def test_a_directory_that_cannot_be_written_is_a_clear_error(
+    read_only_directory: Path,
+) -> None:
+    # Given a directory without write permission
+    root = read_only_directory / "objects"
+
+    # When a store is opened there, then the error names the place, the reason and the remedy
+    with pytest.raises(ObjectStoreUnavailable, match=r"Permission denied.*write perm") as error:
+        await DirectoryStore.open(root)
+    assert str(root) in str(error.value)
+
+
+async def test_a_file_in_the_place_of_the_directory_is_a_clear_error(tmp_path: Path) -> None:
+    # Given a file where the directory should be, or above it
+    (tmp_path / "objects").write_text("a file")
+
+    # When a store is opened there, then the error names it
+    for root in (tmp_path / "objects", tmp_path / "objects" / "deeper"):
+        with pytest.raises(ObjectStoreUnavailable, match="objects"):
+            await DirectoryStore.open(root)
+
+
+async def test_a_put_flushes_the_file_and_every_folder_that_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a store, and a record of what is flushed
+    root = tmp_path / "deep" / "objects"
+    flushed: list[Path] = []
+
+    def recorded(file: int) -> None:
+        flushed.append(Path(f"/proc/self/fd/{file}").readlink())
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    monkeypatch.setattr(os, "fdatasync", recorded)
+    async with directory_store(root) as store:
+        assert flushed == [tmp_path, tmp_path / "deep"]
+        flushed.clear()
+
+        # When an object is put into a new folder
+        await store.put("wal/ab/1", [b"x"])
+
+        # Then its bytes are flushed, and its name, and the names of the folders above
+        *folders, file, name = flushed
+        assert folders == [root, root / "wal"]
+        assert file.parent.parent == root / INCOMING
+        assert name == root / "wal" / "ab"
+        flushed.clear()
+
+        # And when the folder is known and the object is there already, its name is flushed again:
+        # whoever made it may have crashed before that
+        await store.put("wal/ab/1", [b"x"])
+        assert flushed[1:] == [root / "wal" / "ab"]
+
+
+async def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a file system that takes a few bytes at a time
+    async with directory_store(tmp_path) as store:
+        whole_write = os.writev
+
+        def short_write(file: int, parts: Sequence[memoryview]) -> int:
+            return whole_write(file, [b"".join(parts)[:7]])
+
+        monkeypatch.setattr(os, "writev", short_write)
+
+        # When an object is put
+        await store.put("wal/1", [b"0123456789", b"abc", b"ABCDEFG"])
+
+        # Then nothing of it is lost
+        assert await content(store, "wal/1", 20) == b"0123456789abcABCDEFG"
+
+
+async def test_a_full_disk_is_unavailable_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a disk that is full
+    async with directory_store(tmp_path) as store:
+
+        def no_space(file: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        # When an object is put, then it is refused, and no trace is left
+        with monkeypatch.context() as full:
+            full.setattr(os, "fdatasync", no_space)
+            with pytest.raises(ObjectStoreUnavailable, match="No space"):
+                await store.put("wal/1", [b"x"])
+        assert await sizes(store) == {}
+        assert unfinished_files(tmp_path) == []
+
+        # And once there is space, it can be stored
+        await store.put("wal/1", [b"x"])
+        assert await sizes(store) == {"wal/1": 1}
+
+
+async def test_a_folder_that_somebody_removed_is_made_again(tmp_path: Path) -> None:
+    # Given a folder that the store knows, removed behind its back
+    async with directory_store(tmp_path) as store:
+        await store.put("wal/ab/1", [b"first"])
+        shutil.rmtree(tmp_path / "wal")
+
+        # When the next object goes there, then it is stored
+        await store.put("wal/ab/2", [b"second"])
+        assert await sizes(store) == {"wal/ab/2": 6}

@@ -1,0 +1,72 @@
+"""Names of objects: never derived from offsets or from anything that a client sent."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from storage.backoff import Backoff
+from storage.errors import MetadataUnavailable
+from storage.metadata import MetadataStore
+
+RESERVE_COUNT: Final = 64
+_REFILL_BELOW: Final = 32
+
+log = structlog.get_logger()
+
+
+def uuid7(now_ms: int, random_bytes: bytes) -> UUID:
+    """Return a time-ordered UUID (RFC 9562, version 7) from 10 random bytes."""
+    value = (now_ms & (1 << 48) - 1) << 80 | int.from_bytes(random_bytes)
+    value = value & ~(0xF << 76) | 7 << 76
+    return UUID(int=value & ~(0x3 << 62) | 0x2 << 62)
+
+
+def wal_path(object_id: UUID) -> str:
+    """Return the path of a mixed object; two hash digits in front spread S3's rate limits."""
+    return f"wal/{object_id.hex[-2:]}/{object_id}"
+
+
+class ReservedPaths:
+    """Paths registered as pending in Postgres before anything is stored there (D5).
+
+    They are reserved in blocks ahead of need, so that no producer waits for it. What is left at a
+    crash are rows without an object; the sweeper takes them away.
+    """
+
+    def __init__(self, metadata: MetadataStore, new_id: Callable[[], UUID]) -> None:
+        self._metadata = metadata
+        self._new_id = new_id
+        self._free: deque[str] = deque()
+        self._refill: asyncio.Task[None] | None = None
+
+    async def take(self) -> str:
+        """Return a path that nobody else was or will be given; waits while Postgres is away."""
+        while True:
+            if len(self._free) < _REFILL_BELOW and (self._refill is None or self._refill.done()):
+                self._refill = asyncio.create_task(self._reserve())
+            if self._free:
+                return self._free.popleft()
+            assert self._refill is not None
+            await asyncio.shield(self._refill)
+
+    async def close(self) -> None:
+        if self._refill is not None:
+            self._refill.cancel()
+            await asyncio.wait([self._refill])
+
+    async def _reserve(self) -> None:
+        paths = [wal_path(self._new_id()) for _ in range(RESERVE_COUNT)]
+        backoff = Backoff()
+        while True:
+            try:
+                await self._metadata.reserve_objects(paths)
+            except MetadataUnavailable as error:
+                log.warning("reserving paths again", reason=str(error))
+                await backoff.wait()
+            else:
+                self._free.extend(paths)
+                return

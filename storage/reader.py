@@ -1,0 +1,164 @@
+"""The read path for what is no longer in the tail: index rows -> ranged GETs -> batches (D8).
+
+One GET serves all who wait for the same range, and its result stays in a block cache. What follows
+the rows needed is read ahead, so a consumer that walks through old data finds it waiting. GETs have
+places of their own (`MAX_GETS`); nothing here is waited for by producers or by tail reads.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from protocol.errors import CorruptBatch
+from storage.errors import CorruptObject, StorageError
+from storage.metadata import MetadataStore, SegmentEntry, SegmentLookup
+from storage.metrics import StorageMetrics
+from storage.objects import ObjectStore
+from storage.partition_log import PartitionLog
+from storage.runs import Run, parse_run
+
+MAX_GETS: Final = 16
+READ_AHEAD_BYTES: Final = 16 * 1024 * 1024  # of all partitions of one fetch together
+
+
+@dataclass(frozen=True, slots=True)
+class ColdRead:
+    """What a fetch wants of one partition that the tail does not hold."""
+
+    log: PartitionLog
+    offset: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Whole batches back to back, and their bytes; empty at the end of the log."""
+
+    batches: Sequence[memoryview]
+    size: int
+
+
+class BlockCache:
+    """Runs read from the store, least recently used ones dropped; one GET for many waiters."""
+
+    def __init__(
+        self,
+        objects: ObjectStore,
+        *,
+        max_bytes: int,
+        metrics: StorageMetrics,
+        clock: Callable[[], float],
+    ) -> None:
+        self._objects = objects
+        self._max_bytes = max_bytes
+        self._metrics = metrics
+        self._clock = clock
+        self._runs: OrderedDict[tuple[str, int], asyncio.Task[Run]] = OrderedDict()
+        self._size = 0
+        self._places = asyncio.Semaphore(MAX_GETS)
+
+    def load(self, entry: SegmentEntry) -> "asyncio.Task[Run]":
+        """Return the task that has, or will have, the run; await it shielded, others share it."""
+        key = (entry.path, entry.start)
+        task = self._runs.get(key)
+        if task is not None:
+            self._runs.move_to_end(key)
+            return task
+        task = asyncio.create_task(self._get(entry))
+        self._runs[key] = task
+        self._size += entry.length
+        task.add_done_callback(lambda done: self._keep_or_drop(key, entry.length, done))
+        return task
+
+    async def close(self) -> None:
+        tasks = list(self._runs.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _get(self, entry: SegmentEntry) -> Run:
+        async with self._places:
+            began = self._clock()
+            data = await self._objects.get(entry.path, entry.start, entry.length)
+            self._metrics.get_seconds.observe(self._clock() - began)
+            self._metrics.get_bytes.inc(len(data))
+        try:
+            return parse_run(data, start_offset=entry.start_offset, end_offset=entry.end_offset)
+        except CorruptBatch as error:
+            raise CorruptObject(f"{entry.path} from byte {entry.start}: {error}") from error
+
+    def _keep_or_drop(self, key: tuple[str, int], size: int, task: "asyncio.Task[Run]") -> None:
+        if task.cancelled() or task.exception() is not None:  # the next reader tries again
+            if self._runs.get(key) is task:
+                del self._runs[key]
+                self._size -= size
+            return
+        for old in list(self._runs):
+            if self._size <= self._max_bytes:
+                return
+            if self._runs[old].done():
+                done = self._runs.pop(old)
+                self._size -= done.result().size
+
+
+class Reader:
+    """Plans reads by the index in Postgres and serves them through the block cache."""
+
+    def __init__(
+        self, metadata: MetadataStore, blocks: BlockCache, metrics: StorageMetrics
+    ) -> None:
+        self._metadata = metadata
+        self._blocks = blocks
+        self._metrics = metrics
+
+    async def read(self, reads: Sequence[ColdRead]) -> list[Records | StorageError]:
+        """Serve all reads with one query of the index; a failed one does not fail the others.
+
+        Raises:
+            MetadataUnavailable: the index gave no answer.
+        """
+        ahead = READ_AHEAD_BYTES // len(reads)
+        plans = await self._metadata.find_segments(
+            [
+                SegmentLookup(
+                    partition=read.log.partition,
+                    offset=read.offset,
+                    max_bytes=read.max_bytes + ahead,
+                )
+                for read in reads
+            ]
+        )
+        pairs = zip(reads, plans, strict=True)
+        return await asyncio.gather(*(self._read_one(read, plan) for read, plan in pairs))
+
+    async def _read_one(
+        self, read: ColdRead, plan: Sequence[SegmentEntry]
+    ) -> Records | StorageError:
+        needed, covered = 0, 0
+        while needed < len(plan) and covered < read.max_bytes:
+            covered += plan[needed].length
+            needed += 1
+        tasks = [self._blocks.load(entry) for entry in plan][:needed]
+        batches: list[memoryview] = []
+        size, offset = 0, read.offset
+        for entry, task in zip(plan, tasks, strict=False):
+            try:
+                run = await asyncio.shield(task)
+            except StorageError as error:
+                return Records(batches, size) if batches else error
+            if entry.start_offset > offset and batches:
+                break  # never skip silently: what follows a hole is asked for by itself
+            budget = read.max_bytes - size
+            if batches and len(run.batches[0]) > budget:
+                break
+            taken, taken_size, offset = run.read(offset, budget)
+            batches += taken
+            size += taken_size
+            if offset < run.end_offset or size >= read.max_bytes:
+                break
+        if batches:
+            self._metrics.reads_from_store.inc()
+        return Records(batches, size)

@@ -1,0 +1,232 @@
+"""The write path (D5): batches of all partitions -> one object -> one PUT -> one commit.
+
+    append -> open buffer -> sealed -> uploaded -> committed -> every batch's future is resolved
+
+An object is sealed at once when none is in flight, so a lone producer never waits for a batching
+window; otherwise when it is full, or when `spacing` has passed since the last one: a quarter of
+what a PUT takes at present. A store that answers faster than LEAST_SPACING_S is a local disk, where
+small objects side by side only slow each other down: they go one after the other. Uploads run in
+parallel; commits keep the sealed order, so an idempotent producer's batches arrive in sequence.
+
+What may fail at each await, and what then holds:
+- put: the object is not in the log, whatever the store has. It is tried again until shutdown.
+- commit: unknown. The same call is repeated until it answers; it is idempotent on the path.
+- a crash anywhere: nothing was acknowledged; a pending row, and perhaps an object, are left over.
+- shutdown before an answer: CommitOutcomeUnknown, which clients see as REQUEST_TIMED_OUT.
+
+Limits: objects of `flush_bytes` (one batch may exceed it), `max_uploads` of them in flight. What
+waits beyond is bounded by the memory that connections may hold (broker/memory.py).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from protocol.batch import BatchHeader, set_base_offset
+from storage.backoff import Backoff
+from storage.config import WriterConfig
+from storage.errors import (
+    BufferClosed,
+    CommitOutcomeUnknown,
+    MetadataUnavailable,
+    ObjectConflict,
+    ObjectStoreUnavailable,
+    StorageError,
+)
+from storage.metadata import BatchOutcome, MetadataStore
+from storage.metrics import StorageMetrics
+from storage.object_paths import ReservedPaths
+from storage.objects import ObjectStore
+from storage.partition_log import PartitionLog
+from storage.pending_object import BufferedBatch, PendingObject
+from storage.tail import TailCache
+
+LEAST_SPACING_S: Final = 0.01
+_SMOOTHING: Final = 0.2
+
+log = structlog.get_logger()
+
+
+class Writer:
+    """Gathers batches into objects and makes them durable; see the module's docstring."""
+
+    def __init__(
+        self,
+        *,
+        objects: ObjectStore,
+        metadata: MetadataStore,
+        paths: ReservedPaths,
+        tail: TailCache,
+        config: WriterConfig,
+        metrics: StorageMetrics,
+        clock: Callable[[], float],
+    ) -> None:
+        self._objects = objects
+        self._metadata = metadata
+        self._paths = paths
+        self._tail = tail
+        self._config = config
+        self._metrics = metrics
+        self._clock = clock
+        self._open: PendingObject | None = None
+        self._full: deque[PendingObject] = deque()
+        self._in_flight: deque[PendingObject] = deque()  # in sealed order, which is commit order
+        self._sealed = asyncio.Semaphore(0)  # objects in flight that the committer has not taken
+        self._sealed_at = 0.0
+        self._put_s = 0.0
+        self._check: asyncio.Handle | None = None
+        self._closed = False
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._uploads = asyncio.TaskGroup()
+
+    async def run(self) -> None:
+        """Upload and commit until cancelled; any exception is a bug and must end the broker."""
+        async with self._uploads:
+            while True:
+                await self._sealed.acquire()
+                pending = self._in_flight[0]
+                await pending.uploaded
+                began = self._clock()
+                outcomes = await self._commit(pending)
+                self._metrics.commit_seconds.observe(self._clock() - began)
+                self._in_flight.popleft()
+                self._answer(pending, outcomes)
+
+    def append(
+        self, partition_log: PartitionLog, data: memoryview, header: BatchHeader
+    ) -> asyncio.Future[BatchOutcome]:
+        """Take a verified batch; the future tells what became of it.
+
+        Raises:
+            BufferClosed: the broker is shutting down.
+        """
+        if self._closed:
+            raise BufferClosed("the broker is shutting down")
+        loop = asyncio.get_running_loop()
+        if self._open is None:
+            self._open = PendingObject(loop.create_future())
+            self._drained.clear()
+        outcome: asyncio.Future[BatchOutcome] = loop.create_future()
+        self._open.batches.append(BufferedBatch(partition_log, data, header, outcome))
+        self._open.size += len(data)
+        partition_log.buffered_records += header.record_count
+        if self._open.size >= self._config.flush_bytes:
+            self._full.append(self._open)
+            self._open = None
+            self._seal_soon()
+        elif self._check is None:
+            self._seal_soon()
+        return outcome
+
+    async def close(self, deadline_s: float) -> None:
+        """Make durable and answer what was appended; what is not by the deadline is unknown."""
+        self._closed = True
+        self._seal_soon()
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self._drained.wait()
+        except TimeoutError:
+            unanswered = [*self._in_flight, *self._full, *([self._open] if self._open else [])]
+            log.warning("shutdown before an answer", objects=len(unanswered))
+            for pending in unanswered:
+                self._fail(pending, CommitOutcomeUnknown("the broker is shutting down"))
+
+    def _spacing_s(self) -> float:
+        return min(max(self._put_s / 4, LEAST_SPACING_S), self._config.flush_ms / 1000)
+
+    def _seal_soon(self) -> None:
+        """Look at the buffer after this turn of the event loop: its arrivals go together."""
+        if self._check is not None:
+            self._check.cancel()
+        self._check = asyncio.get_running_loop().call_soon(self._seal)
+
+    def _seal(self) -> None:
+        """Start as many uploads as the rules in the module's docstring allow now."""
+        self._check = None
+        while len(self._in_flight) < self._config.max_uploads:
+            if self._full:
+                self._upload_soon(self._full.popleft())
+                continue
+            if self._open is None:
+                return
+            due_s = self._sealed_at + self._spacing_s() - self._clock()
+            if self._in_flight and due_s > 0 and not self._closed:
+                self._check = asyncio.get_running_loop().call_later(due_s, self._seal)
+                return
+            pending, self._open = self._open, None
+            self._upload_soon(pending)
+
+    def _upload_soon(self, pending: PendingObject) -> None:
+        self._sealed_at = self._clock()
+        self._uploads.create_task(self._upload(pending, pending.lay_out()))
+        self._in_flight.append(pending)
+        self._sealed.release()
+        self._metrics.object_bytes.observe(pending.size)
+
+    async def _upload(self, pending: PendingObject, parts: list[memoryview]) -> None:
+        backoff = Backoff()
+        while True:
+            pending.path = await self._paths.take()
+            began = self._clock()
+            try:
+                await self._objects.put(pending.path, parts)
+            except (ObjectStoreUnavailable, ObjectConflict) as error:
+                # The path is given up: were the lost try to arrive late, no row would name it.
+                self._metrics.put_failures.inc()
+                log.warning("uploading again", path=pending.path, reason=str(error))
+                await backoff.wait()
+                continue
+            took_s = self._clock() - began
+            self._put_s += (took_s - self._put_s) * _SMOOTHING
+            self._metrics.put_seconds.observe(took_s)
+            pending.uploaded.set_result(None)
+            return
+
+    async def _commit(self, pending: PendingObject) -> list[BatchOutcome] | StorageError:
+        backoff = Backoff()
+        while True:
+            try:
+                return await self._metadata.commit_object(
+                    pending.path, pending.size, pending.commits
+                )
+            except MetadataUnavailable as error:
+                self._metrics.commit_failures.inc()
+                log.warning("committing again", path=pending.path, reason=str(error))
+                await backoff.wait()
+            except CommitOutcomeUnknown as error:
+                log.warning("object cannot be committed", path=pending.path, reason=str(error))
+                return error
+
+    def _answer(self, pending: PendingObject, outcomes: list[BatchOutcome] | StorageError) -> None:
+        if isinstance(outcomes, StorageError):
+            self._fail(pending, outcomes)
+        else:
+            for batch, outcome in zip(pending.batches, outcomes, strict=True):
+                self._settle(batch, outcome)
+        if self._open is None and not self._full and not self._in_flight:
+            self._drained.set()
+        else:
+            self._seal_soon()
+
+    def _fail(self, pending: PendingObject, error: StorageError) -> None:
+        for batch in pending.batches:
+            batch.log.buffered_records -= batch.header.record_count
+            if not batch.outcome.done():  # its request may have timed out
+                batch.outcome.set_exception(error)
+
+    def _settle(self, batch: BufferedBatch, outcome: BatchOutcome) -> None:
+        header, partition_log = batch.header, batch.log
+        partition_log.buffered_records -= header.record_count
+        if outcome.refusal is None and not outcome.duplicate:
+            end_offset = outcome.base_offset + header.record_count
+            set_base_offset(batch.data, outcome.base_offset)
+            self._tail.append(partition_log.tail, outcome.base_offset, end_offset, batch.data)
+            partition_log.advance(end_offset, outcome.log_start_offset, len(batch.data))
+            self._metrics.records_committed.inc(header.record_count)
+            self._metrics.bytes_committed.inc(len(batch.data))
+        if not batch.outcome.done():
+            batch.outcome.set_result(outcome)

@@ -1,0 +1,262 @@
+"""The write path against stores that fail, lie and dawdle: what is answered, what is in the log."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+from uuid import UUID
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from protocol.batch import read_header
+from protocol.ids import Partition
+from protocol.records import Record, build_batch
+from storage.config import WriterConfig
+from storage.errors import (
+    BufferClosed,
+    CommitOutcomeUnknown,
+    MetadataUnavailable,
+    ObjectStoreUnavailable,
+    UnknownPartition,
+)
+from storage.metadata import BatchCommit, BatchOutcome, SegmentLookup
+from storage.metadata_memory import MemoryMetadata
+from storage.metrics import StorageMetrics
+from storage.object_paths import ReservedPaths
+from storage.objects import Buffer
+from storage.objects_memory import MemoryStore
+from storage.partition_log import PartitionLog
+from storage.tail import TailCache
+from storage.writer import Writer
+
+
+class FaultyStore(MemoryStore):
+    """Refuses some puts, and holds others until it is told to let them go.
+
+    Attributes:
+        failures: how many of the next puts fail, after they were stored.
+        gate: puts wait until it is set.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failures = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.puts = 0
+
+    async def put(self, path: str, parts: Sequence[Buffer]) -> None:
+        self.puts += 1
+        await self.gate.wait()
+        await super().put(path, parts)
+        if self.failures:
+            self.failures -= 1
+            raise ObjectStoreUnavailable("the answer was lost")
+
+
+class FaultyMetadata(MemoryMetadata):
+    """Loses some of its answers, after it has done what was asked.
+
+    Attributes:
+        lost_answers: how many of the next commits are done but not answered.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Random(0))
+        self.lost_answers = 0
+        self.commits = 0
+        self.unknown = False
+
+    async def commit_object(
+        self, path: str, size: int, batches: Sequence[BatchCommit]
+    ) -> list[BatchOutcome]:
+        self.commits += 1
+        if self.unknown:
+            raise CommitOutcomeUnknown("doomed")
+        outcomes = await super().commit_object(path, size, batches)
+        if self.lost_answers:
+            self.lost_answers -= 1
+            raise MetadataUnavailable("the answer was lost")
+        return outcomes
+
+
+class Bench:
+    """A writer on faulty stores, with one topic of four partitions."""
+
+    def __init__(self, config: WriterConfig) -> None:
+        self.objects = FaultyStore()
+        self.metadata = FaultyMetadata()
+        ids = itertools.count()
+        self.paths = ReservedPaths(self.metadata, lambda: UUID(int=next(ids)))
+        self.writer = Writer(
+            objects=self.objects,
+            metadata=self.metadata,
+            paths=self.paths,
+            tail=TailCache(1 << 20),
+            config=config,
+            metrics=StorageMetrics(CollectorRegistry()),
+            clock=time.monotonic,
+        )
+        self.logs: list[PartitionLog] = []
+
+    async def make_topic(self) -> None:
+        topic = await self.metadata.create_topic(
+            "t", partition_count=4, replication_factor=1, configs={}
+        )
+        self.logs = [PartitionLog(Partition(topic.topic_id, index)) for index in range(4)]
+
+    def append(
+        self, partition: int = 0, value: bytes = b"v", sequence: int = -1
+    ) -> asyncio.Future[BatchOutcome]:
+        producer = {"producer_id": 7, "producer_epoch": 0} if sequence >= 0 else {}
+        data = bytearray(
+            build_batch([Record(offset_delta=0, value=value)], base_sequence=sequence, **producer)
+        )
+        view = memoryview(data)
+        return self.writer.append(self.logs[partition], view, read_header(view))
+
+    async def high_watermark(self, partition: int = 0) -> int:
+        asked = self.logs[partition].partition
+        return (await self.metadata.partition_offsets([asked]))[asked].high_watermark
+
+
+@asynccontextmanager
+async def running(config: WriterConfig | None = None) -> AsyncIterator[Bench]:
+    bench = Bench(config or WriterConfig())
+    await bench.make_topic()
+    run = asyncio.create_task(bench.writer.run())
+    try:
+        yield bench
+    finally:
+        run.cancel()
+        await asyncio.wait([run])
+        await bench.paths.close()
+
+
+async def test_what_arrives_together_becomes_one_object() -> None:
+    async with running() as bench:
+        # When batches for several partitions arrive in one turn of the event loop
+        futures = [bench.append(partition) for partition in (3, 0, 0, 1)]
+        outcomes = [await future for future in futures]
+
+        # Then they are one object and one commit, and each has its own offset
+        assert (bench.objects.puts, bench.metadata.commits) == (1, 1)
+        assert [outcome.base_offset for outcome in outcomes] == [0, 0, 1, 0]
+
+
+async def test_nothing_is_answered_before_it_is_durable() -> None:
+    async with running() as bench:
+        bench.objects.gate.clear()
+        future = bench.append()
+        await asyncio.sleep(0)
+        done, _ = await asyncio.wait([future], timeout=0.05)
+        assert not done
+        assert bench.logs[0].buffered_records == 1
+        bench.objects.gate.set()
+        assert (await future).base_offset == 0
+        assert bench.logs[0].buffered_records == 0
+        assert bench.logs[0].high_watermark == 1
+
+
+async def test_a_put_whose_answer_is_lost_is_appended_once() -> None:
+    async with running() as bench:
+        bench.objects.failures = 3
+        assert (await bench.append()).base_offset == 0
+        assert await bench.high_watermark() == 1
+        assert bench.objects.puts == 4
+
+
+async def test_a_commit_whose_answer_is_lost_is_appended_once() -> None:
+    async with running() as bench:
+        bench.metadata.lost_answers = 3
+        first, second = bench.append(), bench.append(1)
+        assert ((await first).base_offset, (await second).base_offset) == (0, 0)
+        assert await bench.high_watermark() == 1
+        assert (await bench.append()).base_offset == 1
+
+
+async def test_objects_are_committed_in_the_order_they_were_sealed() -> None:
+    # Given small objects, several of them uploading at a time
+    async with running(WriterConfig(flush_bytes=1, max_uploads=3)) as bench:
+        bench.objects.gate.clear()
+
+        # When an idempotent producer has ten batches on the way and the first upload fails
+        bench.objects.failures = 1
+        futures = [bench.append(sequence=sequence) for sequence in range(10)]
+        bench.objects.gate.set()
+        outcomes = [await future for future in futures]
+
+        # Then no batch overtook another: each has the next offset, none is out of order
+        assert [outcome.refusal for outcome in outcomes] == [None] * 10
+        assert [outcome.base_offset for outcome in outcomes] == list(range(10))
+
+
+async def test_a_doomed_object_is_an_unknown_outcome() -> None:
+    async with running() as bench:
+        bench.metadata.unknown = True
+        with pytest.raises(CommitOutcomeUnknown):
+            await bench.append()
+        assert bench.logs[0].buffered_records == 0
+
+
+async def test_a_deleted_topic_refuses_and_the_others_go_on() -> None:
+    async with running() as bench:
+        gone = PartitionLog(Partition(UUID(int=9), 0))
+        bench.logs.append(gone)
+        refused, appended = bench.append(4), bench.append(0)
+        assert isinstance((await refused).refusal, UnknownPartition)
+        assert (await appended).base_offset == 0
+
+
+async def test_a_duplicate_is_not_served_from_the_tail() -> None:
+    async with running() as bench:
+        await bench.append(sequence=0)
+        again = await bench.append(sequence=0)
+        assert (again.duplicate, again.base_offset) == (True, 0)
+        batches, _ = bench.logs[0].tail.read(0, 1 << 20)
+        assert len(batches) == 1
+
+
+async def test_shutdown_makes_durable_what_was_appended() -> None:
+    async with running() as bench:
+        future = bench.append()
+        await bench.writer.close(deadline_s=5)
+        assert future.done()
+        assert (await future).base_offset == 0
+        with pytest.raises(BufferClosed):
+            bench.append()
+
+
+async def test_shutdown_without_an_answer_is_an_unknown_outcome() -> None:
+    async with running() as bench:
+        bench.objects.gate.clear()
+        future = bench.append()
+        await bench.writer.close(deadline_s=0.05)
+        with pytest.raises(CommitOutcomeUnknown):
+            await future
+
+
+async def test_a_request_that_gave_up_does_not_disturb_the_commit() -> None:
+    async with running() as bench:
+        bench.objects.gate.clear()
+        gave_up, other = bench.append(), bench.append()
+        await asyncio.sleep(0)
+        gave_up.cancel()
+        bench.objects.gate.set()
+        assert (await other).base_offset == 1
+        assert await bench.high_watermark() == 2
+
+
+async def test_memory_and_index_tell_the_same() -> None:
+    async with running(WriterConfig(flush_bytes=200)) as bench:
+        for number in range(20):
+            assert (await bench.append(value=b"%d" % number)).base_offset == number
+        batches, size = bench.logs[0].tail.read(5, 1 << 20)
+        assert [read_header(batch).base_offset for batch in batches] == list(range(5, 20))
+        assert size == sum(map(len, batches))
+        lookup = SegmentLookup(partition=bench.logs[0].partition, offset=5, max_bytes=1 << 20)
+        (entries,) = await bench.metadata.find_segments([lookup])
+        assert [entry.start_offset for entry in entries] == list(range(5, 20))

@@ -1,0 +1,183 @@
+"""Produce: v3-13. v7 zstd, v8 record errors, v9 flexible, v13 topic ids (KIP-516).
+
+acks=1 and acks=all are answered when the records are durable and committed (D7); acks=0 is never
+answered, an error then closes the connection. A partition answers for itself. Not done: KIP-951
+leader hints (one broker), per-record errors (a batch is refused whole, with a message).
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from broker.connection import CloseConnection
+from broker.ordered_answers import Answer
+from broker.refusals import CONDITIONS, Refusal, code_of
+from broker.requests import Request
+from broker.topics import KnownTopic
+from protocol.batch import (
+    BatchHeader,
+    set_leader_epoch,
+    stamp_log_append_time,
+    verify_produced,
+)
+from protocol.batch_scan import has_null_key
+from protocol.compression import Codec
+from protocol.errors import InvalidRecords, UnsupportedCompression
+from protocol.produce import (
+    NO_TIMESTAMP,
+    PartitionResult,
+    ProduceRequest,
+    TopicData,
+    decode_produce,
+    encode_produce,
+)
+from storage.metadata import BatchOutcome
+
+API_KEY: Final = 0
+OLDEST: Final = 3
+LEAST_TIMEOUT_MS: Final = 1000
+_FIRST_ZSTD: Final = 7
+_ACKS: Final = (-1, 0, 1)
+
+
+@dataclass(slots=True)
+class Appended:
+    """A batch in the write buffer, and the result that its outcome completes."""
+
+    result: PartitionResult
+    outcome: asyncio.Future[BatchOutcome]
+
+
+async def handle(request: Request) -> Awaitable[Answer]:
+    """Append what can be appended; the answer waits for the commits."""
+    produce = decode_produce(request.frame, request.header.body, request.version)
+    results: list[tuple[TopicData, list[PartitionResult]]] = []
+    appended: list[Appended] = []
+    for data in produce.topics:
+        topic = await request.services.topics.find(data.name, data.topic_id)
+        of_topic: list[PartitionResult] = []
+        for index, batch in data.partitions:
+            result = PartitionResult(index)
+            of_topic.append(result)
+            try:
+                _check_request(produce, topic, data)
+                outcome = await _append(request, topic, index, batch, result)
+                appended.append(Appended(result, outcome))
+            except CONDITIONS as condition:
+                _refuse(result, condition)
+        results.append((data, of_topic))
+    return _answer(request, produce, results, appended)
+
+
+def _check_request(produce: ProduceRequest, topic: KnownTopic | None, data: TopicData) -> None:
+    if produce.acks not in _ACKS:
+        raise Refusal(ErrorCode.invalid_required_acks, f"acks is -1, 0 or 1, not {produce.acks}")
+    if topic is None:
+        unknown = ErrorCode.unknown_topic_or_partition
+        raise Refusal(unknown if data.topic_id is None else ErrorCode.unknown_topic_id)
+
+
+async def _append(
+    request: Request,
+    topic: KnownTopic | None,
+    index: int,
+    batch: memoryview | None,
+    result: PartitionResult,
+) -> asyncio.Future[BatchOutcome]:
+    assert topic is not None  # _check_request
+    partition_log = topic.log(index)
+    if partition_log is None:
+        raise Refusal(ErrorCode.unknown_topic_or_partition)
+    if batch is None or len(batch) == 0:
+        raise InvalidRecords("no record batch")
+    if len(batch) > topic.config.max_message_bytes:
+        limit = topic.config.max_message_bytes
+        raise Refusal(
+            ErrorCode.message_too_large, f"batch of {len(batch)} bytes; max.message.bytes={limit}"
+        )
+    header = verify_produced(batch)
+    _check_header(request, topic, header)
+    if topic.config.compact and await asyncio.to_thread(has_null_key, batch):
+        raise InvalidRecords("records of a compacted topic need a key")
+    if topic.config.log_append_time:
+        result.log_append_time_ms = request.services.now_ms()
+        stamp_log_append_time(batch, result.log_append_time_ms)
+        header = header._replace(max_timestamp_ms=result.log_append_time_ms)
+    set_leader_epoch(batch, request.services.cluster.leader_epoch(partition_log))
+    return request.services.log.append(partition_log, batch, header)
+
+
+def _check_header(request: Request, topic: KnownTopic, header: BatchHeader) -> None:
+    if header.codec > Codec.ZSTD:
+        raise UnsupportedCompression(f"compression codec {header.codec}")
+    if header.codec == Codec.ZSTD and request.version < _FIRST_ZSTD:
+        raise UnsupportedCompression("zstd needs Produce v7 (KIP-110)")
+    if header.is_transactional:
+        raise Refusal(ErrorCode.invalid_txn_state, "no transaction is open")
+    if topic.config.log_append_time:
+        return
+    now_ms = request.services.now_ms()
+    if header.max_timestamp_ms - now_ms > topic.config.timestamp_after_max_ms or (
+        header.base_timestamp_ms != NO_TIMESTAMP
+        and now_ms - header.base_timestamp_ms > topic.config.timestamp_before_max_ms
+    ):
+        raise Refusal(ErrorCode.invalid_timestamp, "timestamp out of the topic's range")
+
+
+def _refuse(result: PartitionResult, condition: Exception) -> None:
+    result.error_code = code_of(condition)
+    result.message = str(condition) or None
+    result.log_append_time_ms = NO_TIMESTAMP
+
+
+async def _answer(
+    request: Request,
+    produce: ProduceRequest,
+    results: list[tuple[TopicData, list[PartitionResult]]],
+    appended: list[Appended],
+) -> Answer:
+    # Kafka's timeout bounds replication, never the local append; a hasty one must not fail here.
+    timeout_s = max(produce.timeout_ms, LEAST_TIMEOUT_MS) / 1000
+    outcomes = [one.outcome for one in appended]
+    late: set[asyncio.Future[BatchOutcome]] = set()
+    if outcomes:
+        _, late = await asyncio.wait(outcomes, timeout=timeout_s if produce.acks else None)
+    for one in appended:
+        if one.outcome in late:
+            one.result.error_code = ErrorCode.request_timed_out
+        else:
+            _complete(one)
+    if late:
+        _hold_memory(request, late)
+    if produce.acks == 0:
+        if any(result.error_code for _, of_topic in results for result in of_topic):
+            raise CloseConnection("an error in a request with acks=0")
+        return None
+    return encode_produce(request.header.correlation_id, request.version, results)
+
+
+def _hold_memory(request: Request, late: set[asyncio.Future[BatchOutcome]]) -> None:
+    """Go on counting a frame that is answered, until its batches have left the write buffer.
+
+    Otherwise clients that time out and repeat would fill the memory while a store is away.
+    """
+    memory, size = request.services.memory, len(request.frame)
+    memory.take(size)  # the connection gives back what it counted when the answer is there
+    settled = asyncio.gather(*late, return_exceptions=True)
+    settled.add_done_callback(lambda _: memory.give_back(size))
+
+
+def _complete(one: Appended) -> None:
+    try:
+        outcome = one.outcome.result()
+    except CONDITIONS as condition:
+        _refuse(one.result, condition)
+        return
+    if outcome.refusal is not None:
+        _refuse(one.result, outcome.refusal)
+        return
+    one.result.base_offset = outcome.base_offset
+    one.result.log_start_offset = outcome.log_start_offset

@@ -1,0 +1,76 @@
+"""Fetch: v4-18. v7 sessions (KIP-227), v9 leader epochs (KIP-320), v12 flexible, v13 topic ids.
+
+Sessionless: session 0 is answered, so clients send full fetches. At least one batch is returned if
+any is there, whatever the limits (KIP-74). The last stable offset is the high watermark as long as
+there are no transactions. Not done: preferred read replicas (KIP-392), diverging epochs (no log is
+ever truncated here).
+"""
+
+from kio.schema.errors import ErrorCode
+
+from broker.fetching import Fetch, Wanted
+from broker.ordered_answers import Answer
+from broker.requests import Request
+from protocol.fetch import (
+    FetchRequest,
+    PartitionAnswer,
+    TopicAnswer,
+    TopicWanted,
+    decode_fetch,
+    encode_fetch,
+)
+
+
+async def handle(request: Request) -> Answer:
+    """Wait for records and answer with them."""
+    fetch = decode_fetch(request.frame, request.header.body, request.version)
+    if fetch.session_id != 0:
+        code = ErrorCode.fetch_session_id_not_found
+        return encode_fetch(request.header.correlation_id, request.version, [], error_code=code)
+    topics, wanted = await _resolve(request, fetch)
+    run = Fetch(
+        request.services.log,
+        request.services.cluster,
+        wanted,
+        max_bytes=min(fetch.max_bytes, request.services.config.fetch_max_bytes),
+    )
+    failed = any(answer.error_code for topic in topics for answer in topic.partitions)
+    await run.run(
+        min_bytes=fetch.min_bytes, max_wait_s=0 if failed else max(fetch.max_wait_ms, 0) / 1000
+    )
+    answered = iter(wanted)
+    for topic in topics:
+        topic.partitions = [
+            answer if answer.error_code else next(answered).answer for answer in topic.partitions
+        ]
+    return encode_fetch(request.header.correlation_id, request.version, topics)
+
+
+async def _resolve(request: Request, fetch: FetchRequest) -> tuple[list[TopicAnswer], list[Wanted]]:
+    """Return the response's skeleton, errors filled in, and what is to be read, in its order."""
+    topics: list[TopicAnswer] = []
+    wanted: list[Wanted] = []
+    for asked in fetch.topics:
+        partitions = await _resolve_topic(request, asked, wanted)
+        topics.append(TopicAnswer(asked.name, asked.topic_id, partitions))
+    return topics, wanted
+
+
+async def _resolve_topic(
+    request: Request, asked: TopicWanted, wanted: list[Wanted]
+) -> list[PartitionAnswer]:
+    topic = await request.services.topics.find(asked.name, asked.topic_id)
+    if topic is None:
+        unknown = ErrorCode.unknown_topic_or_partition
+        code = unknown if asked.topic_id is None else ErrorCode.unknown_topic_id
+        return [PartitionAnswer(partition.index, code) for partition in asked.partitions]
+    answers = []
+    for partition in asked.partitions:
+        log = topic.log(partition.index)
+        if log is None:
+            code = ErrorCode.unknown_topic_or_partition
+            answers.append(PartitionAnswer(partition.index, code))
+            continue
+        answers.append(PartitionAnswer(partition.index))
+        wanted.append(Wanted(partition, log, answers[-1]))
+    return answers

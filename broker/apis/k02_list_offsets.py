@@ -1,0 +1,143 @@
+"""ListOffsets: v1-11.
+
+-1 latest, -2 earliest, -3 maximum timestamp (KIP-734), -4 to -6 ends of local and tiered logs.
+Latest is the high watermark (the last stable offset for read_committed, the same as long as there
+are no transactions), always asked of Postgres: an end offset asked for after an acknowledgement
+includes it, whichever broker answers. There are no tiers: -4 is the earliest offset, -5 and -6 are
+unknown (KIP-1005).
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
+
+from broker.refusals import CONDITIONS, Refusal, code_of
+from broker.requests import NOT_THROTTLED, Request
+from broker.topics import KnownTopic
+from storage.errors import MetadataUnavailable
+from storage.partition_log import PartitionLog
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+_UNKNOWN: Final = -1
+_FIRST_VERSION: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Attributes: timestamp_ms is -1 unless a record was looked for."""
+
+    offset: int
+    timestamp_ms: int = _UNKNOWN
+    leader_epoch: int = _UNKNOWN
+
+
+async def handle(request: Request) -> Payload:
+    """Answer each partition by itself."""
+    body = request.decode()
+    types = request.types
+    known, unavailable = await _refresh_all(request, body)
+    topics = []
+    for asked in body.topics:
+        topic = known.get(asked.name)
+        partitions = await asyncio.gather(
+            *(_answer(request, topic, partition, unavailable) for partition in asked.partitions)
+        )
+        topics.append(types.ListOffsetsTopicResponse(name=asked.name, partitions=partitions))
+    response: Payload = types.ListOffsetsResponse(throttle_time=NOT_THROTTLED, topics=tuple(topics))
+    return response
+
+
+async def _refresh_all(
+    request: Request, body: Any
+) -> tuple[dict[str, KnownTopic], MetadataUnavailable | None]:
+    """Return the topics that exist, with their partitions' offsets as Postgres has them now.
+
+    The response has no error code but those of the partitions: if Postgres does not answer, the
+    error is returned for each of them to tell.
+    """
+    known: dict[str, KnownTopic] = {}
+    logs: list[PartitionLog] = []
+    for asked in body.topics:
+        topic = await request.services.topics.find(asked.name)
+        if topic is None:
+            continue
+        known[asked.name] = topic
+        found = (topic.log(partition.partition_index) for partition in asked.partitions)
+        logs += [log for log in found if log is not None]
+    try:
+        if logs:
+            await request.services.log.refresh(logs)
+    except MetadataUnavailable as unavailable:
+        return known, unavailable
+    return known, None
+
+
+async def _answer(
+    request: Request,
+    topic: KnownTopic | None,
+    asked: Any,
+    unavailable: MetadataUnavailable | None,
+) -> object:
+    code, found = ErrorCode.none, Found(_UNKNOWN)
+    try:
+        if unavailable is not None and topic is not None:
+            raise unavailable
+        found = await _look_up(request, topic, asked)
+    except CONDITIONS as condition:
+        code = code_of(condition)
+    return request.types.ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        error_code=code,
+        timestamp=found.timestamp_ms,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
+    )
+
+
+async def _look_up(request: Request, topic: KnownTopic | None, asked: Any) -> Found:
+    log = None if topic is None else topic.log(asked.partition_index)
+    if log is None or log.removed:
+        raise Refusal(ErrorCode.unknown_topic_or_partition)
+    epoch = request.services.cluster.leader_epoch(log)
+    asked_epoch = getattr(asked, "current_leader_epoch", _UNKNOWN)
+    if 0 <= asked_epoch < epoch:
+        raise Refusal(ErrorCode.fenced_leader_epoch)
+    if asked_epoch > epoch:
+        raise Refusal(ErrorCode.unknown_leader_epoch)
+    timestamp_ms = asked.timestamp
+    if timestamp_ms < 0 and request.version < _FIRST_VERSION.get(timestamp_ms, 2**15):
+        raise Refusal(ErrorCode.unsupported_version, f"no special timestamp {timestamp_ms}")
+    if timestamp_ms == LATEST:
+        return Found(log.high_watermark, leader_epoch=epoch)
+    if timestamp_ms in {EARLIEST, EARLIEST_LOCAL}:
+        return Found(log.log_start_offset, leader_epoch=epoch)
+    if timestamp_ms in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
+        return Found(_UNKNOWN)
+    return await _look_up_record(request, log, timestamp_ms, epoch)
+
+
+async def _look_up_record(
+    request: Request, log: PartitionLog, timestamp_ms: int, epoch: int
+) -> Found:
+    if timestamp_ms == MAX_TIMESTAMP:
+        found = await request.services.log.offset_of_max_timestamp(log)
+    else:
+        found = await request.services.log.offset_for_timestamp(log, timestamp_ms)
+    if found is None:
+        return Found(_UNKNOWN)
+    return Found(found.offset, found.timestamp_ms, epoch)

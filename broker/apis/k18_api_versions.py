@@ -1,0 +1,44 @@
+"""ApiVersions: v0-4. v3 client software name (KIP-511), features (KIP-584), v4 as v3.
+
+An unsupported version is answered in the v0 schema with UNSUPPORTED_VERSION and our range, so that
+any client can find a version to go on with; its body is not parsed.
+"""
+
+import re
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
+
+from broker.requests import NOT_THROTTLED, Request
+from protocol.codec import API_VERSIONS, response_types
+
+_FIRST_SOFTWARE_NAME: Final = 3
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+async def handle(request: Request) -> Payload:
+    """List what dispatch can answer."""
+    this = request.services.advertised[API_VERSIONS]
+    if not this.low <= request.version <= this.high:
+        types = response_types(API_VERSIONS, 0)
+        return types.ApiVersionsResponse(  # type: ignore[no-any-return]
+            error_code=ErrorCode.unsupported_version,
+            api_keys=(
+                types.ApiVersion(api_key=this.key, min_version=this.low, max_version=this.high),
+            ),
+        )
+    types = request.types
+    body = request.decode()
+    code = ErrorCode.none
+    api_keys = tuple(
+        types.ApiVersion(api_key=api.key, min_version=api.low, max_version=api.high)
+        for _, api in sorted(request.services.advertised.items())
+    )
+    if request.version >= _FIRST_SOFTWARE_NAME:
+        names = (body.client_software_name, body.client_software_version)
+        if not all(_SOFTWARE.fullmatch(name) for name in names):
+            code, api_keys = ErrorCode.invalid_request, ()
+    return types.ApiVersionsResponse(  # type: ignore[no-any-return]
+        error_code=code, api_keys=api_keys, throttle_time=NOT_THROTTLED
+    )

@@ -1,0 +1,76 @@
+"""DeleteTopics: v1-6. v4 flexible, v5 messages, v6 by id as well as by name (KIP-516).
+
+A deleted topic is gone when its answer is sent; its bytes go later. Not done: the timeout.
+"""
+
+from typing import Any, Final
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
+
+from broker.refusals import CONDITIONS, Refusal, refusal_of
+from broker.requests import NOT_THROTTLED, Request
+from broker.topic_changes import TopicChoice, choose_deleted
+from storage.errors import UnknownPartition
+from storage.metadata import Topic
+
+_FIRST_BY_ID: Final = 6
+_FIRST_WITH_DISABLED: Final = 3
+
+
+async def handle(request: Request) -> Payload:
+    """Delete the topics that can be; each answers for itself."""
+    body, topics = request.decode(), request.services.topics
+    choices = _choices(request, body)
+    for name, topic_id in choices:
+        await topics.find(name or "", topic_id)  # so that topics of other brokers are known, too
+    known = [each.topic for each in topics.all()]
+    chosen = choose_deleted(
+        choices,
+        {topic.name: topic for topic in known},
+        {topic.topic_id: topic for topic in known},
+    )
+    results = [await _answer(request, choice) for choice in chosen]
+    response: Payload = request.types.DeleteTopicsResponse(
+        throttle_time=NOT_THROTTLED, responses=tuple(results)
+    )
+    return response
+
+
+def _choices(request: Request, body: Any) -> list[tuple[str | None, UUID | None]]:
+    if request.version < _FIRST_BY_ID:
+        return [(name, None) for name in body.topic_names]
+    return [(topic.name, topic.topic_id) for topic in body.topics]
+
+
+async def _answer(request: Request, choice: TopicChoice) -> object:
+    outcome = choice.outcome
+    if isinstance(outcome, Topic):
+        outcome = await _delete(request, outcome)
+    refused = isinstance(outcome, Refusal)
+    return request.types.DeletableTopicResult(
+        name=choice.name,
+        topic_id=choice.topic_id,
+        error_code=outcome.code if isinstance(outcome, Refusal) else ErrorCode.none,
+        error_message=str(outcome) if refused else None,
+    )
+
+
+async def _delete(request: Request, topic: Topic) -> Topic | Refusal:
+    services = request.services
+    if not services.config.delete_topic_enable:
+        old = request.version < _FIRST_WITH_DISABLED
+        code = ErrorCode.invalid_request if old else ErrorCode.topic_deletion_disabled
+        return Refusal(code, "This cluster does not delete topics (delete.topic.enable=false).")
+    try:
+        await services.metadata.delete_topic(topic.topic_id)
+    except UnknownPartition:  # another broker was faster
+        services.topics.deleted(topic.topic_id)
+        return Refusal(
+            ErrorCode.unknown_topic_or_partition, f"Topic '{topic.name}' does not exist."
+        )
+    except CONDITIONS as condition:
+        return refusal_of(condition)
+    services.topics.deleted(topic.topic_id)
+    return topic

@@ -1,0 +1,113 @@
+"""DescribeTopicPartitions: v0 (KIP-966). Topics in the order of their names, page by page.
+
+A page holds max.request.partition.size.limit partitions at most. A partition has one replica to be
+told of, its owner (D1); there are no eligible leaders besides it.
+"""
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
+
+from broker.refusals import CONDITIONS, Refusal, refusal_of
+from broker.requests import NOT_THROTTLED, Request
+from broker.topic_pages import Cursor, page_of
+from broker.topics import KnownTopic
+from protocol.topics import name_problem
+
+# read, write, create, delete, alter, describe, describe and alter configs: no authoriser, no limits
+ALL_TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
+
+
+async def handle(request: Request) -> Payload:
+    """Describe the topics asked for, or all of them, from the cursor on."""
+    body = request.decode()
+    found = await _topics(request, body)
+    counts = {
+        name: len(topic.logs) if isinstance(topic, KnownTopic) else 0
+        for name, topic in found.items()
+    }
+    largest = request.services.config.max_request_partition_size_limit
+    try:
+        page = page_of(counts, _cursor(body), limit=min(body.response_partition_limit, largest))
+    except Refusal as refusal:
+        return _response(request, [_refused(request, name, refusal.code) for name in found], None)
+    topics = [
+        _describe(request, topic, span)
+        if isinstance(topic := found[name], KnownTopic)
+        else _refused(request, name, topic)
+        for name, span in page.spans.items()
+    ]
+    return _response(request, topics, page.following)
+
+
+async def _topics(request: Request, body: Any) -> dict[str, KnownTopic | ErrorCode]:
+    topics = request.services.topics
+    if not body.topics:
+        return {known.topic.name: known for known in topics.all()}
+    found: dict[str, KnownTopic | ErrorCode] = {}
+    for asked in body.topics:
+        if name_problem(asked.name):
+            found[asked.name] = ErrorCode.invalid_topic_exception
+            continue
+        try:
+            topic = await topics.find(asked.name)
+        except CONDITIONS as condition:
+            found[asked.name] = refusal_of(condition).code
+        else:
+            found[asked.name] = topic or ErrorCode.unknown_topic_or_partition
+    return found
+
+
+def _cursor(body: Any) -> Cursor | None:
+    return body.cursor and Cursor(body.cursor.topic_name, body.cursor.partition_index)
+
+
+def _describe(request: Request, topic: KnownTopic, span: range) -> object:
+    types, cluster = request.types, request.services.cluster
+    partitions = []
+    for log in topic.logs[span.start : span.stop]:
+        owner = cluster.owner(log).node_id
+        partitions.append(
+            types.DescribeTopicPartitionsResponsePartition(
+                error_code=ErrorCode.none,
+                partition_index=log.partition.index,
+                leader_id=owner,
+                leader_epoch=cluster.leader_epoch(log),
+                replica_nodes=(owner,),
+                isr_nodes=(owner,),
+                eligible_leader_replicas=(),
+                last_known_elr=(),
+                offline_replicas=(),
+            )
+        )
+    return types.DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.none,
+        name=topic.topic.name,
+        topic_id=topic.topic.topic_id,
+        is_internal=False,
+        partitions=tuple(partitions),
+        topic_authorized_operations=ALL_TOPIC_OPERATIONS,
+    )
+
+
+def _refused(request: Request, name: str, code: ErrorCode) -> object:
+    return request.types.DescribeTopicPartitionsResponseTopic(
+        error_code=code,
+        name=name,
+        topic_id=None,
+        is_internal=False,
+        partitions=(),
+        topic_authorized_operations=-(2**31),
+    )
+
+
+def _response(request: Request, topics: list[object], following: Cursor | None) -> Payload:
+    types = request.types
+    response: Payload = types.DescribeTopicPartitionsResponse(
+        throttle_time=NOT_THROTTLED,
+        topics=tuple(topics),
+        next_cursor=following
+        and types.Cursor(topic_name=following.topic, partition_index=following.partition),
+    )
+    return response

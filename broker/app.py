@@ -1,0 +1,264 @@
+"""Builds one broker, runs it, and takes it down in reverse.
+
+Start: Postgres (main.py starts an embedded one) -> metadata, migrated -> object store, checked to
+belong to this cluster -> log and writer -> topics -> listeners -> ready.
+Stop, within 5 s: not ready any more -> accept nobody -> seal, upload, commit and answer what
+was appended -> close the connections -> close the stores -> stop the embedded Postgres.
+A task that fails is a bug: the broker logs it and ends, so that nothing half alive goes on serving.
+"""
+
+import asyncio
+import gc
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from broker.broker_configs import BrokerConfig
+from broker.cluster import Cluster, Node
+from broker.config import Address, Settings, parse_address
+from broker.dispatch import APIS, Dispatch
+from broker.http import Check, HttpServer
+from broker.memory import MemoryBudget
+from broker.metrics import BrokerMetrics, PartitionCollector
+from broker.producer_ids import ProducerIds
+from broker.server import Server, ServerLimits
+from broker.services import ApiRange, Services
+from broker.topics import Topics
+from storage.backoff import Backoff
+from storage.errors import MetadataUnavailable, ObjectConflict, WrongStore
+from storage.log import Log
+from storage.metadata import MetadataStore
+from storage.metadata_postgres import PostgresMetadata
+from storage.metrics import StorageMetrics
+from storage.object_paths import ReservedPaths, uuid7
+from storage.objects import ObjectStore
+from storage.open_store import open_store
+from storage.reader import BlockCache
+from storage.tail import TailCache
+from storage.writer import Writer
+
+GC_THRESHOLD: Final = 20_000
+POSTGRES_START_S: Final = 60
+_DRAIN_S: Final = 3.0
+_ANSWER_S: Final = 0.5
+MARKER: Final = "streamhouse.json"
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A broker that serves.
+
+    Attributes:
+        bootstrap: the first listener's advertised address.
+        http: where health and metrics are.
+    """
+
+    bootstrap: Address
+    http: Address
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def new_object_id() -> UUID:
+    return uuid7(now_ms(), os.urandom(10))
+
+
+async def claim_store(objects: ObjectStore, cluster_id: str) -> None:
+    """Leave this cluster's mark in the object store, or find it there.
+
+    Raises:
+        WrongStore: another cluster's records are kept there: its sweeper would delete ours.
+    """
+    try:
+        await objects.put(MARKER, [b'{"cluster_id": "%s"}\n' % cluster_id.encode()])
+    except ObjectConflict as error:
+        raise WrongStore(
+            f"the object store belongs to another cluster than the database ({cluster_id}); "
+            "use another --store, or the --postgres that it was made with"
+        ) from error
+
+
+class Broker:
+    """The parts of one broker, wired."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        config: BrokerConfig,
+        metadata: MetadataStore,
+        objects: ObjectStore,
+    ) -> None:
+        clock = time.monotonic  # finer than uvloop's, which has milliseconds
+        registry = CollectorRegistry()
+        storage_metrics = StorageMetrics(registry)
+        self._metrics = BrokerMetrics(registry)
+        self._settings = settings
+        self._config = config
+        self._memory = MemoryBudget(config.queued_max_request_bytes)
+        self._metadata = metadata
+        self._paths = ReservedPaths(metadata, new_object_id)
+        self.writer = Writer(
+            objects=objects,
+            metadata=metadata,
+            paths=self._paths,
+            tail=TailCache(settings.cache.tail_bytes),
+            config=settings.writer,
+            metrics=storage_metrics,
+            clock=clock,
+        )
+        self._blocks = BlockCache(
+            objects, max_bytes=settings.cache.block_bytes, metrics=storage_metrics, clock=clock
+        )
+        self.log = Log(
+            metadata=metadata, writer=self.writer, blocks=self._blocks, metrics=storage_metrics
+        )
+        self.topics = Topics(metadata, self.log, config.topic_values)
+        registry.register(PartitionCollector(self.log.known_partitions, self.topics.name_of))
+        checks: dict[str, Check] = {
+            "postgres": metadata.cluster_id,
+            "object store": lambda: objects.get(MARKER, 0, 1),
+        }
+        self.http = HttpServer(registry, checks)
+
+    async def bind(self) -> tuple[Server, list[Dispatch], Running]:
+        """Take all addresses, so that one in use is known before anything runs."""
+        addresses = [parse_address(text, listener=True) for text in self._settings.listen]
+        host, port = parse_address(self._settings.http, listener=False)
+        http = Address(host, await self.http.listen(host, port))
+        self._metrics.watch_memory(lambda: self._memory.used_bytes)
+        server = Server(memory=self._memory, metrics=self._metrics, limits=self._limits())
+        ports = [await server.bind(address.host, address.port) for address in addresses]
+        reached = [Address(one.host, port) for one, port in zip(addresses, ports, strict=True)]
+        for at, text in enumerate(self._settings.advertise):
+            reached[at] = parse_address(text, listener=True)
+        cluster_id = await self._metadata.cluster_id()
+        producer_ids = ProducerIds(self._metadata)
+        dispatches = [
+            Dispatch(self._services(cluster_id, producer_ids, address), self._metrics)
+            for address in reached
+        ]
+        return server, dispatches, Running(bootstrap=reached[0], http=http)
+
+    def _limits(self) -> ServerLimits:
+        return ServerLimits(
+            max_frame_bytes=self._config.socket_request_max_bytes,
+            max_connections=self._config.max_connections,
+            max_connections_per_ip=self._config.max_connections_per_ip,
+            max_idle_s=self._config.connections_max_idle_ms / 1000,
+            backlog=self._config.socket_listen_backlog_size,
+        )
+
+    def _services(self, cluster_id: str, producer_ids: ProducerIds, address: Address) -> Services:
+        """Return what handlers use; clients of a listener are told its advertised address."""
+        return Services(
+            log=self.log,
+            topics=self.topics,
+            metadata=self._metadata,
+            cluster=Cluster(
+                cluster_id=cluster_id,
+                this=Node(node_id=0, host=address.host, port=address.port),
+            ),
+            config=self._config,
+            producer_ids=producer_ids,
+            memory=self._memory,
+            advertised={key: ApiRange(key, api.low, api.high) for key, api in APIS.items()},
+            now_ms=now_ms,
+        )
+
+    async def close(self) -> None:
+        await self.http.close()
+        await self._blocks.close()
+        await self._paths.close()
+
+
+@asynccontextmanager
+async def open_stores(
+    settings: Settings, dsn: str
+) -> AsyncIterator[tuple[MetadataStore, ObjectStore]]:
+    """Open what the broker stands on, and close it in reverse."""
+    async with AsyncExitStack() as stack:
+        metadata = await _open_metadata(dsn, settings)
+        stack.push_async_callback(metadata.close)
+        objects = await open_store(settings.store_url)
+        stack.push_async_callback(objects.close)
+        await claim_store(objects, await metadata.cluster_id())
+        yield metadata, objects
+
+
+async def _open_metadata(dsn: str, settings: Settings) -> MetadataStore:
+    """Connect; a Postgres that starts at the same time as the broker is waited for."""
+    backoff = Backoff()
+    deadline_s = time.monotonic() + POSTGRES_START_S
+    while True:
+        try:
+            return await PostgresMetadata.open(dsn, settings.pool)
+        except MetadataUnavailable as error:
+            if time.monotonic() > deadline_s:
+                raise
+            log.warning("waiting for postgres", reason=str(error))
+            await backoff.wait()
+
+
+def _settle_garbage_collector() -> None:
+    """Take what lives as long as the process out of collections, and make them rarer.
+
+    A full collection over all modules takes tens of milliseconds, which every request then waits.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
+
+
+async def serve(
+    settings: Settings,
+    config: BrokerConfig,
+    *,
+    dsn: str,
+    stop: asyncio.Event,
+    ready: asyncio.Future[Running],
+) -> None:
+    """Run a broker on a running Postgres until `stop` is set; `ready` is resolved once it serves.
+
+    Raises:
+        OSError: an address is not free.
+        StorageError: a store cannot be used.
+    """
+    async with AsyncExitStack() as stack:
+        metadata, objects = await stack.enter_async_context(open_stores(settings, dsn))
+        broker = Broker(settings=settings, config=config, metadata=metadata, objects=objects)
+        stack.push_async_callback(broker.close)
+        await broker.topics.refresh()
+        server, dispatches, where = await broker.bind()
+        async with asyncio.TaskGroup() as tasks:
+            running = [
+                tasks.create_task(work)
+                for work in (
+                    broker.writer.run(),
+                    broker.log.poll(),
+                    broker.topics.poll(),
+                    server.sweep(),
+                )
+            ]
+            await server.serve(dispatches)
+            _settle_garbage_collector()
+            broker.http.serving = True
+            ready.set_result(where)
+            await stop.wait()
+            broker.http.serving = False
+            server.stop_accepting()
+            await broker.writer.close(_DRAIN_S)
+            await server.close(_ANSWER_S)
+            for task in running:
+                task.cancel()

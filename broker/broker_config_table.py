@@ -1,0 +1,103 @@
+"""The table of broker configs: what `--set name=value` takes, by Apache Kafka's names.
+
+A row stands here only if it takes effect or is the default of a topic config. The defaults are
+Apache Kafka's, except for the limits that keep one client from taking all memory or connections.
+"""
+
+from typing import Final
+
+from broker.config_docs import BROKER_DOCS
+from broker.config_types import (
+    LONG_MAX,
+    Check,
+    ConfigKey,
+    ConfigType,
+    ConfigValue,
+    Range,
+)
+from broker.topic_config_table import TOPIC_CONFIGS
+
+_BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
+_LONG = ConfigType.LONG
+_POSITIVE, _NOT_NEGATIVE = Range(1), Range(0)
+_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
+
+FALLBACKS: Final = {
+    "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
+    "log.retention.ms": (("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS)),
+    "log.retention.minutes": (("log.retention.hours", 60),),
+    "log.roll.jitter.ms": (("log.roll.jitter.hours", _HOUR_MS),),
+    "log.roll.ms": (("log.roll.hours", _HOUR_MS),),
+}
+"""Configs without a default of their own: what counts where they are not set, and its factor."""
+
+
+def _key(
+    kind: ConfigType, name: str, default: ConfigValue | None, check: Check | None = None
+) -> ConfigKey:
+    return ConfigKey(name=name, type=kind, default=default, doc=BROKER_DOCS[name], check=check)
+
+
+def _topic_default_keys() -> list[ConfigKey]:
+    """Return a row for each broker config that topics follow."""
+    return [
+        ConfigKey(
+            name=key.broker_name,
+            type=key.type,
+            default=None if key.broker_name in FALLBACKS else key.default,
+            doc=f"For topics without {key.name}: {key.doc}",
+            check=key.check,
+        )
+        for key in TOPIC_CONFIGS.values()
+        if key.broker_name
+    ]
+
+
+_KEYS = (
+    _key(_BOOLEAN, "auto.create.topics.enable", True),
+    _key(_LONG, "connections.max.idle.ms", 600_000, _POSITIVE),
+    _key(_INT, "default.replication.factor", 1, Range(1, 2**15 - 1)),
+    _key(_BOOLEAN, "delete.topic.enable", True),
+    _key(_INT, "fetch.max.bytes", 57_671_680, Range(1024)),
+    _key(_INT, "group.initial.rebalance.delay.ms", 3000, _NOT_NEGATIVE),
+    _key(_INT, "group.max.session.timeout.ms", 1_800_000, _POSITIVE),
+    _key(_INT, "group.max.size", 1000, _POSITIVE),
+    _key(_INT, "group.min.session.timeout.ms", 6000, _POSITIVE),
+    _key(_LONG, "log.flush.scheduler.interval.ms", LONG_MAX, _POSITIVE),
+    _key(_INT, "log.retention.hours", 168, Range(1, also=-1)),
+    _key(_INT, "log.retention.minutes", None, Range(1, also=-1)),
+    _key(_INT, "log.roll.hours", 168, _POSITIVE),
+    _key(_INT, "log.roll.jitter.hours", 0, _NOT_NEGATIVE),
+    _key(_INT, "max.connections", 10_000, _POSITIVE),
+    _key(_INT, "max.connections.per.ip", 1000, _POSITIVE),
+    _key(_INT, "max.request.partition.size.limit", 2000, _POSITIVE),
+    _key(_INT, "num.partitions", 1, _POSITIVE),
+    _key(_INT, "offset.metadata.max.bytes", 4096, _NOT_NEGATIVE),
+    _key(_INT, "offsets.retention.minutes", 10_080, _POSITIVE),
+    _key(_LONG, "queued.max.request.bytes", 256 * 2**20, Range(1, also=-1)),
+    _key(_INT, "socket.listen.backlog.size", 1024, _POSITIVE),
+    _key(_INT, "socket.request.max.bytes", 104_857_600, _POSITIVE),
+)
+
+BROKER_CONFIGS: Final = {
+    key.name: key for key in sorted((*_KEYS, *_topic_default_keys()), key=lambda key: key.name)
+}
+"""All broker configs that can be set, by name, in the order of their names."""
+
+NODE_FACTS: Final = {
+    key.name: key
+    for key in (
+        _key(_INT, "broker.id", None),
+        _key(_STRING, "broker.rack", None),
+        _key(_INT, "node.id", None),
+    )
+}
+"""Configs that tools read, and that follow from the broker's place in its cluster."""
+
+FLAGS: Final = {
+    "advertised.listeners": "--advertise",
+    "listeners": "--listen",
+    "log.dir": "--data",
+    "log.dirs": "--data",
+}
+"""Settings of Kafka's that the command line has a flag of its own for."""

@@ -1,0 +1,173 @@
+"""Settings of one broker process: flags, then STREAMHOUSE_… variables, then --config FILE.toml.
+
+The only reader of the environment. Every mistake is listed at once.
+"""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from broker.broker_configs import BrokerConfig, read_broker_config
+from broker.config_types import InvalidConfig
+from storage.config import CacheConfig, PostgresConfig, WriterConfig
+from storage.open_store import parse_store_url
+
+PREFIX: Final = "STREAMHOUSE_"
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+class Address(NamedTuple):
+    """Where something listens, or is reached."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+class InvalidSettings(Exception):
+    """The broker cannot be started like this; the message lists every reason."""
+
+
+class Settings(BaseSettings):
+    """What `streamhouse serve` was told.
+
+    Attributes:
+        listen, advertise: HOST:PORT each; the n-th advertised address belongs to the n-th listener.
+        postgres: DSN; empty for the embedded one. Never shown.
+        store: URL; empty for the directory DATA/objects.
+        set: broker settings by Kafka's names.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    listen: Annotated[tuple[str, ...], NoDecode] = ("127.0.0.1:9092",)
+    advertise: Annotated[tuple[str, ...], NoDecode] = ()
+    http: str = "127.0.0.1:9644"
+    data: Path = Path("streamhouse-data")
+    postgres: str = Field(default="", repr=False)
+    store: str = ""
+    set: dict[str, str] = Field(default_factory=dict)
+    writer: WriterConfig = WriterConfig()
+    cache: CacheConfig = CacheConfig()
+    pool: PostgresConfig = PostgresConfig()
+
+    @field_validator("listen", "advertise", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return tuple(value.split(",")) if isinstance(value, str) else value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings
+
+    @property
+    def store_url(self) -> str:
+        return self.store or f"file://{self.data / 'objects'}"
+
+
+def read_settings(flags: dict[str, Any], config_file: Path | None) -> tuple[Settings, BrokerConfig]:
+    """Return the settings and the broker configs that they name.
+
+    Args:
+        flags: those that were given, by field name.
+        config_file: TOML with the same keys, for what neither flags nor environment say.
+
+    Raises:
+        InvalidSettings: it lists every mistake.
+    """
+    problems: list[str] = []
+    try:
+        settings = Settings(**(_below_environment(config_file) | flags))
+    except ValidationError as invalid:
+        for error in invalid.errors():
+            place = ".".join(str(part) for part in error["loc"])
+            problems.append(f"{place}: {error['msg']}")
+        raise InvalidSettings("\n".join(problems)) from None
+    known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields} | {f"{PREFIX}CONFIG"}
+    problems += [
+        f"{name}: no such setting"
+        for name in os.environ
+        if name.startswith(PREFIX) and name.split("__")[0] not in known
+    ]
+    addresses = (
+        ("listen", settings.listen),
+        ("advertise", settings.advertise),
+        ("http", (settings.http,)),
+    )
+    for what, texts in addresses:
+        for text in texts:
+            try:
+                parse_address(text, listener=what != "http")
+            except ValueError as error:
+                problems.append(f"{what}: {error}")
+    problems += _advertising_problems(settings)
+    try:
+        parse_store_url(settings.store_url)
+    except ValueError as error:
+        problems.append(f"store: {error}")
+    try:
+        broker_config = read_broker_config(settings.set)
+    except InvalidConfig as invalid_config:
+        problems += invalid_config.problems
+        raise InvalidSettings("\n".join(problems)) from None
+    if problems:
+        raise InvalidSettings("\n".join(problems))
+    return settings, broker_config
+
+
+def _advertising_problems(settings: Settings) -> list[str]:
+    if len(settings.advertise) > len(settings.listen):
+        return [f"advertise: {len(settings.advertise)} addresses for {len(settings.listen)} listen"]
+    return [
+        f"listen: clients cannot connect to {text}; say what they connect to with --advertise"
+        for text in settings.listen[len(settings.advertise) :]
+        if "//0.0.0.0:" in f"//{text}" or "[::]:" in text
+    ]
+
+
+def parse_address(text: str, *, listener: bool) -> Address:
+    """Return HOST:PORT, [IPV6]:PORT or, for a listener, PROTOCOL://HOST:PORT.
+
+    Raises:
+        ValueError: it is none of these; the message says what it should be.
+    """
+    rest = text
+    if "://" in text:
+        protocol, rest = text.split("://", 1)
+        if not listener or protocol not in _PROTOCOLS:
+            raise ValueError(f"{text!r}: use HOST:PORT, or PLAINTEXT://HOST:PORT for a listener")
+        if protocol != "PLAINTEXT":
+            raise ValueError(f"{text!r}: {protocol} listeners are not supported yet")
+    host, separator, port = rest.rpartition(":")
+    if not separator or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{text!r}: use HOST:PORT, for example 127.0.0.1:9092")
+    return Address(host.strip("[]"), int(port))
+
+
+def _below_environment(config_file: Path | None) -> dict[str, Any]:
+    """Return the file's keys that no variable sets; flags are handled by the caller's merge."""
+    if config_file is None:
+        return {}
+    try:
+        values = tomllib.loads(config_file.read_text())
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise InvalidSettings(f"--config {config_file}: {error}") from error
+    return {
+        name: value for name, value in values.items() if f"{PREFIX}{name}".upper() not in os.environ
+    }

@@ -1,0 +1,88 @@
+"""What each config is for: the documentation that DescribeConfigs v3 answers (KIP-569)."""
+
+from typing import Final
+
+_NO_FILES = " No effect here: records lie in object storage."
+_NO_REPLICAS = " No effect here: the object store keeps the copies."
+
+TOPIC_DOCS: Final = {
+    "cleanup.policy": "What happens to old records: delete removes them by age and size, compact"
+    " keeps the last one of each key, both together do both; an empty list keeps all.",
+    "compression.gzip.level": "The level if compression.type is gzip; -1 is the codec's own.",
+    "compression.lz4.level": "The level if compression.type is lz4.",
+    "compression.type": "The codec that batches are stored with; producer keeps what the producer"
+    " chose.",
+    "compression.zstd.level": "The level if compression.type is zstd.",
+    "delete.retention.ms": "How long compaction keeps the null value that deletes a key.",
+    "file.delete.delay.ms": "The time from a segment's end to its file's deletion." + _NO_FILES,
+    "flush.messages": "Records between two flushes. No effect here: a record is durable before"
+    " its reply.",
+    "flush.ms": "Time between two flushes. No effect here: a record is durable before its reply.",
+    "follower.replication.throttled.replicas": "Replicas, as partition:broker, that followers"
+    " fetch slowly." + _NO_REPLICAS,
+    "index.interval.bytes": "Bytes between two entries of an offset index." + _NO_FILES,
+    "leader.replication.throttled.replicas": "Replicas, as partition:broker, that leaders send"
+    " slowly." + _NO_REPLICAS,
+    "local.retention.bytes": "Bytes of a tiered log that stay on a broker's disk; -2 follows"
+    " retention.bytes." + _NO_FILES,
+    "local.retention.ms": "How long a tiered log stays on a broker's disk; -2 follows"
+    " retention.ms." + _NO_FILES,
+    "max.compaction.lag.ms": "A record older than this is compacted however clean the log is.",
+    "max.message.bytes": "The largest record batch that is accepted, in bytes as they are sent.",
+    "message.timestamp.after.max.ms": "How far a producer's timestamp may lie ahead of the"
+    " broker's clock (KIP-937).",
+    "message.timestamp.before.max.ms": "How far a producer's timestamp may lie behind the"
+    " broker's clock (KIP-937).",
+    "message.timestamp.type": "CreateTime keeps the producer's timestamps, LogAppendTime sets the"
+    " broker's.",
+    "min.cleanable.dirty.ratio": "The part of a log that must be new before it is compacted.",
+    "min.compaction.lag.ms": "A record younger than this is not compacted.",
+    "min.insync.replicas": "Replicas that must have a record of acks=all." + _NO_REPLICAS,
+    "preallocate": "Whether a segment's file gets its full size at once." + _NO_FILES,
+    "remote.log.copy.disable": "Stops tiered storage from taking more records." + _NO_FILES,
+    "remote.log.delete.on.disable": "Deletes what is tiered when tiering ends." + _NO_FILES,
+    "remote.storage.enable": "Kafka's tiered storage (KIP-405). Stays false: all records lie in"
+    " object storage anyway.",
+    "retention.bytes": "Bytes of each partition that the delete policy keeps; negative: all.",
+    "retention.ms": "How long the delete policy keeps records; -1 is for ever.",
+    "segment.bytes": "The largest that a segment may grow.",
+    "segment.index.bytes": "The size of a segment's offset index." + _NO_FILES,
+    "segment.jitter.ms": "A random part taken off segment.ms, so that not all end at once."
+    + _NO_FILES,
+    "segment.ms": "The longest time that a segment takes records.",
+    "unclean.leader.election.enable": "Whether a lagging replica may lead." + _NO_REPLICAS,
+}
+
+BROKER_DOCS: Final = {
+    "auto.create.topics.enable": "Whether a topic that a client asks for comes into being.",
+    "broker.id": "The former name of node.id.",
+    "broker.rack": "The rack or zone that this broker is in.",
+    "connections.max.idle.ms": "A connection without traffic is closed after this time.",
+    "default.replication.factor": "What a topic reports that is created without a replication"
+    " factor." + _NO_REPLICAS,
+    "delete.topic.enable": "Whether topics can be deleted.",
+    "fetch.max.bytes": "The most bytes that one Fetch response holds, its first batch apart.",
+    "group.initial.rebalance.delay.ms": "How long an empty group waits for more members before"
+    " its first rebalance.",
+    "group.max.session.timeout.ms": "The longest session timeout that a member may ask for.",
+    "group.max.size": "The most members of one group.",
+    "group.min.session.timeout.ms": "The shortest session timeout that a member may ask for.",
+    "log.flush.scheduler.interval.ms": "Stands in for log.flush.interval.ms. No effect here: a"
+    " record is durable before its reply.",
+    "log.retention.hours": "Stands in for log.retention.minutes, in hours.",
+    "log.retention.minutes": "Stands in for log.retention.ms, in minutes.",
+    "log.roll.hours": "Stands in for log.roll.ms, in hours.",
+    "log.roll.jitter.hours": "Stands in for log.roll.jitter.ms, in hours." + _NO_FILES,
+    "max.connections": "The most connections open at a time.",
+    "max.connections.per.ip": "The most connections open at a time from one address.",
+    "max.request.partition.size.limit": "The most partitions in one DescribeTopicPartitions"
+    " response (KIP-966).",
+    "node.id": "The number of this broker in its cluster.",
+    "num.partitions": "Partitions of a topic that is created without a number of them.",
+    "offset.metadata.max.bytes": "The longest text that may go with a committed offset.",
+    "offsets.retention.minutes": "How long the offsets of a group without members are kept.",
+    "queued.max.request.bytes": "Bytes of requests in memory above which sockets are no longer"
+    " read; -1 is no limit.",
+    "socket.listen.backlog.size": "Connections that may wait to be accepted.",
+    "socket.request.max.bytes": "The largest request that is accepted.",
+}

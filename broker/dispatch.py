@@ -1,0 +1,150 @@
+"""The API table, and the one place that knows what an unexpected exception does.
+
+Every API is one row here and one file in broker/apis; ApiVersions answers from this table, so what
+is advertised is what works.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from kio.schema.errors import ErrorCode
+from kio.schema.index import api_key_map
+from kio.static.protocol import Payload
+
+from broker.apis import (
+    k00_produce,
+    k01_fetch,
+    k02_list_offsets,
+    k03_metadata,
+    k10_find_coordinator,
+    k18_api_versions,
+    k19_create_topics,
+    k20_delete_topics,
+    k22_init_producer_id,
+    k23_offset_for_leader_epoch,
+    k32_describe_configs,
+    k33_alter_configs,
+    k37_create_partitions,
+    k44_incremental_alter_configs,
+    k60_describe_cluster,
+    k75_describe_topic_partitions,
+)
+from broker.connection import CloseConnection, Connection
+from broker.metrics import BrokerMetrics
+from broker.ordered_answers import Answer, Reply
+from broker.refusals import CONDITIONS, code_of
+from broker.requests import Request
+from broker.services import Services
+from protocol.codec import encode_response, error_response, read_request_header
+from protocol.errors import MalformedRequest, UnsupportedVersion
+
+log = structlog.get_logger()
+
+Handler = Callable[[Request], Awaitable[Payload | Reply]]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One row: the versions that are advertised, and who answers them."""
+
+    key: int
+    low: int
+    high: int
+    handle: Handler
+
+    @property
+    def name(self) -> str:
+        return api_key_map[self.key]
+
+
+APIS: Final = {
+    api.key: api
+    for api in (
+        Api(0, 0, 13, k00_produce.handle),  # v0-2 are refused; KAFKA-18659 tells why they are named
+        Api(1, 4, 18, k01_fetch.handle),
+        Api(2, 1, 11, k02_list_offsets.handle),
+        Api(3, 0, 13, k03_metadata.handle),
+        Api(10, 0, 6, k10_find_coordinator.handle),
+        Api(18, 0, 4, k18_api_versions.handle),
+        Api(19, 2, 7, k19_create_topics.handle),
+        Api(20, 1, 6, k20_delete_topics.handle),
+        Api(22, 0, 5, k22_init_producer_id.handle),
+        Api(23, 2, 4, k23_offset_for_leader_epoch.handle),
+        Api(32, 1, 4, k32_describe_configs.handle),
+        Api(33, 0, 2, k33_alter_configs.handle),
+        Api(37, 0, 3, k37_create_partitions.handle),
+        Api(44, 0, 1, k44_incremental_alter_configs.handle),
+        Api(60, 0, 2, k60_describe_cluster.handle),
+        Api(75, 0, 0, k75_describe_topic_partitions.handle),
+    )
+}
+
+
+def is_supported(api_key: int, version: int) -> bool:
+    api = APIS.get(api_key)
+    if api is None or not api.low <= version <= api.high:
+        return False
+    return api_key != k00_produce.API_KEY or version >= k00_produce.OLDEST
+
+
+class Dispatch:
+    """Finds the handler of a frame and turns what it returns, or raises, into an answer."""
+
+    def __init__(self, services: Services, metrics: BrokerMetrics) -> None:
+        self._services = services
+        self._metrics = metrics
+        self._observers = {key: metrics.observer(api.name) for key, api in APIS.items()}
+
+    async def dispatch(self, frame: bytearray, connection: Connection) -> Reply:
+        """Answer one frame, now or by an awaitable.
+
+        Raises:
+            CloseConnection, MalformedRequest, UnsupportedVersion: it gets no answer.
+        """
+        began_s = time.monotonic()
+        header = read_request_header(frame, is_supported)
+        request = Request(header=header, frame=frame, services=self._services, peer=connection.peer)
+        reply = await self._guarded(request, APIS[header.api_key].handle(request))
+        if isinstance(reply, Awaitable):
+            return self._later(request, reply, began_s)
+        self._observers[header.api_key](len(frame), time.monotonic() - began_s)
+        return reply
+
+    async def _later(self, request: Request, reply: Awaitable[Answer], began_s: float) -> Answer:
+        answer = await self._guarded(request, reply)
+        assert not isinstance(answer, Awaitable)  # only a handler's first result may be one
+        observe = self._observers[request.header.api_key]
+        observe(len(request.frame), time.monotonic() - began_s)
+        return answer
+
+    async def _guarded(self, request: Request, work: Awaitable[Payload | Reply]) -> Reply:
+        header = request.header
+        try:
+            result = await work
+        except (CloseConnection, MalformedRequest, UnsupportedVersion):
+            raise
+        except CONDITIONS as condition:
+            return self._error(request, code_of(condition))
+        except Exception:  # the only such place: a bug costs this request, not the broker
+            log.exception(
+                "bug in a handler",
+                api=APIS[header.api_key].name,
+                version=header.api_version,
+                client_id=header.client_id,
+                peer=request.peer,
+            )
+            return self._error(request, ErrorCode.unknown_server_error)
+        if result is None or isinstance(result, bytes | Sequence | Awaitable):
+            return result
+        return encode_response(header.correlation_id, result)
+
+    def _error(self, request: Request, code: ErrorCode) -> Answer:
+        header = request.header
+        self._metrics.error(APIS[header.api_key].name, code.name)
+        response = error_response(header.api_key, header.api_version, code)
+        if response is None:
+            raise CloseConnection(f"{APIS[header.api_key].name} has no place for {code.name}")
+        return encode_response(header.correlation_id, response)

@@ -1,0 +1,172 @@
+"""Long polls: gather what is there, wait for more until min_bytes or max_wait, gather again (D8).
+
+First what memory has, without an await; then, with one query for all of them, what only the store
+has. While a fetch waits it is woken by local commits of its partitions and by the poll that looks
+for other brokers' commits.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from broker.cluster import Cluster
+from broker.refusals import code_of
+from protocol.errors import ProtocolError
+from protocol.fetch import PartitionAnswer, PartitionWanted
+from storage.errors import MetadataUnavailable, StorageError
+from storage.log import Log
+from storage.partition_log import PartitionLog
+from storage.reader import ColdRead, Records
+
+MAX_WAIT_S: Final = 300.0  # a poll that waits longer is a client's mistake
+
+
+@dataclass(slots=True)
+class Wanted:
+    """One partition of a fetch: what is asked for, and the answer in the making."""
+
+    partition: PartitionWanted
+    log: PartitionLog
+    answer: PartitionAnswer
+
+
+class Growth:
+    """Resolves `enough` when the awaited partitions have grown by `min_bytes`."""
+
+    def __init__(self, min_bytes: int) -> None:
+        self._missing = min_bytes
+        self.enough: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def grown(self, size: int) -> None:
+        self._missing -= size
+        if (self._missing <= 0 or size == 0) and not self.enough.done():
+            self.enough.set_result(None)
+
+
+class Fetch:
+    """One fetch request over all its partitions."""
+
+    def __init__(
+        self, storage: Log, cluster: Cluster, wanted: Sequence[Wanted], *, max_bytes: int
+    ) -> None:
+        self._storage = storage
+        self._cluster = cluster
+        self._wanted = wanted
+        self._max_bytes = max_bytes
+        self._size = 0
+
+    async def run(self, *, min_bytes: int, max_wait_s: float) -> None:
+        """Fill in all answers; returns early when there is enough, or an error to tell."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + min(max_wait_s, MAX_WAIT_S)
+        while True:
+            growth = Growth(max(min_bytes, 1))
+            for one in self._wanted:  # before looking, so that no commit falls between
+                one.log.add_waiter(growth)
+            try:
+                await self._gather()
+                left_s = deadline_s - loop.time()
+                if self._size >= min_bytes or self._has_errors() or left_s <= 0:
+                    return
+                if self._size:  # counts towards min_bytes; 0 would mean: look again at once
+                    growth.grown(self._size)
+                await asyncio.wait([growth.enough], timeout=left_s)
+            finally:
+                for one in self._wanted:
+                    one.log.remove_waiter(growth)
+
+    def _has_errors(self) -> bool:
+        return any(one.answer.error_code for one in self._wanted)
+
+    async def _gather(self) -> None:
+        self._size = 0
+        cold: list[tuple[Wanted, ColdRead]] = []
+        doubtful: list[Wanted] = []
+        for one in self._wanted:
+            one.answer = PartitionAnswer(one.partition.index)
+            error = self._check(one)
+            if error is ErrorCode.offset_out_of_range:
+                doubtful.append(one)
+            elif error is not None:
+                one.answer.error_code = error
+            else:
+                self._look(one, cold)
+        if doubtful:
+            await self._ask_again(doubtful, cold)
+        if cold:
+            await self._read_store(cold)
+
+    async def _ask_again(
+        self, doubtful: Sequence[Wanted], cold: list[tuple[Wanted, ColdRead]]
+    ) -> None:
+        """Before an offset is called out of range: other brokers may have moved the end since.
+
+        OFFSET_OUT_OF_RANGE makes consumers jump, so it is never said on old news.
+        """
+        try:
+            await self._storage.refresh([one.log for one in doubtful])
+        except MetadataUnavailable as unavailable:
+            for one in doubtful:
+                one.answer.error_code = code_of(unavailable)
+            return
+        for one in doubtful:
+            error = self._check(one)
+            if error is not None:
+                one.answer.error_code = error
+            else:
+                self._look(one, cold)
+
+    def _check(self, one: Wanted) -> ErrorCode | None:
+        log, partition = one.log, one.partition
+        if log.removed:
+            return ErrorCode.unknown_topic_or_partition
+        if partition.leader_epoch >= 0:
+            epoch = self._cluster.leader_epoch(log)
+            if partition.leader_epoch < epoch:
+                return ErrorCode.fenced_leader_epoch
+            if partition.leader_epoch > epoch:
+                return ErrorCode.unknown_leader_epoch
+        if not log.log_start_offset <= partition.offset <= log.high_watermark:
+            return ErrorCode.offset_out_of_range
+        return None
+
+    def _look(self, one: Wanted, cold: list[tuple[Wanted, ColdRead]]) -> None:
+        log, partition = one.log, one.partition
+        self._note_offsets(one)
+        room = min(partition.max_bytes, self._max_bytes - self._size)
+        if partition.offset >= log.high_watermark or (room <= 0 and self._size):
+            return
+        records = self._storage.read_tail(log, partition.offset, room)
+        if records.batches:
+            self._add(one, records, room)
+        else:
+            cold.append((one, ColdRead(log, partition.offset, max(partition.max_bytes, 1))))
+
+    def _note_offsets(self, one: Wanted) -> None:
+        one.answer.high_watermark = one.answer.last_stable_offset = one.log.high_watermark
+        one.answer.log_start_offset = one.log.log_start_offset
+
+    def _add(self, one: Wanted, records: Records, room: int) -> None:
+        """Put records into the answer; only the response's first batch may exceed the room."""
+        batches, size = list(records.batches), records.size
+        while batches and size > room and (self._size or len(batches) > 1):
+            size -= len(batches.pop())
+        one.answer.records, one.answer.size = batches, size
+        self._size += size
+
+    async def _read_store(self, cold: list[tuple[Wanted, ColdRead]]) -> None:
+        try:
+            results = await self._storage.read_store([read for _, read in cold])
+        except MetadataUnavailable as error:
+            for one, _ in cold:
+                one.answer.error_code = code_of(error)
+            return
+        for (one, read), result in zip(cold, results, strict=True):
+            if isinstance(result, StorageError | ProtocolError):
+                one.answer.error_code = code_of(result)
+                continue
+            self._note_offsets(one)
+            self._add(one, result, min(read.max_bytes, self._max_bytes - self._size))

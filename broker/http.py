@@ -1,0 +1,80 @@
+"""The HTTP port: /health/live, /health/ready and /metrics. It binds to loopback by default."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from storage.errors import StorageError
+
+CHECK_S: Final = 2.0
+
+Check = Callable[[], Awaitable[object]]
+
+
+class HttpServer:
+    """Serves health and metrics.
+
+    Attributes:
+        serving: whether this broker takes requests; false before the start is complete and from the
+            beginning of a shutdown on.
+    """
+
+    def __init__(self, registry: CollectorRegistry, checks: dict[str, Check]) -> None:
+        self._registry = registry
+        self._checks = checks
+        self.serving = False
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/health/live", self._live),
+                web.get("/health/ready", self._ready),
+                web.get("/metrics", self._metrics),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None)
+
+    async def listen(self, host: str, port: int) -> int:
+        """Serve on host:port; return the port.
+
+        Raises:
+            OSError: the address is not free.
+        """
+        await self._runner.setup()
+        await web.TCPSite(self._runner, host, port).start()
+        bound: int = self._runner.addresses[0][1]
+        return bound
+
+    async def close(self) -> None:
+        await self._runner.cleanup()
+
+    async def _live(self, _: web.Request) -> web.Response:
+        return web.json_response({"status": "live"})
+
+    async def _ready(self, _: web.Request) -> web.Response:
+        """Ready is: this broker takes requests, and Postgres and the object store answer."""
+        states = {"broker": "ok" if self.serving else "not serving"}
+        names = list(self._checks)
+        results = await asyncio.gather(*(self._check(name) for name in names))
+        states.update(zip(names, results, strict=True))
+        ready = all(state == "ok" for state in states.values())
+        body = {"status": "ready" if ready else "not ready", "checks": states}
+        return web.json_response(body, status=200 if ready else 503)
+
+    async def _check(self, name: str) -> str:
+        try:
+            async with asyncio.timeout(CHECK_S):
+                await self._checks[name]()
+        except TimeoutError:
+            return f"no answer in {CHECK_S} s"
+        except StorageError as error:
+            return str(error) or type(error).__name__
+        return "ok"
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(
+            body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )

@@ -1,0 +1,187 @@
+"""The command `streamhouse`."""
+
+import asyncio
+import importlib
+import signal
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import structlog
+import typer
+import uvloop
+
+from broker.broker_configs import BrokerConfig
+from broker.config import InvalidSettings, Settings, read_settings
+from broker.logs import configure_logs
+from storage.errors import StorageError
+from storage.migrate import DatabaseNotSupported
+from storage.postgres_binaries import EmbeddedPostgresError
+from storage.postgres_embedded import EmbeddedPostgres
+
+if TYPE_CHECKING:
+    from broker.app import Running
+
+SHUTDOWN_S: Final = 5.0
+USAGE: Final = 2
+
+app = typer.Typer(
+    help="A Kafka-compatible broker: records in object storage, metadata in Postgres.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # they show local variables, a DSN among them
+)
+
+
+@app.callback()
+def streamhouse() -> None:
+    """Keep `serve` a command of its own; others come beside it."""
+
+
+@app.command(name="serve")
+def serve_command(
+    listen: Annotated[
+        list[str] | None,
+        typer.Option(help="HOST:PORT for Kafka clients; repeats.  [default: 127.0.0.1:9092]"),
+    ] = None,
+    advertise: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="HOST:PORT that clients are told to connect to; repeats, in --listen's order."
+        ),
+    ] = None,
+    http: Annotated[
+        str | None,
+        typer.Option(help="HOST:PORT for health and metrics.  [default: 127.0.0.1:9644]"),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Directory of the embedded stores.  [default: ./streamhouse-data]"),
+    ] = None,
+    postgres: Annotated[
+        str | None,
+        typer.Option(
+            help="DSN of a Postgres 15 or later.  [default: an embedded one in DATA/postgres]"
+        ),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="file://DIR or s3://BUCKET/PREFIX?endpoint=URL&region=R.  [default: file://DATA/objects]"
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with the same keys.", envvar="STREAMHOUSE_CONFIG")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="name=value by Kafka's broker config names; repeats."),
+    ] = None,
+) -> None:
+    """Run a broker until it is told to stop (Ctrl-C or SIGTERM).
+
+    With no option it keeps everything in ./streamhouse-data and serves on 127.0.0.1:9092. Each
+    option can also be given as STREAMHOUSE_NAME in the environment.
+
+    Examples:
+      streamhouse serve
+
+      streamhouse serve --listen 0.0.0.0:9092 --advertise broker1.example:9092
+      --postgres postgresql://user:secret@db/streamhouse --store 's3://my-bucket/log?region=eu-west-1'
+
+      streamhouse serve --set num.partitions=6 --set auto.create.topics.enable=false
+    """
+    configure_logs()
+    flags: dict[str, Any] = {
+        name: value
+        for name, value in (
+            ("listen", listen),
+            ("advertise", advertise),
+            ("http", http),
+            ("data", data),
+            ("postgres", postgres),
+            ("store", store),
+        )
+        if value
+    }
+    try:
+        if settings:
+            flags["set"] = _pairs(settings)
+        read, broker_config = read_settings(flags, config)
+    except InvalidSettings as problems:
+        for line in str(problems).splitlines():
+            typer.echo(f"streamhouse: {line}", err=True)
+        raise typer.Exit(USAGE) from None
+    sys.exit(uvloop.run(_run(read, broker_config)))
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name.strip():
+            raise InvalidSettings(f"--set {text!r}: use --set name=value")
+        pairs[name.strip()] = value
+    return pairs
+
+
+async def _run(settings: Settings, config: BrokerConfig) -> int:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
+    ready: asyncio.Future[Running] = loop.create_future()
+    ready.add_done_callback(_announce)
+    serving = asyncio.create_task(_serve(settings, config, stop, ready))
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+    if not ready.done():  # told to stop, or failed, before it served
+        serving.cancel()
+    try:
+        async with asyncio.timeout(SHUTDOWN_S):
+            await serving
+    except asyncio.CancelledError:
+        return 0
+    except (OSError, StorageError, DatabaseNotSupported, EmbeddedPostgresError) as error:
+        typer.echo(f"streamhouse: {error}", err=True)
+        return 1
+    except TimeoutError:
+        typer.echo(f"streamhouse: not down after {SHUTDOWN_S} s, ending all the same", err=True)
+        return 1
+    except ExceptionGroup:
+        structlog.get_logger().exception("a part of the broker failed; ending it")
+        return 1
+    return 0
+
+
+async def _serve(
+    settings: Settings, config: BrokerConfig, stop: asyncio.Event, ready: "asyncio.Future[Running]"
+) -> None:
+    """Run the broker on the Postgres it was given, or on an embedded one.
+
+    Most of a start is imports and Postgres; they go on at the same time.
+    """
+    importing = asyncio.create_task(asyncio.to_thread(importlib.import_module, "broker.app"))
+    async with AsyncExitStack() as stack:
+        dsn = settings.postgres
+        if not dsn:
+            embedded = EmbeddedPostgres(settings.data / "postgres")
+            dsn = (await stack.enter_async_context(embedded)).dsn
+        app_module = await importing
+        await app_module.serve(settings, config, dsn=dsn, stop=stop, ready=ready)
+
+
+def _announce(ready: "asyncio.Future[Running]") -> None:
+    if not ready.cancelled():
+        where = ready.result()
+        print(f"ready bootstrap={where.bootstrap} http={where.http}", flush=True)  # noqa: T201
+
+
+def main() -> None:
+    """Run the command."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""What the broker counts; GET /metrics exports it with the storage tier's (names in the README)."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from storage.metrics import SECONDS
+from storage.partition_log import PartitionLog
+
+
+class BrokerMetrics:
+    """Counters and histograms of one broker, in its own registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.connections = Gauge(
+            "streamhouse_connections", "Open client connections.", registry=registry
+        )
+        self.refused_connections = Counter(
+            "streamhouse_refused_connections",
+            "Connections closed for what they sent.",
+            registry=registry,
+        )
+        self._request_seconds = Histogram(
+            "streamhouse_request_seconds",
+            "Time from a request's start to its answer.",
+            ("api",),
+            registry=registry,
+            buckets=SECONDS,
+        )
+        self._request_bytes = Counter(
+            "streamhouse_request_bytes", "Bytes of requests.", ("api",), registry=registry
+        )
+        self._errors = Counter(
+            "streamhouse_errors", "Error codes answered.", ("api", "error"), registry=registry
+        )
+        self._request_memory = Gauge(
+            "streamhouse_request_memory_bytes",
+            "Bytes of requests that are not answered yet.",
+            registry=registry,
+        )
+        self.loop_lag_seconds = Histogram(
+            "streamhouse_event_loop_lag_seconds",
+            "How late a timer of the event loop fires.",
+            registry=registry,
+            buckets=SECONDS,
+        )
+
+    def watch_memory(self, used_bytes: Callable[[], float]) -> None:
+        """Export how much of queued.max.request.bytes is held."""
+        self._request_memory.set_function(used_bytes)
+
+    def observer(self, api: str) -> Callable[[int, float], None]:
+        """Return what takes note of one answered request: its bytes and its seconds."""
+        seconds, size = self._request_seconds.labels(api), self._request_bytes.labels(api)
+
+        def observe(request_bytes: int, took_s: float) -> None:
+            size.inc(request_bytes)
+            seconds.observe(took_s)
+
+        return observe
+
+    def error(self, api: str, error: str) -> None:
+        self._errors.labels(api, error).inc()
+
+
+class PartitionCollector(Collector):
+    """Offsets of the partitions that this broker has worked with since its start."""
+
+    def __init__(
+        self, logs: Callable[[], Iterable[PartitionLog]], name_of: Callable[[PartitionLog], str]
+    ) -> None:
+        self._logs = logs
+        self._name_of = name_of
+
+    def collect(self) -> Iterator[Metric]:
+        def gauge(name: str, text: str) -> GaugeMetricFamily:
+            return GaugeMetricFamily(
+                f"streamhouse_partition_{name}", text, labels=("topic", "partition")
+            )
+
+        start = gauge("log_start_offset", "First offset that can be read.")
+        high = gauge("high_watermark", "One past the last committed record.")
+        end = gauge("log_end_offset", "High watermark plus records in the write buffer.")
+        for one in self._logs():
+            topic = self._name_of(one)
+            if not topic or not one.is_known:
+                continue
+            labels = (topic, str(one.partition.index))
+            start.add_metric(labels, one.log_start_offset)
+            high.add_metric(labels, one.high_watermark)
+            end.add_metric(labels, one.log_end_offset)
+        return iter((start, high, end))

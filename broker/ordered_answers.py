@@ -1,0 +1,81 @@
+"""Answers of one connection, sent in the order of its requests (the protocol demands it)."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+Answer = bytes | Sequence[bytes | memoryview] | None
+"""A whole response frame, as one buffer or several; None for a request that is not answered."""
+
+Reply = Answer | Awaitable[Answer]
+
+
+class OrderedAnswers:
+    """Holds answers back until those before them are there; what is ready goes out together.
+
+    Args:
+        send: writes buffers to the peer, if it is still there.
+        refuse: ends the connection: an answer failed, so the ones after it have no place.
+    """
+
+    def __init__(
+        self, *, send: Callable[[list[bytes | memoryview]], None], refuse: Callable[[str], None]
+    ) -> None:
+        self._send = send
+        self._refuse = refuse
+        self._answers: deque[asyncio.Future[Answer]] = deque()
+        self._flushing = False
+        self._loop = asyncio.get_running_loop()
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def add(self, reply: Reply, done: Callable[[], None]) -> None:
+        """Take the next request's reply; `done` is called once its answer is known."""
+        if isinstance(reply, Awaitable):
+            answer: asyncio.Future[Answer] = asyncio.ensure_future(reply)
+            answer.add_done_callback(lambda _: self._settled(done))
+            self._answers.append(answer)
+            return
+        answer = self._loop.create_future()
+        answer.set_result(reply)
+        self._answers.append(answer)
+        done()
+        if len(self._answers) == 1:
+            self.flush()
+
+    async def wait_first(self) -> None:
+        """Wait until the oldest answer that is owed is known."""
+        await asyncio.wait([self._answers[0]])
+
+    async def finish(self) -> None:
+        """Wait for all answers and send them."""
+        if self._answers:
+            await asyncio.wait(list(self._answers))
+            self.flush()
+
+    def flush(self) -> None:
+        """Send the answers that are now at the head of the line."""
+        self._flushing = False
+        ready: list[bytes | memoryview] = []
+        while self._answers and self._answers[0].done():
+            answer = self._answers.popleft()
+            if answer.cancelled():
+                continue
+            error = answer.exception()
+            if error is not None:
+                self._send(ready)
+                self._refuse(str(error))
+                return
+            reply = answer.result()
+            if isinstance(reply, bytes):
+                ready.append(reply)
+            elif reply is not None:
+                ready.extend(reply)
+        self._send(ready)
+
+    def _settled(self, done: Callable[[], None]) -> None:
+        done()
+        if not self._flushing:  # the answers of one commit go out together
+            self._flushing = True
+            self._loop.call_soon(self.flush)

@@ -1,0 +1,70 @@
+"""Conditions -> Kafka error codes, in one table; a test keeps it whole.
+
+A code among the definite ones promises that nothing was or will be appended (facts of KAFKA-13574);
+an unknown outcome is REQUEST_TIMED_OUT. Whatever is not in the table is a bug: dispatch logs it and
+answers UNKNOWN_SERVER_ERROR.
+"""
+
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from protocol import errors as wire
+from storage import errors as stored
+
+
+class Refusal(Exception):
+    """A request, or part of one, that is answered with this error code.
+
+    Attributes:
+        code: what the client sees.
+    """
+
+    def __init__(self, code: ErrorCode, message: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+CODES: Final[dict[type[Exception], ErrorCode]] = {
+    stored.UnknownPartition: ErrorCode.unknown_topic_or_partition,
+    stored.TopicAlreadyExists: ErrorCode.topic_already_exists,
+    stored.InvalidPartitionCount: ErrorCode.invalid_partitions,
+    stored.OffsetOutOfRange: ErrorCode.offset_out_of_range,
+    stored.OutOfOrderSequence: ErrorCode.out_of_order_sequence_number,
+    stored.InvalidProducerEpoch: ErrorCode.invalid_producer_epoch,
+    stored.CommitOutcomeUnknown: ErrorCode.request_timed_out,
+    stored.BufferClosed: ErrorCode.not_leader_or_follower,
+    stored.ObjectStoreUnavailable: ErrorCode.kafka_storage_error,
+    stored.ObjectMissing: ErrorCode.kafka_storage_error,
+    stored.ObjectConflict: ErrorCode.kafka_storage_error,
+    stored.CorruptObject: ErrorCode.kafka_storage_error,
+    stored.MetadataUnavailable: ErrorCode.request_timed_out,
+    stored.WrongStore: ErrorCode.kafka_storage_error,
+    wire.MalformedRequest: ErrorCode.invalid_request,
+    wire.UnsupportedVersion: ErrorCode.unsupported_version,
+    wire.CorruptBatch: ErrorCode.corrupt_message,
+    wire.InvalidRecords: ErrorCode.invalid_record,
+    wire.UnsupportedCompression: ErrorCode.unsupported_compression_type,
+    wire.DecompressedTooLarge: ErrorCode.invalid_record,
+}
+
+
+CONDITIONS: Final[tuple[type[Exception], ...]] = (Refusal, *CODES)
+"""What handlers turn into error codes: `except CONDITIONS as condition`."""
+
+
+def code_of(error: Exception) -> ErrorCode:
+    """Return the code for a condition of the table, or a Refusal; raise anything else again."""
+    if isinstance(error, Refusal):
+        return error.code
+    code = CODES.get(type(error))
+    if code is None:
+        raise error
+    return code
+
+
+def refusal_of(condition: Exception) -> Refusal:
+    """Return the error code and the message that answer a condition."""
+    if isinstance(condition, Refusal):
+        return condition
+    return Refusal(code_of(condition), str(condition))

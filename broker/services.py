@@ -1,0 +1,41 @@
+"""What a request handler may use; made once by app.py."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from broker.broker_configs import BrokerConfig
+from broker.cluster import Cluster
+from broker.memory import MemoryBudget
+from broker.producer_ids import ProducerIds
+from broker.topics import Topics
+from storage.log import Log
+from storage.metadata import MetadataStore
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRange:
+    """The versions of one API that ApiVersions names."""
+
+    key: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The broker as handlers see it.
+
+    Attributes:
+        advertised: what dispatch can answer, by API key.
+        now_ms: the wall clock, milliseconds since the epoch.
+    """
+
+    log: Log
+    topics: Topics
+    metadata: MetadataStore
+    cluster: Cluster
+    config: BrokerConfig
+    producer_ids: ProducerIds
+    memory: MemoryBudget
+    advertised: Mapping[int, ApiRange]
+    now_ms: Callable[[], int]

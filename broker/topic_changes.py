@@ -1,0 +1,140 @@
+"""What CreatePartitions and DeleteTopics ask for, checked before anything is done.
+
+Pure functions over plain values, like broker/topic_requests.py.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from broker.refusals import Refusal
+from broker.topic_requests import (
+    MAX_PARTITIONS_PER_REQUEST,
+    Assignment,
+    check_assignments,
+    check_budget,
+    check_named_once,
+    repeated_names,
+)
+from storage.metadata import Topic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MorePartitions:
+    """One topic of a CreatePartitions request.
+
+    Attributes:
+        partition_count: the new one, not the difference.
+        assignments: of the new partitions, in order; None if the broker chooses.
+    """
+
+    name: str
+    partition_count: int
+    assignments: Sequence[Assignment] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicChoice:
+    """One line of a DeleteTopics request, and its answer: a topic to delete, or why it is not."""
+
+    name: str | None
+    topic_id: UUID | None
+    outcome: Topic | Refusal
+
+
+def plan_partitions(
+    requests: Sequence[MorePartitions], topics: Mapping[str, Topic]
+) -> dict[str, Topic | Refusal]:
+    """Return, by name in the order of the request, each topic that can grow as asked for."""
+    plans: dict[str, Topic | Refusal] = {}
+    repeated = repeated_names(request.name for request in requests)
+    partitions_left = MAX_PARTITIONS_PER_REQUEST
+    for request in requests:
+        try:
+            check_named_once(request.name, repeated)
+            topic = _named(request.name, topics)
+            added = _check_growth(request, topic)
+            check_budget(added, partitions_left)
+        except Refusal as refusal:
+            plans[request.name] = refusal
+        else:
+            plans[request.name] = topic
+            partitions_left -= added
+    return plans
+
+
+def choose_deleted(
+    choices: Sequence[tuple[str | None, UUID | None]],
+    by_name: Mapping[str, Topic],
+    by_id: Mapping[UUID, Topic],
+) -> list[TopicChoice]:
+    """Return each topic that a DeleteTopics request names, or why it is not deleted.
+
+    Of each choice, (name, topic id), one half shall be None.
+    """
+    outcomes: list[TopicChoice] = []
+    repeated = repeated_names(_name_of(choice, by_id) for choice in choices) - {""}
+    for choice in dict.fromkeys(choices):
+        name, topic_id = choice
+        try:
+            check_named_once(_name_of(choice, by_id), repeated)
+            topic = _chosen(name, topic_id, by_name, by_id)
+        except Refusal as refusal:
+            outcomes.append(TopicChoice(name=name, topic_id=topic_id, outcome=refusal))
+        else:
+            outcomes.append(TopicChoice(name=topic.name, topic_id=topic.topic_id, outcome=topic))
+    return outcomes
+
+
+def _check_growth(request: MorePartitions, topic: Topic) -> int:
+    """Return how many partitions come to the topic."""
+    added = request.partition_count - topic.partition_count
+    if added < 1:
+        raise Refusal(
+            ErrorCode.invalid_partitions,
+            f"Topic {topic.name} has {topic.partition_count} partition(s) already;"
+            f" {request.partition_count} would not be more.",
+        )
+    if request.assignments is not None:
+        if len(request.assignments) != added:
+            raise Refusal(
+                ErrorCode.invalid_replica_assignment,
+                f"{added} partition(s) would be added, {len(request.assignments)} are assigned.",
+            )
+        check_assignments(request.assignments, topic.replication_factor)
+    return added
+
+
+def _name_of(choice: tuple[str | None, UUID | None], by_id: Mapping[UUID, Topic]) -> str:
+    """Return the name of the topic that is meant, whichever way; empty if nobody knows."""
+    name, topic_id = choice
+    if name is None and topic_id is not None and topic_id in by_id:
+        return by_id[topic_id].name
+    return name or ""
+
+
+def _chosen(
+    name: str | None,
+    topic_id: UUID | None,
+    by_name: Mapping[str, Topic],
+    by_id: Mapping[UUID, Topic],
+) -> Topic:
+    if name is not None and topic_id is not None:
+        raise Refusal(ErrorCode.invalid_request, "Give the topic's name or its id, not both.")
+    if name is not None:
+        return _named(name, by_name)
+    if topic_id is None:
+        raise Refusal(ErrorCode.invalid_request, "Give the topic's name or its id.")
+    topic = by_id.get(topic_id)
+    if topic is None:
+        raise Refusal(ErrorCode.unknown_topic_id, f"There is no topic with id {topic_id}.")
+    return topic
+
+
+def _named(name: str, topics: Mapping[str, Topic]) -> Topic:
+    topic = topics.get(name)
+    if topic is None:
+        raise Refusal(ErrorCode.unknown_topic_or_partition, f"Topic '{name}' does not exist.")
+    return topic

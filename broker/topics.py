@@ -1,0 +1,135 @@
+"""The topics as this broker knows them: a copy of what Postgres says, brought up to date on demand.
+
+A name that is not known is looked for in Postgres before it is called unknown; what other brokers
+changed arrives with the next poll. A change made here is known here when its answer is sent.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from broker.answers import EncodedAnswers
+from broker.topic_configs import TopicConfig, TopicValues, read_topic_config
+from protocol.ids import Partition
+from storage.errors import MetadataUnavailable
+from storage.log import Log
+from storage.metadata import MetadataStore, Topic
+from storage.partition_log import PartitionLog
+
+POLL_S: Final = 1.0
+LOOK_AGAIN_S: Final = 0.1
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTopic:
+    """A topic with its configs parsed and its partitions' logs at hand."""
+
+    topic: Topic
+    config: TopicConfig
+    logs: tuple[PartitionLog, ...]
+
+    def log(self, index: int) -> PartitionLog | None:
+        """Return the log of a partition; None if the topic has no such partition."""
+        return self.logs[index] if 0 <= index < len(self.logs) else None
+
+
+class Topics:
+    """All topics, by name and by id.
+
+    Attributes:
+        answers: to Metadata requests, dropped with every change here.
+    """
+
+    def __init__(self, metadata: MetadataStore, storage: Log, defaults: TopicValues) -> None:
+        self._metadata = metadata
+        self._storage = storage
+        self._defaults = defaults
+        self._by_name: dict[str, KnownTopic] = {}
+        self._by_id: dict[UUID, KnownTopic] = {}
+        self._version = 0
+        self.answers = EncodedAnswers()
+        self._looked_s = float("-inf")
+        self._refreshing: asyncio.Task[None] | None = None
+
+    def all(self) -> Iterable[KnownTopic]:
+        return self._by_name.values()
+
+    def get(self, name: str) -> KnownTopic | None:
+        """Return a topic that is known already."""
+        return self._by_name.get(name)
+
+    async def find(self, name: str = "", topic_id: UUID | None = None) -> KnownTopic | None:
+        """Return the topic with that id or name, after a look into Postgres if need be."""
+        found = self._by_name.get(name) if topic_id is None else self._by_id.get(topic_id)
+        if found is None and self._may_look():
+            await self.refresh()
+            found = self._by_name.get(name) if topic_id is None else self._by_id.get(topic_id)
+        return found
+
+    async def refresh(self) -> None:
+        """Bring the copy up to date; callers at the same time share one query.
+
+        Raises:
+            MetadataUnavailable: no answer; the copy stays as it was.
+        """
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._load_changes())
+        await asyncio.shield(self._refreshing)
+
+    def changed(self, topic: Topic) -> KnownTopic:
+        """Take note of a topic that was created or altered here."""
+        known = self._by_id.get(topic.topic_id)
+        if known is not None and known.topic.name != topic.name:
+            self._by_name.pop(known.topic.name, None)
+        logs = tuple(
+            self._storage.partition(Partition(topic.topic_id, index))
+            for index in range(topic.partition_count)
+        )
+        self.answers.clear()
+        known = KnownTopic(topic, read_topic_config(topic.configs, self._defaults), logs)
+        self._by_name[topic.name] = self._by_id[topic.topic_id] = known
+        return known
+
+    def deleted(self, topic_id: UUID) -> None:
+        """Take note of a topic that is gone; its name may belong to a younger one already."""
+        self.answers.clear()
+        known = self._by_id.pop(topic_id, None)
+        if known is not None and self._by_name.get(known.topic.name) is known:
+            del self._by_name[known.topic.name]
+        self._storage.forget_topic(topic_id)
+
+    def name_of(self, partition_log: PartitionLog) -> str:
+        """Return the topic's name; empty if it is gone."""
+        known = self._by_id.get(partition_log.partition.topic_id)
+        return "" if known is None else known.topic.name
+
+    async def poll(self) -> None:
+        """Follow the changes of other brokers until cancelled."""
+        while True:
+            await asyncio.sleep(POLL_S)
+            try:
+                await self.refresh()
+            except MetadataUnavailable as error:
+                log.warning("no news of topics", reason=str(error))
+
+    def _may_look(self) -> bool:
+        """Whether enough time has passed: unknown names must not become a flood of queries."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._looked_s < LOOK_AGAIN_S:
+            return False
+        self._looked_s = now_s
+        return True
+
+    async def _load_changes(self) -> None:
+        changes = await self._metadata.topic_changes(self._version)
+        for topic_id in changes.deleted:
+            self.deleted(topic_id)
+        for topic in changes.changed:
+            self.changed(topic)
+        self._version = changes.version

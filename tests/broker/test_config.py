@@ -1,0 +1,147 @@
+"""How `streamhouse serve` is told what to do, and what it says to mistakes."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker.config import Address, InvalidSettings, parse_address, read_settings
+from tests.support.broker import BrokerFailed, running_broker, start_broker
+from tests.support.wire import WireClient, request_entities
+
+
+def serve(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "broker.main", "serve", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PATH": "/usr/bin:/bin", **environment},
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:9092", Address("127.0.0.1", 9092)),
+        ("PLAINTEXT://broker.example:9092", Address("broker.example", 9092)),
+        ("[::1]:9092", Address("::1", 9092)),
+        ("0.0.0.0:0", Address("0.0.0.0", 0)),
+    ],
+)
+def test_addresses(text: str, address: Address) -> None:
+    assert parse_address(text, listener=True) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["9092", "host", "host:", ":9092", "host:port", "host:65536", "ftp://h:1"]
+)
+def test_what_is_no_address_says_what_is(text: str) -> None:
+    with pytest.raises(ValueError, match="use HOST:PORT"):
+        parse_address(text, listener=True)
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given the same setting in all three places, and others in fewer
+    file = tmp_path / "streamhouse.toml"
+    file.write_text('http = "file:1"\nlisten = ["file:1"]\nstore = "file:///file"\n')
+    monkeypatch.setenv("STREAMHOUSE_HTTP", "variable:2")
+    monkeypatch.setenv("STREAMHOUSE_LISTEN", "variable:2,variable:3")
+
+    # When they are read
+    settings, _ = read_settings({"http": "flag:3"}, file)
+
+    # Then the nearest one counts
+    assert settings.http == "flag:3"
+    assert settings.listen == ("variable:2", "variable:3")
+    assert settings.store_url == "file:///file"
+
+
+def test_all_mistakes_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMHOUSE_LISTNE", "typo:1")
+    flags = {"http": "nowhere", "set": {"num.partitions": "many", "num.partition": "3"}}
+    with pytest.raises(InvalidSettings) as mistakes:
+        read_settings(flags, None)
+    for part in ("STREAMHOUSE_LISTNE", "http: 'nowhere'", "num.partitions", "num.partition"):
+        assert part in str(mistakes.value)
+
+
+def test_a_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMHOUSE_POSTGRES", "postgresql://user:secret@host/db")
+    settings, _ = read_settings({}, None)
+    assert settings.postgres.endswith("secret@host/db")
+    assert "secret" not in repr(settings)
+
+
+def test_a_wrong_command_line_costs_one_clear_line_each() -> None:
+    result = serve("--listen", "9092", "--set", "num.partitons=3", "--store", "s3://b/prefix")
+    assert result.returncode == 2
+    assert "'b' is no bucket name" in result.stderr
+    assert "use HOST:PORT, for example 127.0.0.1:9092" in result.stderr
+    assert "num.partitons" in result.stderr
+    assert "num.partitions" in result.stderr, "the near match"
+    assert "Traceback" not in result.stderr
+
+
+def test_an_address_in_use_is_said(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = serve(
+            *("--listen", f"127.0.0.1:{port}", "--http", "127.0.0.1:0", "--data", str(tmp_path))
+        )
+    assert result.returncode == 1
+    assert "in use" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_store_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    # Given a store that one cluster has used
+    store = f"file://{tmp_path / 'objects'}"
+    with running_broker(tmp_path / "one", "--store", store):
+        pass
+
+    # When a broker with another database is started on it
+    # Then it does not serve, and says why
+    with pytest.raises(BrokerFailed, match="belongs to another cluster"):
+        start_broker(tmp_path / "two", "--store", store)
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:9092", "PLAINTEXT://0.0.0.0:9092", "[::]:9092"])
+def test_an_address_that_nobody_can_connect_to_needs_an_advertised_one(listen: str) -> None:
+    with pytest.raises(InvalidSettings, match="--advertise"):
+        read_settings({"listen": (listen,)}, None)
+    read_settings({"listen": (listen,), "advertise": ("broker.example:9092",)}, None)
+
+
+async def test_each_listener_tells_its_own_advertised_address(tmp_path: Path) -> None:
+    # Given two listeners, one of them advertised under another name
+    inside, outside = free_port(), free_port()
+    arguments = (
+        *("--listen", f"127.0.0.1:{outside}"),
+        *("--advertise", "127.0.0.1:0", "--advertise", "outside.example:9093"),
+    )
+    with running_broker(tmp_path, *arguments, listen=f"127.0.0.1:{inside}"):
+        for port, told in ((inside, ("127.0.0.1", 0)), (outside, ("outside.example", 9093))):
+            # When a client of either asks for metadata, twice
+            async with await WireClient.connect(f"127.0.0.1:{port}") as client:
+                for _ in range(2):
+                    request = request_entities(3, 1).MetadataRequest(topics=())
+                    (node,) = (await client.ask(request)).brokers
+
+                    # Then it is told its listener's address
+                    assert (node.host, node.port) == told
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,61 @@
+"""Health and metrics, as a probe and Prometheus see them."""
+
+import json
+from urllib.request import urlopen
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from protocol.records import Record, build_batch
+from tests.support.broker import BrokerProcess
+from tests.support.wire import WireClient
+
+
+def get(broker: BrokerProcess, path: str) -> str:
+    with urlopen(f"http://{broker.http}{path}", timeout=10) as response:
+        assert response.status == 200
+        text: str = response.read().decode()
+        return text
+
+
+def test_a_serving_broker_is_live_and_ready(broker: BrokerProcess) -> None:
+    assert json.loads(get(broker, "/health/live")) == {"status": "live"}
+    ready = json.loads(get(broker, "/health/ready"))
+    assert ready["status"] == "ready"
+    assert ready["checks"] == {"broker": "ok", "postgres": "ok", "object store": "ok"}
+
+
+async def test_metrics_count_what_was_done(
+    broker: BrokerProcess, wire: WireClient, topic: str
+) -> None:
+    # Given three records in a partition
+    await wire.create_topic(topic)
+    records = [Record(offset_delta=at, value=b"v") for at in range(3)]
+    await wire.produce(topic, build_batch(records))
+    await wire.fetch(topic, 0)
+
+    # When the metrics are scraped
+    families = {
+        family.name: family for family in text_string_to_metric_families(get(broker, "/metrics"))
+    }
+
+    # Then the partition's offsets, the write path and each request are among them
+    def value(family: str, **labels: str) -> float:
+        (found,) = (
+            sample.value
+            for sample in families[family].samples
+            if sample.labels == labels
+            and not sample.name.endswith(("_created", "_bucket"))
+            and not sample.name.endswith("_sum")
+        )
+        return found
+
+    where = {"topic": topic, "partition": "0"}
+    assert value("streamhouse_partition_log_start_offset", **where) == 0
+    assert value("streamhouse_partition_high_watermark", **where) == 3
+    assert value("streamhouse_partition_log_end_offset", **where) == 3
+    assert value("streamhouse_object_put_seconds") >= 1
+    assert value("streamhouse_commit_seconds") >= 1
+    assert value("streamhouse_records_committed") >= 3
+    assert value("streamhouse_request_seconds", api="produce") >= 1
+    assert value("streamhouse_partition_reads", source="tail") >= 1
+    assert value("streamhouse_connections") >= 1

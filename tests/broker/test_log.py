@@ -1,0 +1,212 @@
+"""Produce, Fetch and ListOffsets over the wire: what a log promises."""
+
+import asyncio
+import time
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from protocol.batch import batch_extents, read_header
+from protocol.compression import Codec
+from protocol.records import Record, build_batch, decode_records
+from tests.support.broker import BrokerProcess, start_broker
+from tests.support.wire import WireClient, fetch_request
+
+NOW_MS = int(time.time() * 1000)
+
+
+def batch(*values: bytes, timestamp_ms: int = NOW_MS, codec: int = 0) -> bytes:
+    records = [Record(offset_delta=at, value=value) for at, value in enumerate(values)]
+    return build_batch(records, base_timestamp_ms=timestamp_ms, attributes=codec)
+
+
+def offsets_of(records: bytes | None) -> list[tuple[int, int]]:
+    """Return (base offset, record count) of each batch."""
+    data = memoryview(records or b"")
+    return [
+        (read_header(data, start).base_offset, count) for start, _, count in batch_extents(data)
+    ]
+
+
+@pytest.mark.parametrize("version", range(3, 13))
+async def test_every_version_of_produce_and_fetch_by_name(
+    wire: WireClient, topic: str, version: int
+) -> None:
+    await wire.create_topic(topic)
+    produced = await wire.produce(topic, batch(b"a", b"b"), version=version)
+    assert (produced.error_code, produced.base_offset) == (ErrorCode.none, 0)
+    fetched = await wire.fetch(topic, 0, version=max(version, 4))
+    assert offsets_of(fetched.records) == [(0, 2)]
+    assert fetched.high_watermark == fetched.last_stable_offset == 2
+
+
+@pytest.mark.parametrize("version", range(13, 19))
+async def test_every_version_of_fetch_by_topic_id(
+    wire: WireClient, topic: str, version: int
+) -> None:
+    await wire.create_topic(topic)
+    await wire.produce(topic, batch(b"a", b"b"))
+    topic_id = await wire.topic_id(topic)
+    response = await wire.ask(fetch_request([(topic_id, 0, 0)], version=version))
+    assert response.responses[0].topic_id == topic_id
+    assert offsets_of(response.responses[0].partitions[0].records) == [(0, 2)]
+
+
+async def test_bytes_come_back_as_they_were_sent(wire: WireClient, topic: str) -> None:
+    await wire.create_topic(topic)
+    sent = batch(b"x" * 5000, codec=Codec.LZ4)
+    await wire.produce(topic, batch(b"before"))
+    await wire.produce(topic, sent)
+    fetched = await wire.fetch(topic, 1)
+    assert bytes(fetched.records)[16:] == sent[16:]  # only base offset and leader epoch are set
+
+
+async def test_an_offset_inside_a_batch_returns_the_whole_batch(
+    wire: WireClient, topic: str
+) -> None:
+    await wire.create_topic(topic)
+    for _ in range(3):
+        await wire.produce(topic, batch(b"1", b"2", b"3"))
+    fetched = await wire.fetch(topic, 4)
+    assert offsets_of(fetched.records) == [(3, 3), (6, 3)]
+
+
+async def test_limits_hold_but_for_the_first_batch(wire: WireClient, topic: str) -> None:
+    # Given batches of about 1,000 bytes in two partitions
+    await wire.create_topic(topic, partitions=2)
+    for partition in (0, 0, 0, 1):
+        await wire.produce(topic, batch(b"x" * 1000), partition=partition)
+
+    # When less than one batch is asked for
+    # Then exactly one comes (KIP-74)
+    tiny = await wire.fetch(topic, 0, partition_max_bytes=10)
+    assert offsets_of(tiny.records) == [(0, 1)]
+    tiny = await wire.fetch(topic, 0, max_bytes=10)
+    assert offsets_of(tiny.records) == [(0, 1)]
+
+    # When two and a half are asked for, two come
+    some = await wire.fetch(topic, 0, partition_max_bytes=2700)
+    assert offsets_of(some.records) == [(0, 1), (1, 1)]
+
+    # When the response is full after the first partition, the second is empty but without error
+    request = fetch_request([(topic, 0, 0), (topic, 1, 0)], max_bytes=10)
+    response = await wire.ask(request)
+    first, second = (answer.partitions[0] for answer in response.responses)
+    assert offsets_of(first.records) == [(0, 1)]
+    assert (second.error_code, second.records or b"") == (ErrorCode.none, b"")
+    assert second.high_watermark == 1
+
+
+async def test_a_long_poll_is_woken_by_a_commit(
+    broker: BrokerProcess, wire: WireClient, topic: str
+) -> None:
+    # Given a consumer that waits at the end of the log
+    await wire.create_topic(topic)
+    async with await WireClient.connect(broker.bootstrap) as consumer:
+        began = time.monotonic()
+        poll = asyncio.create_task(consumer.fetch(topic, 0, max_wait_ms=10_000))
+
+        # When a record is committed
+        await wire.produce(topic, batch(b"news"))
+        fetched = await poll
+
+    # Then it has it long before its wait is over
+    assert offsets_of(fetched.records) == [(0, 1)]
+    assert time.monotonic() - began < 5
+
+
+async def test_a_long_poll_ends_after_max_wait(wire: WireClient, topic: str) -> None:
+    await wire.create_topic(topic)
+    began = time.monotonic()
+    fetched = await wire.fetch(topic, 0, max_wait_ms=300)
+    took = time.monotonic() - began
+    assert (fetched.error_code, fetched.records or b"") == (ErrorCode.none, b"")
+    assert 0.3 <= took < 5
+
+
+async def test_min_bytes_gathers_commits(
+    broker: BrokerProcess, wire: WireClient, topic: str
+) -> None:
+    await wire.create_topic(topic)
+    async with await WireClient.connect(broker.bootstrap) as consumer:
+        poll = asyncio.create_task(consumer.fetch(topic, 0, max_wait_ms=10_000, min_bytes=2500))
+        for _ in range(3):
+            await wire.produce(topic, batch(b"x" * 1000))
+        fetched = await poll
+    assert offsets_of(fetched.records) == [(0, 1), (1, 1), (2, 1)]
+
+
+async def test_offsets_by_time(wire: WireClient, topic: str) -> None:
+    # Given three batches a second apart, one of them compressed, with a record out of order
+    await wire.create_topic(topic)
+    await wire.produce(topic, batch(b"0", b"1", timestamp_ms=NOW_MS - 3000))
+    late = build_batch(
+        [
+            Record(offset_delta=0, timestamp_delta_ms=0),
+            Record(offset_delta=1, timestamp_delta_ms=500),
+            Record(offset_delta=2, timestamp_delta_ms=100),
+        ],
+        base_timestamp_ms=NOW_MS - 2000,
+        attributes=Codec.ZSTD,
+    )
+    await wire.produce(topic, late)
+    await wire.produce(topic, batch(b"5", timestamp_ms=NOW_MS - 1800))
+
+    async def find(timestamp_ms: int) -> tuple[int, int]:
+        found = await wire.list_offset(topic, timestamp_ms)
+        return found.offset, found.timestamp
+
+    # Then each time finds the first record at or after it
+    assert await find(0) == (0, NOW_MS - 3000)
+    assert await find(NOW_MS - 2999) == (2, NOW_MS - 2000)
+    assert await find(NOW_MS - 1999) == (3, NOW_MS - 1500)
+    assert await find(NOW_MS - 1499) == (-1, -1)
+    assert await find(-3) == (3, NOW_MS - 1500)
+    assert await find(-2) == (0, -1)
+    assert await find(-1) == (6, -1)
+
+
+async def test_log_append_time_is_the_brokers_clock(wire: WireClient, topic: str) -> None:
+    await wire.create_topic(topic, message_timestamp_type="LogAppendTime")
+    before_ms = int(time.time() * 1000)
+    produced = await wire.produce(topic, batch(b"a", timestamp_ms=1000))
+    fetched = await wire.fetch(topic, 0)
+    header = read_header(memoryview(fetched.records))
+    assert header.is_log_append_time
+    assert before_ms <= header.max_timestamp_ms <= int(time.time() * 1000)
+    assert produced.log_append_time.timestamp() * 1000 == pytest.approx(header.max_timestamp_ms)
+    assert len(list(batch_extents(memoryview(fetched.records)))) == 1  # its checksum is right
+    assert (await wire.list_offset(topic, before_ms)).offset == 0
+
+
+async def test_what_is_acknowledged_is_there_after_kill_9(
+    tmp_path_factory: pytest.TempPathFactory, topic: str
+) -> None:
+    # Given a broker with acknowledged records, one of them old
+    data = tmp_path_factory.mktemp("killed")
+    broker = start_broker(data)
+    async with await WireClient.connect(broker.bootstrap) as wire:
+        await wire.create_topic(topic)
+        for number in range(20):
+            produced = await wire.produce(topic, batch(b"%d" % number))
+            assert produced.base_offset == number
+
+    # When it is killed and started again
+    broker.kill()
+    broker = start_broker(data)
+
+    # Then every record is at its offset, read from the object store
+    try:
+        async with await WireClient.connect(broker.bootstrap) as wire:
+            fetched = await wire.fetch(topic, 0)
+            assert offsets_of(fetched.records) == [(number, 1) for number in range(20)]
+            data_view = memoryview(fetched.records)
+            values = [
+                record.value
+                for start, size, count in batch_extents(data_view)
+                for record in decode_records(data_view[start + 61 : start + size], count)
+            ]
+            assert values == [b"%d" % number for number in range(20)]
+            assert (await wire.produce(topic, batch(b"next"))).base_offset == 20
+    finally:
+        assert broker.stop() == 0

@@ -1,0 +1,66 @@
+from functools import partial
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.memory import MemoryBudget
+
+
+def test_frames_wait_for_memory_in_the_order_they_came() -> None:
+    # Given a full budget, a large frame that waits, and a small one behind it
+    budget = MemoryBudget(100)
+    assert budget.try_take(80)
+    granted: list[str] = []
+    budget.wait(60, lambda: granted.append("large"))
+    assert not budget.try_take(10), "nobody overtakes"
+    budget.wait(10, lambda: granted.append("small"))
+
+    # When the first frame is answered
+    budget.give_back(80)
+
+    # Then both get their memory, first come, first served
+    assert granted == ["large", "small"]
+    assert budget.used_bytes == 70
+
+
+def test_a_frame_larger_than_the_budget_is_let_in_alone() -> None:
+    budget = MemoryBudget(100)
+    assert budget.try_take(1000)
+    assert not budget.try_take(1)
+    budget.give_back(1000)
+    assert budget.try_take(1)
+
+
+def test_who_is_gone_waits_no_more() -> None:
+    budget = MemoryBudget(100)
+    budget.take(100)
+    granted: list[str] = []
+
+    def gone() -> None:
+        granted.append("gone")
+
+    budget.wait(90, gone)
+    budget.wait(20, lambda: granted.append("next"))
+    budget.withdraw(gone)
+    budget.give_back(100)
+    assert granted == ["next"]
+
+
+@given(sizes=st.lists(st.integers(1, 150), max_size=30), data=st.data())
+def test_the_limit_holds_and_nobody_starves(sizes: list[int], data: st.DataObject) -> None:
+    budget = MemoryBudget(100)
+    held: list[int] = []
+    for size in sizes:
+        if budget.try_take(size):
+            held.append(size)
+        else:
+            budget.wait(size, partial(held.append, size))
+        if data.draw(st.booleans()) and held:
+            budget.give_back(held.pop(data.draw(st.integers(0, len(held) - 1))))
+        assert budget.used_bytes == sum(held)
+        assert sum(held) <= 100 or len(held) == 1
+    granted = len(held)
+    while held:
+        budget.give_back(held.pop(0))
+        granted = max(granted, len(held))
+    assert budget.used_bytes == 0

@@ -1,0 +1,77 @@
+import asyncio
+from functools import partial
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.connection import CloseConnection
+from broker.ordered_answers import Answer, OrderedAnswers
+
+
+class Peer:
+    """What the other end of a connection would see."""
+
+    def __init__(self) -> None:
+        self.received: list[bytes] = []
+        self.refused: list[str] = []
+        self.done: list[int] = []
+        self.answers = OrderedAnswers(send=self._send, refuse=self.refused.append)
+
+    def _send(self, buffers: list[bytes | memoryview]) -> None:
+        self.received += [bytes(buffer) for buffer in buffers]
+
+
+@given(order=st.permutations(range(8)), immediate=st.sets(st.integers(0, 7)))
+def test_answers_keep_the_order_of_requests(order: list[int], immediate: set[int]) -> None:
+    async def scenario() -> None:
+        # Given requests, some of them answered at once, the others in any order
+        peer, pending = Peer(), {}
+        for number in range(8):
+            if number in immediate:
+                peer.answers.add(b"%d" % number, partial(peer.done.append, number))
+                continue
+            pending[number] = asyncio.get_running_loop().create_future()
+            peer.answers.add(pending[number], partial(peer.done.append, number))
+
+        # When the last of them is answered
+        for number in order:
+            if number in pending:
+                pending[number].set_result([b"%d" % number])
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+
+        # Then the peer has them in the order of the requests, each once
+        assert peer.received == [b"%d" % number for number in range(8)]
+        assert sorted(peer.done) == list(range(8))
+        assert len(peer.answers) == 0
+
+    asyncio.run(scenario())
+
+
+async def test_a_failed_answer_ends_the_connection_after_those_before_it() -> None:
+    peer = Peer()
+    loop = asyncio.get_running_loop()
+    first, failed, last = (loop.create_future() for _ in range(3))
+    for future in (first, failed, last):
+        peer.answers.add(future, lambda: None)
+    last.set_result(b"last")
+    failed.set_exception(CloseConnection("no answer"))
+    first.set_result(b"first")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert peer.received == [b"first"]
+    assert peer.refused == ["no answer"]
+
+
+async def test_finish_waits_for_what_is_owed() -> None:
+    peer = Peer()
+
+    async def later() -> Answer:
+        await asyncio.sleep(0)
+        return b"later"
+
+    peer.answers.add(later(), lambda: None)
+    peer.answers.add(None, lambda: None)
+    peer.answers.add(b"last", lambda: None)
+    await peer.answers.finish()
+    assert peer.received == [b"later", b"last"]

@@ -1,0 +1,56 @@
+"""What a cluster says about itself and its topics, as plain values."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """One broker as Metadata names it; `rack` is None where none is set."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterIdentity:
+    """Who the cluster is; `controller_id` is None while there is no controller."""
+
+    cluster_id: str | None
+    controller_id: int | None
+    brokers: list[Broker]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """One partition and the node ids that serve it; `leader` is None while there is none."""
+
+    index: int
+    leader: int | None
+    replicas: list[int]
+    in_sync_replicas: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicState:
+    """A topic and its partitions, in order."""
+
+    name: str
+    topic_id: str
+    internal: bool
+    partitions: list[PartitionState]
+
+    @property
+    def replication_factor(self) -> int:
+        """Replicas of the partition that has the most."""
+        return max((len(partition.replicas) for partition in self.partitions), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSetting:
+    """A topic configuration whose value is not the default; None if the broker hides it."""
+
+    name: str
+    value: str | None
+    source: str

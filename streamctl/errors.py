@@ -1,0 +1,88 @@
+"""What stops a command, said so that the reader knows what to do next."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+# By name: librdkafka's own conditions start with an underscore, brokers' answers do not.
+UNREACHABLE: Final = frozenset({"_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_RESOLVE"})
+PERMANENT: Final = frozenset(
+    {"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
+)
+HINTS: Final = {
+    "TOPIC_ALREADY_EXISTS": "streamctl topic alter NAME changes it; --if-not-exists keeps it",
+    "INVALID_PARTITIONS": "a topic's partition count can only grow",
+    "INVALID_REPLICATION_FACTOR": "leave --replication-factor out to take the broker's default",
+    "INVALID_CONFIG": "topic settings have Kafka's names, such as retention.ms",
+    "POLICY_VIOLATION": "the broker's policy forbids this; ask who runs it",
+    "MSG_SIZE_TOO_LARGE": "streamctl topic alter NAME --set max.message.bytes=N allows larger ones",
+    "TOPIC_AUTHORIZATION_FAILED": "this user may not do that with the topic; see its ACLs",
+    "CLUSTER_AUTHORIZATION_FAILED": "this user may not do that; see the cluster's ACLs",
+    "UNSUPPORTED_VERSION": "this broker does not offer that request",
+}
+
+
+class Failure(Exception):
+    """A command cannot do what it was asked; shown without a traceback.
+
+    Attributes:
+        fix: what the reader can do about it; empty when there is nothing to say.
+        exit_code: 1; 2 for a command line that could never work.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, fix: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.fix = fix
+
+
+class UsageError(Failure):
+    """The options given do not go together."""
+
+    exit_code = 2
+
+
+class BrokerUnreachable(Failure):
+    """No broker answered in time, or a connection can never come about."""
+
+    def __init__(self, bootstrap: str, *, waited_s: float, reason: str) -> None:
+        because = f" ({reason})" if reason else ""
+        security = "SASL" in reason or "SSL" in reason  # also "connecting to a SSL listener?"
+        super().__init__(
+            f"no broker answered at {bootstrap} within {waited_s:g} s{because}",
+            fix="check security.protocol, sasl.… and ssl.… in -X and --config"
+            if security
+            else "start one with `make run`, or name another: streamctl --bootstrap HOST:PORT …",
+        )
+
+
+class UnknownTopic(Failure):
+    """The cluster has no topic of that name."""
+
+    def __init__(self, name: str, existing: Iterable[str]) -> None:
+        near = get_close_matches(name, existing, n=3)
+        meant = f"did you mean {' or '.join(near)}? or " if near else ""
+        super().__init__(
+            f"topic {name!r} does not exist",
+            fix=f"{meant}create it: streamctl topic create --name {name} --partitions 6",
+        )
+
+
+def kafka_error(exception: KafkaException) -> KafkaError:
+    """Return the error that librdkafka put into its exception."""
+    error = exception.args[0]
+    assert isinstance(error, KafkaError)
+    return error
+
+
+def refusal(subject: str, error: KafkaError) -> Failure:
+    """Return the failure for an answer that a broker gave about `subject`."""
+    said = error.str().removeprefix("Broker: ").removesuffix(".")
+    if subject.lower() not in said.lower():  # some brokers' texts name it, some do not
+        said = f"{subject}: {said}"
+    name = error.name()
+    return Failure(f"{said} ({name.lstrip('_')})", fix=HINTS.get(name, ""))

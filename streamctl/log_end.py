@@ -1,0 +1,67 @@
+"""Log end offsets from a broker's metrics page; the Kafka protocol has no request for them.
+
+LEO = high watermark + records in the write buffer of the owning broker: acknowledged to nobody,
+readable by nobody, interesting to whoever wonders where a message is.
+"""
+
+import re
+from http.client import HTTPConnection, HTTPException
+from typing import Final
+from urllib.parse import urlsplit
+
+from streamctl.errors import UsageError
+
+DEFAULT_HTTP: Final = "127.0.0.1:9644"
+GAUGE: Final = "streamhouse_partition_log_end_offset"
+_TIMEOUT_S: Final = 2.0
+
+# Topic names need no escapes, so a sample of ours is read without a parser for all of Prometheus.
+_SAMPLE = re.compile(
+    rf"^{GAUGE}\{{(?P<labels>[^}}]*)\}}[ \t]+(?P<value>[0-9][0-9.eE+]*)[ \t]*$", re.MULTILINE
+)
+_LABEL = re.compile(r'([a-z_]+)="([^"]*)"')
+
+
+def log_end_offsets(http: str, topic: str) -> dict[int, int] | None:
+    """Return the LEO of those partitions of a topic that the broker at `http` owns.
+
+    Returns:
+        By partition; None if nothing there answers with metrics.
+
+    Raises:
+        UsageError: `http` is not HOST:PORT.
+    """
+    page = _metrics_page(http)
+    if page is None:
+        return None
+    ends = {}
+    for match in _SAMPLE.finditer(page):
+        labels = dict(_LABEL.findall(match["labels"]))
+        if labels.get("topic") == topic and labels.get("partition", "").isdecimal():
+            ends[int(labels["partition"])] = int(float(match["value"]))
+    return ends
+
+
+def _metrics_page(http: str) -> str | None:
+    host, port = _address(http)
+    connection = HTTPConnection(host, port, timeout=_TIMEOUT_S)
+    try:
+        connection.request("GET", "/metrics")
+        response = connection.getresponse()
+        body = response.read()
+    except (OSError, HTTPException):
+        return None
+    finally:
+        connection.close()
+    return body.decode("utf-8", "replace") if response.status == 200 else None
+
+
+def _address(http: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(http if "://" in http else f"//{http}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or not port:
+        raise UsageError(f"--http {http!r} is not HOST:PORT", fix=f"for example {DEFAULT_HTTP}")
+    return host, port

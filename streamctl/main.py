@@ -1,0 +1,78 @@
+"""The entry point of `streamctl`: the command tree, and how failures end a process.
+
+Exit codes: 0 done, 1 failed, 2 the command line makes no sense, 130 Ctrl-C.
+"""
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from streamctl import cluster_commands, topic_commands
+from streamctl.consume_command import consume
+from streamctl.errors import Failure
+from streamctl.options import Bootstrap, ConfigFiles, Properties, explained, given_connection
+from streamctl.output import print_failure
+from streamctl.produce_command import produce
+
+app = typer.Typer(
+    name="streamctl",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,  # a traceback is for a bug; python's own shows it best
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(topic_commands.app, name="topic")
+app.add_typer(cluster_commands.app, name="cluster")
+app.command()(produce)
+app.command()(consume)
+
+
+def _show_version(*, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"streamctl {version('streamhouse')}")
+        raise typer.Exit
+
+
+@app.callback()
+@explained
+def root(
+    ctx: typer.Context,
+    bootstrap: Bootstrap = None,
+    properties: Properties = None,
+    config: ConfigFiles = None,
+    *,
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            is_eager=True,
+            metavar="",
+            callback=lambda value: _show_version(wanted=value),
+            help="Show the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    r"""Work with a StreamHouse cluster, or any other that speaks Kafka's protocol.
+
+    Examples:
+      streamctl topic create --name user-events --partitions 6 \
+          --retention 30d --compression lz4
+      streamctl produce --topic user-events --key user-123 \
+          --message '{"event": "login"}'
+      streamctl consume --topic user-events --from-beginning
+      streamctl topic describe user-events
+
+    Every command explains itself with examples: streamctl COMMAND --help.
+    """
+    ctx.obj = given_connection(None, bootstrap=bootstrap, properties=properties, config=config)
+
+
+def main() -> None:
+    """Run the command line of this process, and exit."""
+    try:
+        app(prog_name="streamctl")
+    except Failure as failure:
+        print_failure(failure)
+        sys.exit(failure.exit_code)

@@ -1,0 +1,213 @@
+"""Options that several commands share; the connection's stand before or after the command."""
+
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, cast
+
+import typer
+from typer.models import OptionInfo
+
+from streamctl.connection import DEFAULT_BOOTSTRAP, Connection
+from streamctl.errors import UsageError
+from streamctl.output import Format
+from streamctl.properties import parse_assignments, read_properties
+from streamctl.topic_settings import CleanupPolicy, Compression
+from streamctl.units import (
+    DURATION_EXAMPLES,
+    SIZE_EXAMPLES,
+    parse_duration,
+    parse_retention,
+    parse_size,
+)
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+PANEL = "Connection"
+BOOTSTRAP_ENVIRONMENT = "STREAMHOUSE_BOOTSTRAP"
+
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        rich_help_panel=PANEL,
+        help=f"Brokers to start from. Default: ${BOOTSTRAP_ENVIRONMENT} or {DEFAULT_BOOTSTRAP}.",
+    ),
+]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-X",
+        metavar="KEY=VALUE",
+        rich_help_panel=PANEL,
+        help="A librdkafka property, such as security.protocol=SASL_SSL. Repeatable.",
+    ),
+]
+ConfigFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        rich_help_panel=PANEL,
+        help="A file of client properties, key=value a line. -X and --bootstrap win. Repeatable.",
+    ),
+]
+FormatOption = Annotated[
+    Format, typer.Option("--format", help="A table to read, or JSON for programs.")
+]
+
+
+def given_connection(
+    before: Connection | None,
+    *,
+    bootstrap: str | None,
+    properties: list[str] | None,
+    config: list[Path] | None,
+) -> Connection:
+    """Return `before`, changed by what these options say: options, then files, then environment.
+
+    Raises:
+        UsageError: -X is not key=value.
+        Failure: a --config file cannot be read.
+    """
+    connection = before or _from_environment()
+    from_files: dict[str, str] = {}
+    for path in config or ():
+        from_files |= read_properties(path)
+    merged = {**from_files, **connection.properties, **parse_assignments("-X", properties or ())}
+    from_properties = merged.pop("bootstrap.servers", None)
+    return replace(
+        connection,
+        bootstrap=bootstrap or from_properties or connection.bootstrap,
+        properties=merged,
+    )
+
+
+def connected(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the connection options after its own; its first argument is the outcome.
+
+    People write `streamctl topic list --bootstrap …` as often as the other way round.
+    """
+
+    @wraps(command)
+    def run(*, ctx: typer.Context, **given: Any) -> None:
+        connection = given_connection(
+            ctx.find_object(Connection),
+            bootstrap=given.pop("bootstrap"),
+            properties=given.pop("properties"),
+            config=given.pop("config"),
+        )
+        command(connection, **given)
+
+    named = inspect.Parameter.KEYWORD_ONLY
+    own = list(inspect.signature(command).parameters.values())[1:]
+    parameters = [
+        inspect.Parameter("ctx", named, annotation=typer.Context),
+        *(parameter.replace(kind=named) for parameter in own),
+        inspect.Parameter("bootstrap", named, annotation=Bootstrap, default=None),
+        inspect.Parameter("properties", named, annotation=Properties, default=None),
+        inspect.Parameter("config", named, annotation=ConfigFiles, default=None),
+    ]
+    run.__dict__["__signature__"] = inspect.Signature(parameters)  # typer builds options from it
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return explained(run)
+
+
+def explained(command: Command) -> Command:
+    """Make a docstring into help text: prose flows, the lines of its examples stand."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    command.__doc__ = "\n\n".join(
+        paragraph.replace("Examples:\n", "[bold]Examples[/]\n")
+        if paragraph.startswith("Examples:\n")
+        else paragraph.replace("\n", " ")
+        for paragraph in paragraphs
+    )
+    return command
+
+
+def flag(*names: str, text: str) -> OptionInfo:
+    """Return an option without a value; `text` explains it."""
+    first, *others = names
+    return cast("OptionInfo", typer.Option(first, *others, metavar="", help=text))
+
+
+def duration_ms(text: str) -> int:
+    """Parse an option's duration; a mistake is a usage error."""
+    return _parsed(parse_duration, text)
+
+
+def retention_ms(text: str) -> int:
+    """Parse --retention, which may be infinite; a mistake is a usage error."""
+    return _parsed(parse_retention, text)
+
+
+def size_bytes(text: str) -> int:
+    """Parse --retention-bytes, which may be infinite; a mistake is a usage error."""
+    return _parsed(parse_size, text)
+
+
+def topic_names(arguments: list[str] | None, options: list[str] | None) -> list[str]:
+    """Return the topics named with and without --name, each once, in order.
+
+    Raises:
+        UsageError: none was named.
+    """
+    names = list(dict.fromkeys([*(arguments or ()), *(options or ())]))
+    if not names:
+        raise UsageError("no topic named", fix="name it: NAME or --name NAME")
+    return names
+
+
+def _from_environment() -> Connection:
+    return Connection(bootstrap=os.environ.get(BOOTSTRAP_ENVIRONMENT) or DEFAULT_BOOTSTRAP)
+
+
+def _parsed(parse: Callable[[str], int], text: str) -> int:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+RetentionOption = Annotated[
+    int | None,
+    typer.Option(
+        "--retention",
+        parser=retention_ms,
+        metavar="DURATION",
+        help=f"How long records are kept ({DURATION_EXAMPLES}, infinite).",
+    ),
+]
+RetentionBytesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--retention-bytes",
+        parser=size_bytes,
+        metavar="SIZE",
+        help=f"How much of each partition is kept ({SIZE_EXAMPLES}, infinite).",
+    ),
+]
+CompressionOption = Annotated[
+    Compression | None,
+    typer.Option("--compression", help="Codec of stored batches; producer keeps the sender's."),
+]
+CleanupOption = Annotated[
+    CleanupPolicy | None,
+    typer.Option("--cleanup-policy", help="Delete old records, or keep the last of each key."),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="A topic setting by Kafka's name. Repeatable."
+    ),
+]
+NameOption = Annotated[
+    list[str] | None, typer.Option("--name", metavar="NAME", help="The topic. Repeatable.")
+]
+NameArguments = Annotated[
+    list[str] | None, typer.Argument(metavar="NAME", show_default=False, help="The topics.")
+]

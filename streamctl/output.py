@@ -1,0 +1,80 @@
+"""What people see: results on stdout, everything about the work itself on stderr."""
+
+import json
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from streamctl.errors import Failure
+
+UNKNOWN: Final = Text("-", style="dim")
+_PIPE_WIDTH = 10_000  # columns; a pipe has no edge, so nothing may be folded there
+
+Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
+
+
+class Format(StrEnum):
+    """How a listing is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def results() -> Console:
+    """Return the console for what was asked for (stdout)."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+
+
+def notes() -> Console:
+    """Return the console for progress, summaries and errors (stderr)."""
+    return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else _PIPE_WIDTH)
+
+
+def note(text: str) -> None:
+    """Print one dim line about the work to stderr."""
+    notes().print(Text(text, style="dim"))
+
+
+def print_failure(failure: Failure) -> None:
+    """Print what went wrong, and below it what helps."""
+    console = notes()
+    console.print(f"[bold red]error:[/] {escape(failure.message)}", soft_wrap=True)
+    if failure.fix:
+        console.print(f"[bold cyan]  fix:[/] {escape(failure.fix)}", soft_wrap=True)
+
+
+def print_done(text: str) -> None:
+    """Print that a change was made."""
+    results().print(f"[green]✓[/] {escape(text)}", soft_wrap=True)
+
+
+def print_json(value: Json) -> None:
+    """Print a value for programs: plain JSON, whatever stdout is."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def counted(count: int, noun: str) -> str:
+    """Return "1 message", "2,000 messages"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def table(*columns: str, numbers: Sequence[str] = ()) -> Table:
+    """Return an empty table; the columns named in `numbers` are aligned right."""
+    listing = Table(
+        box=box.SIMPLE_HEAD if sys.stdout.isatty() else None,
+        header_style="bold",
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
+    for column in columns:
+        listing.add_column(
+            column, justify="right" if column in numbers else "left", overflow="fold"
+        )
+    return listing

@@ -1,0 +1,156 @@
+"""streamctl produce: send one message, or the lines of a file or pipe."""
+
+import sys
+import time
+from contextlib import nullcontext
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from streamctl.cluster import Cluster
+from streamctl.connection import Connection
+from streamctl.errors import Failure, UsageError
+from streamctl.lines import LineSource
+from streamctl.options import connected, flag
+from streamctl.output import note
+from streamctl.produce_run import Sending, run
+from streamctl.properties import parse_pairs
+from streamctl.sending import Outgoing, Sender
+
+
+class Codec(StrEnum):
+    """Compression of the batches on their way."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+@connected
+def produce(
+    connection: Connection,
+    *,
+    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to write to.")],
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="TEXT", help="Key of the message, or of every line."),
+    ] = None,
+    message: Annotated[
+        str | None, typer.Option("--message", metavar="TEXT", help="One message, as it stands.")
+    ] = None,
+    tombstone: Annotated[
+        bool, flag("--tombstone", text="One message with no value: compaction drops the key.")
+    ] = False,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+            help="One message a line. Without it and --message: stdin.",
+        ),
+    ] = None,
+    key_separator: Annotated[
+        str | None,
+        typer.Option("--key-separator", metavar="TEXT", help="Lines are KEY TEXT VALUE."),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header", metavar="NAME=VALUE", help="A header of every message. Repeatable."
+        ),
+    ] = None,
+    partition: Annotated[
+        int | None,
+        typer.Option(
+            "--partition", metavar="N", help="This one, not the one that the key chooses."
+        ),
+    ] = None,
+    compression: Annotated[
+        Codec | None, typer.Option("--compression", help="Codec of the batches sent.")
+    ] = None,
+) -> None:
+    r"""Send messages, and wait until the cluster has them for good.
+
+    Prints partition@offset of each message, or a rate if there are many. Keys go to the
+    partition that Java clients choose (murmur2); messages without a key are spread. Ends
+    with 1 if any message failed.
+
+    Examples:
+      streamctl produce --topic user-events --key user-123 \
+          --message '{"event": "login"}'
+      streamctl produce --topic user-events --file events.jsonl --compression lz4
+      tail -f app.log | streamctl produce --topic logs --header host=web-1
+      printf 'a:1\nb:2\n' | streamctl produce --topic counts --key-separator :
+    """
+    _check_source(message=message, tombstone=tombstone, file=file)
+    if key_separator is not None and (key is not None or message is not None or tombstone):
+        raise UsageError("--key-separator is for lines whose keys stand in front of the values")
+    if key_separator == "":
+        raise UsageError("--key-separator cannot be empty")
+    if tombstone and key is None:
+        raise UsageError("--tombstone needs --key", fix="say whose value is gone")
+    headers = [(name, _bytes(value)) for name, value in parse_pairs("--header", header or ())]
+    _check_partition(connection, topic, partition)
+    sender = Sender(
+        connection,
+        topic,
+        partition=partition,
+        headers=headers,
+        compression=None if compression is None else compression.value,
+    )
+    work = Sending(sender=sender, topic=topic, started=time.monotonic())
+    key_bytes = None if key is None else _bytes(key)
+    if message is not None or tombstone:
+        value = None if message is None else _bytes(message)
+        run(work, [Outgoing(key=key_bytes, value=value)])
+        return
+    separator = None if key_separator is None else _bytes(key_separator)
+    opened = nullcontext(sys.stdin.buffer) if file is None else file.open("rb")
+    with opened as stream:
+        source = LineSource(stream, key=key_bytes, separator=separator)
+        if file is None and sys.stdin.isatty():
+            note("one message a line; Ctrl-D ends")
+            run(work, source, interactive=True)
+        else:
+            run(work, source, size=_size(stream))
+
+
+def _check_source(*, message: str | None, tombstone: bool, file: Path | None) -> None:
+    given = [
+        name
+        for name, present in (
+            ("--message", message is not None),
+            ("--tombstone", tombstone),
+            ("--file", file is not None),
+        )
+        if present
+    ]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} exclude each other")
+
+
+def _check_partition(connection: Connection, topic: str, partition: int | None) -> None:
+    count = len(Cluster(connection).topic(topic).partitions)
+    if partition is not None and not 0 <= partition < count:
+        raise Failure(
+            f"topic {topic!r} has no partition {partition}", fix=f"it has 0 to {count - 1}"
+        )
+
+
+def _size(stream: BinaryIO) -> int | None:
+    """Return a regular file's bytes; None for a pipe, whose end nobody knows."""
+    if not stream.seekable():
+        return None
+    return Path(stream.name).stat().st_size if isinstance(stream.name, str) else None
+
+
+def _bytes(text: str) -> bytes:
+    """Return an argument's bytes as the shell passed them, UTF-8 or not."""
+    return text.encode("utf-8", "surrogateescape")

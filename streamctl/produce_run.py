@@ -1,0 +1,136 @@
+"""One run of `streamctl produce`: send, show how it goes, tell what became of every message."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import typer
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from streamctl.errors import Failure
+from streamctl.lines import LineSource
+from streamctl.output import counted, note, notes
+from streamctl.sending import SHOWN, Outgoing, Sender
+from streamctl.units import approximate_size
+
+_REDRAW_S: Final = 0.1
+_LOOK_EVERY: Final = 100  # records between looks at the clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """One run; `started` is a monotonic time in seconds."""
+
+    sender: Sender
+    topic: str
+    started: float
+
+
+def run(
+    work: Sending,
+    records: Iterable[Outgoing],
+    *,
+    interactive: bool = False,
+    size: int | None = None,
+) -> None:
+    """Send all records and tell the outcome; raises Failure if any was not delivered."""
+    sender = work.sender
+    try:
+        if interactive:
+            _send_one_by_one(sender, records)
+        else:
+            _send_all(sender, records, size)
+    except KeyboardInterrupt:
+        sender.give_up()
+        note(f"interrupted: {sender.delivered:,} of {sender.sent:,} messages delivered")
+        raise
+    except Failure:
+        sender.wait()
+        _tell(work, interactive=interactive)
+        raise
+    _tell(work, interactive=interactive)
+    if sender.failed:
+        raise _failure(sender)
+
+
+def _send_one_by_one(sender: Sender, records: Iterable[Outgoing]) -> None:
+    for sequence, record in enumerate(records):
+        sender.send(record, show=True)
+        sender.wait()
+        place = sender.places.pop(sequence, None)
+        typer.echo(place or "failed")
+
+
+def _send_all(sender: Sender, records: Iterable[Outgoing], size: int | None) -> None:
+    console = notes()
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[count]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task("sending", total=size, count="", visible=False)
+        drawn = started = time.monotonic()
+        for record in records:
+            if sender.stalled:
+                sender.give_up()
+                break
+            sender.send(record, show=sender.sent < SHOWN)
+            if sender.sent % _LOOK_EVERY:
+                continue
+            now = time.monotonic()
+            if now - drawn >= _REDRAW_S:
+                drawn = now
+                _draw(bar, task, sender, records, now - started)
+        while not sender.wait(at_most_s=_REDRAW_S):
+            _draw(bar, task, sender, records, time.monotonic() - started)
+
+
+def _draw(
+    bar: Progress, task: TaskID, sender: Sender, records: Iterable[Outgoing], elapsed_s: float
+) -> None:
+    rate = f"{sender.delivered / elapsed_s:,.0f}/s" if elapsed_s else ""
+    done = records.bytes_read if isinstance(records, LineSource) else 0
+    trouble = sender.why_unreachable()
+    bar.update(
+        task,
+        completed=done,
+        visible=True,
+        count=f"{sender.delivered:,} delivered  {rate}{f'  {trouble}' if trouble else ''}",
+    )
+
+
+def _tell(work: Sending, *, interactive: bool) -> None:
+    sender = work.sender
+    if sender.sent <= SHOWN and not interactive:
+        for sequence in range(sender.sent):
+            typer.echo(sender.places.get(sequence, "failed"))
+    elapsed_s = max(time.monotonic() - work.started, 0.001)
+    many = sender.sent > SHOWN and not interactive
+    rate = (
+        f" in {elapsed_s:.1f} s: {sender.delivered / elapsed_s:,.0f}/s, "
+        f"{approximate_size(sender.delivered_bytes / elapsed_s)}/s"
+        if many
+        else ""
+    )
+    note(
+        f"{counted(sender.delivered, 'message')} ({approximate_size(sender.delivered_bytes)}) "
+        f"to {work.topic}{rate}"
+    )
+
+
+def _failure(sender: Sender) -> Failure:
+    reasons = "; ".join(
+        f"{reason}, {count:,} times" for reason, count in sender.failures.most_common(3)
+    )
+    trouble = sender.why_unreachable()
+    return Failure(
+        f"{sender.failed:,} of {sender.sent:,} messages failed: {reasons}"
+        + (f" ({trouble})" if trouble else ""),
+        fix="the rest of the input was not sent" if sender.stalled else "",
+    )

@@ -1,0 +1,155 @@
+"""Reading records from chosen partitions and offsets, without a consumer group."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import (
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
+    Message,
+    TopicPartition,
+)
+
+from streamctl.connection import Connection, Trouble, consumer
+from streamctl.errors import refusal
+from streamctl.printable import Record
+
+_POLL_S: Final = 0.2
+_BATCH: Final = 500
+_TIMESTAMP_TYPES: Final = {
+    TIMESTAMP_CREATE_TIME: "create",
+    TIMESTAMP_LOG_APPEND_TIME: "log-append",
+}
+SETTINGS: Final[Mapping[str, str]] = {
+    # librdkafka wants a group's name even where no group is joined and no offset committed
+    "group.id": "streamctl",
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    # starts are checked before; later, retention may have overtaken a slow reader
+    "auto.offset.reset": "earliest",
+    "enable.partition.eof": "true",
+    "fetch.wait.max.ms": "250",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPlan:
+    """What to read.
+
+    Attributes:
+        starts: first offset by partition.
+        stops: exclusive; a partition is finished there. None to go on for ever.
+        limit: records in all; None for no limit.
+        idle_s: stop when nothing came for so long; None to wait for ever.
+    """
+
+    topic: str
+    starts: Mapping[int, int]
+    stops: Mapping[int, int] | None
+    limit: int | None
+    idle_s: float | None
+
+
+class Reader:
+    """Reads a plan once.
+
+    Attributes:
+        count: records yielded so far.
+    """
+
+    def __init__(self, connection: Connection, plan: ReadPlan) -> None:
+        self._plan = plan
+        self._trouble = Trouble()
+        self._consumer = consumer(connection, self._trouble, SETTINGS)
+        self._open = set(plan.starts)
+        if plan.stops is not None:
+            self._open -= {at for at, start in plan.starts.items() if start >= plan.stops[at]}
+        self._consumer.assign(
+            [
+                TopicPartition(plan.topic, partition, plan.starts[partition])
+                for partition in sorted(self._open)
+            ]
+        )
+        self.count = 0
+
+    def batches(self) -> Iterator[list[Record]]:
+        """Yield records as they come, those of one partition in order, until the plan is done.
+
+        Raises:
+            Failure: the broker refuses to go on, e.g. because the topic was deleted.
+        """
+        heard = time.monotonic()
+        while self._open and self._wanted() > 0:
+            wait_s = _POLL_S
+            if self._plan.idle_s is not None:
+                left_s = heard + self._plan.idle_s - time.monotonic()
+                if left_s <= 0:
+                    return
+                wait_s = min(wait_s, left_s)
+            first = self._consumer.poll(wait_s)
+            if first is None:
+                continue
+            # poll answers at once with the first record; what else is there comes with it
+            rest = min(_BATCH, self._wanted()) - 1
+            more = self._consumer.consume(rest, 0) if rest else []
+            records = self._taken([first, *more])
+            if records:
+                heard = time.monotonic()
+                self.count += len(records)
+                yield records
+
+    def close(self) -> None:
+        """Leave the cluster."""
+        self._consumer.close()
+
+    def _wanted(self) -> int:
+        """Return how many records may be asked for at once."""
+        return _BATCH if self._plan.limit is None else self._plan.limit - self.count
+
+    def _taken(self, messages: list[Message]) -> list[Record]:
+        taken: list[Record] = []
+        for message in messages:
+            error = message.error()
+            partition = message.partition()
+            if error is not None:
+                if error.name() == "_PARTITION_EOF":
+                    self._finish(partition)
+                elif message.topic() is not None:
+                    raise refusal(f"topic {self._plan.topic!r} partition {partition}", error)
+                continue  # errors of no partition are the coordinator's, and nobody asked it
+            record = _record(message)
+            stop = None if self._plan.stops is None else self._plan.stops[record.partition]
+            if stop is not None and record.offset >= stop - 1:
+                self._finish(partition)
+            if stop is None or record.offset < stop:
+                taken.append(record)
+        return taken
+
+    def _finish(self, partition: int | None) -> None:
+        """Close a partition at its end, if ends count."""
+        if self._plan.stops is not None and partition is not None:
+            self._open.discard(partition)
+
+
+def _record(message: Message) -> Record:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None  # a message without an error has a place
+    assert partition is not None
+    assert offset is not None
+    kind, timestamp_ms = message.timestamp()
+    headers = message.headers() or []
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    return Record(
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        timestamp_ms=timestamp_ms if kind in _TIMESTAMP_TYPES else None,
+        timestamp_type=_TIMESTAMP_TYPES.get(kind, "none"),
+        key=message.key(),
+        value=message.value(),
+        headers=[
+            (name, value.encode() if isinstance(value, str) else value) for name, value in pairs
+        ],
+    )

@@ -1,0 +1,95 @@
+"""The command line as a whole: the cluster, help, errors that help, exit codes."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.streamctl.conftest import Ended, Streamctl
+
+NOBODY = "127.0.0.1:1"
+COMMANDS = (
+    ("topic", "create"),
+    ("topic", "list"),
+    ("topic", "describe"),
+    ("topic", "alter"),
+    ("topic", "delete"),
+    ("produce",),
+    ("consume",),
+    ("cluster", "describe"),
+)
+
+
+def test_the_cluster_is_described(streamctl: Streamctl) -> None:
+    cluster = json.loads(streamctl.well("cluster", "describe", "--format", "json").text)
+    shown = streamctl.well("cluster", "describe")
+    assert cluster["cluster_id"]
+    assert cluster["cluster_id"] in shown.text
+    addresses = [f"{broker['host']}:{broker['port']}" for broker in cluster["brokers"]]
+    assert streamctl.bootstrap in addresses
+    assert all(address in shown.text for address in addresses)
+    assert cluster["controller"] in [broker["node_id"] for broker in cluster["brokers"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_teaches_with_examples(
+    run_here: Callable[..., Ended], command: tuple[str, ...]
+) -> None:
+    shown = run_here(*command, "--help")
+    assert shown.exit_code == 0
+    assert f"streamctl {' '.join(command)} " in shown.text.partition("Examples")[2]
+    assert "--bootstrap" in shown.text
+
+
+def test_an_absent_broker_is_told_within_seconds_with_what_to_do() -> None:
+    started = time.monotonic()
+    lost = Streamctl(bootstrap=NOBODY)("topic", "list")
+    assert time.monotonic() - started < 15
+    assert lost.exit_code == 1
+    assert lost.text == ""
+    error, fix = lost.err.splitlines()
+    assert error.startswith(f"error: no broker answered at {NOBODY} within 5 s")
+    assert "Connection refused" in error
+    assert "make run" in fix
+
+
+def test_ctrl_c_while_waiting_for_a_broker_is_quiet() -> None:
+    waiting = Streamctl(bootstrap=NOBODY).start("-X", "debug=broker", "topic", "list")
+    waiting.wait_for_note("Connection refused")
+    ended = waiting.interrupt()
+    assert ended.exit_code == 130
+    assert "Traceback" not in ended.err
+
+
+def test_options_about_the_connection_stand_before_or_after(
+    streamctl: Streamctl, tmp_path: Path
+) -> None:
+    elsewhere = Streamctl(bootstrap=NOBODY)
+    elsewhere.well("--bootstrap", streamctl.bootstrap, "topic", "list")
+    elsewhere.well("topic", "list", "--bootstrap", streamctl.bootstrap)
+    config = tmp_path / "client.properties"
+    config.write_text(f"bootstrap.servers = {streamctl.bootstrap}\nclient.id: test\n")
+    elsewhere.well("--config", str(config), "topic", "list")
+
+
+def test_properties_reach_librdkafka_and_mistakes_are_named(streamctl: Streamctl) -> None:
+    unknown = streamctl("-X", "no.such.thing=1", "topic", "list")
+    assert unknown.exit_code == 2
+    assert "no.such.thing" in unknown.err
+    java = streamctl("-X", "sasl.jaas.config=x", "topic", "list")
+    assert "use sasl.username and sasl.password" in java.err
+    tls = streamctl("-X", "security.protocol=SSL", "topic", "list")
+    assert tls.exit_code == 1
+    assert "check security.protocol" in tls.err
+
+
+def test_an_address_that_is_none_is_a_usage_error(streamctl: Streamctl, topic: str) -> None:
+    wrong = streamctl("topic", "describe", topic, "--http", "nowhere")
+    assert wrong.exit_code == 2
+    assert "HOST:PORT" in wrong.err
+
+
+def test_the_version_is_told() -> None:
+    assert Streamctl(bootstrap=NOBODY).well("--version").text.startswith("streamctl 0.")

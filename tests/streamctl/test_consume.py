@@ -1,0 +1,142 @@
+"""Messages are read from where people say, until they say."""
+
+import json
+import shlex
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from tests.streamctl.conftest import COMMAND, REPOSITORY, Ended, Streamctl
+
+
+def _send(streamctl: Streamctl, topic: str, partition: int, count: int) -> None:
+    lines = "".join(f"{partition}/{number}\n" for number in range(count))
+    streamctl.well(
+        *("produce", "--topic", topic, "--partition", str(partition)), stdin=lines.encode()
+    )
+
+
+def _values(streamctl: Streamctl, topic: str, *options: str) -> list[str]:
+    shown = streamctl.well("consume", "--topic", topic, "--format", "raw", *options)
+    return shown.lines
+
+
+def test_text_shows_place_time_key_value_and_headers(streamctl: Streamctl, topic: str) -> None:
+    streamctl.well(
+        *("produce", "--topic", topic, "--partition", "2", "--key", "k", "--header", "a=b"),
+        *("--message", "v\x1b[31m"),
+    )
+    read = streamctl.well("consume", "--topic", topic, "--from-beginning", "--exit-at-end")
+    place, time, key, value, headers = read.lines[0].split("  ")
+    assert (place, key, value, headers) == ("2@0", "k", r"v\x1b[31m", "a=b")
+    assert time.endswith("Z")
+    assert read.err == f"1 message read from {topic}\n"
+
+
+def test_every_record_is_read_once_and_in_order(streamctl: Streamctl, topic: str) -> None:
+    # Given more records than one poll brings, in two partitions
+    _send(streamctl, topic, 0, 1700)
+    _send(streamctl, topic, 4, 1300)
+
+    # When the whole topic is read
+    shown = streamctl.well(
+        *("consume", "--topic", topic, "--from-beginning", "--exit-at-end", "--format", "json")
+    )
+
+    # Then each partition's offsets have no gap and no repetition
+    records = [json.loads(line) for line in shown.lines]
+    for partition, count in ((0, 1700), (4, 1300)):
+        ours = [record for record in records if record["partition"] == partition]
+        assert [record["offset"] for record in ours] == list(range(count))
+        assert [record["value"] for record in ours] == [f"{partition}/{n}" for n in range(count)]
+    assert len(records) == 3000
+    assert "3,000 messages read" in shown.err
+
+
+def test_reading_starts_and_stops_where_it_is_told(streamctl: Streamctl, topic: str) -> None:
+    _send(streamctl, topic, 1, 10)
+    _send(streamctl, topic, 5, 4)
+    only = ("--partition", "1", "--exit-at-end")
+    assert _values(streamctl, topic, *only, "--offset", "7") == ["1/7", "1/8", "1/9"]
+    assert _values(streamctl, topic, *only, "--offset", "10") == []
+    assert _values(streamctl, topic, *only, "--offset", "2", "--limit", "2") == ["1/2", "1/3"]
+    assert sorted(_values(streamctl, topic, "--offset", "-2", "--exit-at-end")) == (
+        ["1/8", "1/9", "5/2", "5/3"]
+    )
+    assert _values(streamctl, topic, "--exit-at-end") == []
+    two = ("--partition", "5", "--partition", "1", "--offset", "earliest", "--exit-at-end")
+    assert len(_values(streamctl, topic, *two)) == 14
+
+
+def test_only_new_messages_show_until_ctrl_c(streamctl: Streamctl, topic: str) -> None:
+    # Given a message from before, and a reader that has found its place at the end
+    streamctl.well("produce", "--topic", topic, "--message", "old")
+    reader = streamctl.start("consume", "--topic", topic, "--format", "raw")
+    reader.wait_for_note("Ctrl-C ends")
+
+    # When a new message comes, and then Ctrl-C
+    streamctl.well("produce", "--topic", topic, "--message", "new")
+    seen = reader.read_line()
+    ended = reader.interrupt()
+
+    # Then it read the new one alone, and ends with a count and no traceback
+    assert seen == "new"
+    assert ended.out == b""
+    assert ended.exit_code == 130
+    assert ended.err.splitlines()[-1] == f"1 message read from {topic}"
+    assert "Traceback" not in ended.err
+
+
+def test_a_quiet_topic_ends_a_reader_with_a_timeout(streamctl: Streamctl, topic: str) -> None:
+    assert _values(streamctl, topic, "--timeout", "300ms") == []
+
+
+def test_a_pipe_that_has_seen_enough_is_no_failure(streamctl: Streamctl, topic: str) -> None:
+    _send(streamctl, topic, 0, 5000)
+    arguments = ("--bootstrap", streamctl.bootstrap, "consume", "--topic", topic)
+    command = shlex.join((*COMMAND, *arguments, "--from-beginning", "--exit-at-end"))
+    piped = subprocess.run(
+        ["bash", "-c", f'{command} | head -n 1; echo "code ${{PIPESTATUS[0]}}"'],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=REPOSITORY,
+    )
+    assert piped.stdout.splitlines()[-1] == "code 0"
+    assert "Traceback" not in piped.stderr
+    assert "BrokenPipe" not in piped.stderr
+
+
+def test_offsets_and_partitions_that_are_not_there_are_named(
+    streamctl: Streamctl, topic: str
+) -> None:
+    _send(streamctl, topic, 1, 3)
+    past = streamctl("consume", "--topic", topic, "--partition", "1", "--offset", "4")
+    assert past.exit_code == 1
+    assert "the next record gets 3" in past.err
+    missing = streamctl("consume", "--topic", topic, "--partition", "9")
+    assert missing.exit_code == 1
+    assert "no partition 9" in missing.err
+    unknown = streamctl("consume", "--topic", f"{topic}x")
+    assert unknown.exit_code == 1
+    assert f"did you mean {topic}?" in unknown.err
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        (("--from-beginning", "--offset", "3"), "exclude each other"),
+        (("--offset", "3"), "needs --partition"),
+        (("--offset", "soon"), "earliest"),
+        (("--limit", "0"), "at least one"),
+        (("--timeout", "5"), "no unit"),
+        (("--group", "analytics"), "No such option"),
+    ],
+)
+def test_impossible_reads_are_refused(
+    run_here: Callable[..., Ended], options: tuple[str, ...], advice: str
+) -> None:
+    refused = run_here("consume", "--topic", "t", *options)
+    assert refused.exit_code == 2
+    assert advice in refused.err

@@ -1,0 +1,209 @@
+"""Topics are made, shown, changed and deleted from the command line."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from tests.streamctl.conftest import Ended, Streamctl
+
+NOBODY = "127.0.0.1:1"  # no HTTP port is there
+
+
+def _described(streamctl: Streamctl, name: str, http: str = NOBODY) -> dict[str, Any]:
+    shown = streamctl.well("topic", "describe", name, "--http", http, "--format", "json")
+    (topic,) = json.loads(shown.text)
+    assert isinstance(topic, dict)
+    return topic
+
+
+def _settings(topic: dict[str, Any]) -> dict[str, str]:
+    return {
+        setting["name"]: setting["value"]
+        for setting in topic["settings"]
+        if setting["source"] == "topic"
+    }
+
+
+def test_a_topic_has_what_it_was_created_with(streamctl: Streamctl, topic_name: str) -> None:
+    # Given a topic made with friendly options and one of Kafka's own names
+    streamctl.well(
+        *(
+            "topic",
+            "create",
+            "--name",
+            topic_name,
+            "--partitions",
+            "6",
+            "--retention",
+            "30d",
+            "--compression",
+            "lz4",
+        ),
+        *("--retention-bytes", "10GiB", "--cleanup-policy", "compact,delete"),
+        *("--set", "max.message.bytes=2097152"),
+    )
+
+    # When it is described
+    topic = _described(streamctl, topic_name)
+
+    # Then it has 64-bit retention, and six empty partitions
+    assert _settings(topic) == {
+        "retention.ms": "2592000000",
+        "retention.bytes": "10737418240",
+        "compression.type": "lz4",
+        "cleanup.policy": "compact,delete",
+        "max.message.bytes": "2097152",
+    }
+    assert [partition["partition"] for partition in topic["partitions"]] == list(range(6))
+    for partition in topic["partitions"]:
+        assert partition["leader"] in partition["in_sync_replicas"]
+        assert (partition["log_start_offset"], partition["high_watermark"]) == (0, 0)
+        assert partition["log_end_offset"] is None
+
+
+def test_describe_reads_well_and_says_what_it_does_not_know(
+    streamctl: Streamctl, topic: str
+) -> None:
+    streamctl.well("topic", "alter", topic, "--retention", "1d12h")
+    shown = streamctl.well("topic", "describe", topic, "--http", NOBODY)
+    assert f"{topic}  7 partitions, replication " in shown.lines[0]
+    assert "  retention.ms=129600000 (1d12h)" in shown.lines
+    assert any(
+        line.startswith("PARTITION  LEADER  REPLICAS  ISR  LOG START") for line in shown.lines
+    )
+    assert len([line for line in shown.lines if line.rstrip().endswith(" -")]) == 7
+    assert NOBODY in shown.err
+    assert "\x1b" not in shown.text
+
+
+def test_log_end_offsets_come_from_the_metrics_page(streamctl: Streamctl, topic: str) -> None:
+    # Given records in partition 1, and a broker's page that knows three partitions of the topic
+    streamctl.well("produce", "--topic", topic, "--partition", "1", "--message", "x")
+    page = (
+        "# TYPE streamhouse_partition_log_end_offset gauge\n"
+        f'streamhouse_partition_log_end_offset{{topic="{topic}",partition="0"}} 5.0\n'
+        f'streamhouse_partition_log_end_offset{{partition="1",topic="{topic}"}} 0\n'
+        f'streamhouse_partition_log_end_offset{{topic="{topic}",partition="2"}} 1.2e+01\n'
+        'streamhouse_partition_log_end_offset{topic="other",partition="3"} 7\n'
+    )
+
+    # When the topic is described with that page
+    with _metrics(page) as http:
+        topic_shown = _described(streamctl, topic, http)
+
+    # Then each end is taken, but not one before the high watermark: that page is out of date
+    ends = {at["partition"]: at["log_end_offset"] for at in topic_shown["partitions"]}
+    assert ends == {0: 5, 1: None, 2: 12, 3: None, 4: None, 5: None, 6: None}
+
+
+def test_topics_are_listed_for_people_and_programs(streamctl: Streamctl, topic: str) -> None:
+    listed = json.loads(streamctl.well("topic", "list", "--format", "json").text)
+    (entry,) = [entry for entry in listed if entry["name"] == topic]
+    assert entry["partitions"] == 7
+    assert entry["internal"] is False
+    rows = [line.split() for line in streamctl.well("topic", "list").lines]
+    assert rows[0] == ["TOPIC", "PARTITIONS", "REPLICAS"]
+    assert [topic, "7", str(entry["replication_factor"])] in rows
+
+
+def test_a_topic_is_altered(streamctl: Streamctl, topic: str) -> None:
+    streamctl.well("topic", "alter", "--name", topic, "--partitions", "9", "--retention", "7d")
+    grown = _described(streamctl, topic)
+    assert len(grown["partitions"]) == 9
+    assert _settings(grown) == {"retention.ms": "604800000"}
+
+    streamctl.well(
+        *("topic", "alter", topic, "--unset", "retention.ms"),
+        *("--compression", "none", "--set", "segment.ms=1000000"),
+    )
+    altered = _settings(_described(streamctl, topic))
+    assert altered == {"compression.type": "uncompressed", "segment.ms": "1000000"}
+
+
+def test_partitions_are_never_taken_away(streamctl: Streamctl, topic: str) -> None:
+    fewer = streamctl("topic", "alter", topic, "--partitions", "3")
+    assert fewer.exit_code == 1
+    assert "has 7 partitions; Kafka cannot take any away" in fewer.err
+
+
+def test_several_topics_go_at_once_but_not_unasked(streamctl: Streamctl, topic_name: str) -> None:
+    # Given two topics
+    names = [f"{topic_name}-a", f"{topic_name}-b"]
+    streamctl.well("topic", "create", *names)
+
+    # When they are deleted without --yes where nobody can answer, then with it
+    unasked = streamctl("topic", "delete", *names)
+    deleted = streamctl.well("topic", "delete", *names, "--yes")
+
+    # Then the first try did nothing
+    assert unasked.exit_code == 2
+    assert "--yes" in unasked.err
+    assert [line.split()[-1] for line in deleted.lines] == names
+    assert streamctl("topic", "describe", names[0]).exit_code == 1
+
+
+def test_creating_twice_is_an_error_unless_told_otherwise(streamctl: Streamctl, topic: str) -> None:
+    again = streamctl("topic", "create", topic)
+    assert again.exit_code == 1
+    assert "already exists" in again.err
+    assert "--if-not-exists" in again.err
+    assert "nothing changed" in streamctl.well("topic", "create", topic, "--if-not-exists").err
+
+
+def test_a_name_nearly_right_is_suggested(streamctl: Streamctl, topic: str) -> None:
+    wrong = streamctl("topic", "describe", topic[:-1])
+    assert wrong.exit_code == 1
+    assert f"did you mean {topic}?" in wrong.err
+    assert f"streamctl topic create --name {topic[:-1]}" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (("create", "--partitions", "3"), "--name NAME"),
+        (("create", "x", "--partitions", "0"), "at least 1 partition"),
+        (("create", "x", "--retention", "30 days"), "30d, 12h"),
+        (("create", "x", "--retention-bytes", "10G"), "10GiB"),
+        (("create", "x", "--compression", "brotli"), "lz4"),
+        (("create", "bad name"), "letters, digits"),
+        (("create", "x", "--retention", "1d", "--set", "retention.ms=5"), "given twice"),
+        (("create", "x", "--set", "retention.ms"), "name=value"),
+        (("alter", "x"), "nothing to change"),
+        (("alter", "x", "--retention", "1d", "--unset", "retention.ms"), "both set and unset"),
+    ],
+)
+def test_a_command_line_that_makes_no_sense_is_refused_with_advice(
+    run_here: Callable[..., Ended], arguments: tuple[str, ...], advice: str
+) -> None:
+    refused = run_here("topic", *arguments)
+    assert refused.exit_code == 2
+    assert advice in refused.err
+    assert "Traceback" not in refused.err
+
+
+@contextmanager
+def _metrics(page: str) -> Iterator[str]:
+    """Serve one metrics page over HTTP; yield its HOST:PORT."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/metrics" else 404)
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            """Keep the test's output clean."""
+
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,77 @@
+"""One broker, one Spark session and one copy of the flights for all tests with stock clients."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients.aiokafka_client import Aiokafka
+from tests.clients.confluent import Confluent
+from tests.clients.flights import Flight, flights_file, read_flights
+from tests.clients.java_tools import JavaTools, java_tools
+from tests.clients.kcat import Kcat, kcat
+from tests.clients.records import READERS, Reader
+from tests.clients.spark_session import Spark, local_session
+
+
+@pytest.fixture(scope="session")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """HOST:PORT of the broker under test: ours, or the one STREAMHOUSE_TEST_BOOTSTRAP names.
+
+    The same tests pass against Apache Kafka 4.3.1; that is what makes it the judge.
+    """
+    if given := os.environ.get("STREAMHOUSE_TEST_BOOTSTRAP"):
+        yield given
+        return
+    from tests.support.broker import running_broker  # noqa: PLC0415 - not needed for a foreign one
+
+    with running_broker(tmp_path_factory.mktemp("clients")) as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture(scope="session")
+def flights_path() -> Path:
+    return flights_file()
+
+
+@pytest.fixture(scope="session")
+def flights(flights_path: Path) -> list[Flight]:
+    return read_flights(flights_path)
+
+
+@pytest.fixture(scope="session")
+def confluent(bootstrap: str) -> Confluent:
+    return Confluent(bootstrap=bootstrap)
+
+
+@pytest.fixture(scope="session")
+def aiokafka(bootstrap: str) -> Aiokafka:
+    return Aiokafka(bootstrap=bootstrap)
+
+
+@pytest.fixture(scope="session", name="kcat")
+def kcat_fixture(bootstrap: str) -> Kcat:
+    return kcat(bootstrap)
+
+
+@pytest.fixture(scope="session", name="java_tools")
+def java_tools_fixture(bootstrap: str) -> JavaTools:
+    return java_tools(bootstrap)
+
+
+@pytest.fixture(scope="session")
+def spark(bootstrap: str) -> Iterator[Spark]:
+    session = local_session()
+    yield Spark(session=session, bootstrap=bootstrap)
+    session.stop()
+
+
+@pytest.fixture(params=READERS)
+def reader(request: pytest.FixtureRequest, confluent: Confluent) -> Reader:
+    """Every stock client in turn, reading a whole topic; only the one asked for is started."""
+    if request.param == "console_consumer":
+        tools: JavaTools = request.getfixturevalue("java_tools")
+        return lambda topic: tools.consume(topic, confluent.record_counts(topic))
+    client: Confluent | Aiokafka | Kcat | Spark = request.getfixturevalue(request.param)
+    return client.consume

@@ -1,0 +1,60 @@
+"""Settings and directories of the crash tests.
+
+CRASH_SEED repeats a run's faults, as far as the machine plays along; every run prints its seed.
+CRASH_ROUNDS=n makes n times as many faults of each kind. (Not STREAMHOUSE_…: those are the
+broker's, which inherits them and refuses what it does not know.)
+"""
+
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash.checks import report, violations
+from tests.crash.ledger import Ledger
+
+Judge = Callable[[Ledger], None]
+
+
+@pytest.fixture(scope="session")
+def seed() -> int:
+    return int(os.environ.get("CRASH_SEED") or random.SystemRandom().randrange(2**32))
+
+
+@pytest.fixture
+def dice(seed: int, request: pytest.FixtureRequest) -> random.Random:
+    """Return what a test's random choices are made with; the same for the same seed."""
+    return random.Random(f"{seed} {request.node.name}")
+
+
+@pytest.fixture(scope="session")
+def rounds() -> int:
+    return int(os.environ.get("CRASH_ROUNDS") or 1)
+
+
+@pytest.fixture
+def data() -> Iterator[Path]:
+    """Return a folder whose path is short enough for a socket in it."""
+    home = Path(tempfile.mkdtemp(prefix="streamhouse-crash-", dir="/tmp"))
+    try:
+        yield home
+    finally:
+        shutil.rmtree(home)
+
+
+@pytest.fixture
+def judge(seed: int, request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str]) -> Judge:
+    """Return a function that prints a ledger's summary and fails on any violation."""
+
+    def check(ledger: Ledger) -> None:
+        with capfd.disabled():
+            summary = f"\n{request.node.name}: seed={seed} {ledger.summary()}"
+            print(summary)  # noqa: T201 (numbers that a run is read for)
+        found = violations(ledger)
+        assert not found, f"seed {seed}\n{report(found)}"
+
+    return check

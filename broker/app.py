@@ -199,7 +199,7 @@ async def open_stores(
 
 async def _open_metadata(dsn: str, settings: Settings) -> MetadataStore:
     """Connect; a Postgres that starts at the same time as the broker is waited for."""
-    backoff = Backoff()
+    backoff = Backoff(most_s=5.0)
     deadline_s = time.monotonic() + POSTGRES_START_S
     while True:
         try:

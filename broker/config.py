@@ -17,6 +17,7 @@ from storage.config import CacheConfig, PostgresConfig, WriterConfig
 from storage.open_store import parse_store_url
 
 PREFIX: Final = "STREAMHOUSE_"
+_DSN_SCHEMES: Final = ("postgresql://", "postgres://")
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -55,7 +56,7 @@ class Settings(BaseSettings):
     data: Path = Path("streamhouse-data")
     postgres: str = Field(default="", repr=False)
     store: str = ""
-    set: dict[str, str] = Field(default_factory=dict)
+    set: Annotated[dict[str, str], NoDecode] = Field(default_factory=dict)
     writer: WriterConfig = WriterConfig()
     cache: CacheConfig = CacheConfig()
     pool: PostgresConfig = PostgresConfig()
@@ -64,6 +65,24 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(value.split(",")) if isinstance(value, str) else value
+
+    @field_validator("set", mode="before")
+    @classmethod
+    def _read_pairs(cls, value: object) -> object:
+        """Take name=value,name=value or a list of them, as flags and variables have it."""
+        if isinstance(value, str):
+            value = value.split(",")
+        if isinstance(value, dict):
+            return {name: format_toml(one) for name, one in value.items()}
+        if not isinstance(value, list | tuple):
+            return value
+        pairs = {}
+        for text in value:
+            name, separator, one = str(text).partition("=")
+            if not separator or not name.strip():
+                raise ValueError(f"{text!r}: use name=value")
+            pairs[name.strip()] = one
+        return pairs
 
     @classmethod
     def settings_customise_sources(
@@ -97,7 +116,8 @@ def read_settings(flags: dict[str, Any], config_file: Path | None) -> tuple[Sett
     except ValidationError as invalid:
         for error in invalid.errors():
             place = ".".join(str(part) for part in error["loc"])
-            problems.append(f"{place}: {error['msg']}")
+            unknown = error["type"] == "extra_forbidden"
+            problems.append(f"{place}: {'no such setting' if unknown else error['msg']}")
         raise InvalidSettings("\n".join(problems)) from None
     known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields} | {f"{PREFIX}CONFIG"}
     problems += [
@@ -117,6 +137,8 @@ def read_settings(flags: dict[str, Any], config_file: Path | None) -> tuple[Sett
             except ValueError as error:
                 problems.append(f"{what}: {error}")
     problems += _advertising_problems(settings)
+    if settings.postgres and not settings.postgres.startswith(_DSN_SCHEMES):
+        problems.append("postgres: use a DSN such as postgresql://user:password@host:5432/database")
     try:
         parse_store_url(settings.store_url)
     except ValueError as error:
@@ -129,6 +151,11 @@ def read_settings(flags: dict[str, Any], config_file: Path | None) -> tuple[Sett
     if problems:
         raise InvalidSettings("\n".join(problems))
     return settings, broker_config
+
+
+def format_toml(value: object) -> str:
+    """Return the text of a TOML value as Kafka's configs have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _advertising_problems(settings: Settings) -> list[str]:

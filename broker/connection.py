@@ -135,9 +135,9 @@ class Connection(asyncio.BufferedProtocol):
             self.frame_since_s = self.last_read_s if self._frames.partial else 0.0
         if len(self._queue) >= MAX_QUEUED_FRAMES:
             self._set_reading(reading=False)
-        elif self._memory.exhausted and self._reading:
+        elif self._memory.exhausted and self._reading and not self._admitted:
             self._set_reading(reading=False)
-            self._memory.wait(0, self._read_on)
+            self._memory.wait_for_room(self._read_on)
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -213,8 +213,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._resume_if_memory()
 
     def _resume_if_memory(self) -> None:
-        if self._memory.exhausted:
-            self._memory.wait(0, self._read_on)
+        if self._memory.exhausted and not self._admitted:
+            self._memory.wait_for_room(self._read_on)
         else:
             self._read_on()
 
@@ -254,6 +254,7 @@ class Connection(asyncio.BufferedProtocol):
     async def finish(self) -> None:
         """Read nothing more, answer what is under way, then close (shutdown)."""
         self._set_reading(reading=False)
-        self._queue.clear()
+        if self._serving is not None:
+            self._serving.cancel()
         await self._answers.finish()
         self.close()

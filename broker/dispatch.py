@@ -124,6 +124,9 @@ class Dispatch:
         header = request.header
         try:
             result = await work
+            if result is None or isinstance(result, bytes | Sequence | Awaitable):
+                return result
+            return encode_response(header.correlation_id, result)
         except (CloseConnection, MalformedRequest, UnsupportedVersion):
             raise
         except CONDITIONS as condition:
@@ -137,9 +140,6 @@ class Dispatch:
                 peer=request.peer,
             )
             return self._error(request, ErrorCode.unknown_server_error)
-        if result is None or isinstance(result, bytes | Sequence | Awaitable):
-            return result
-        return encode_response(header.correlation_id, result)
 
     def _error(self, request: Request, code: ErrorCode) -> Answer:
         header = request.header

@@ -22,6 +22,8 @@ from storage.partition_log import PartitionLog
 from storage.reader import ColdRead, Records
 
 MAX_WAIT_S: Final = 300.0  # a poll that waits longer is a client's mistake
+NO_INDEX: Final = ErrorCode.kafka_storage_error
+"""While Postgres is away: the Java consumer repeats this one, and gives up on REQUEST_TIMED_OUT."""
 
 
 @dataclass(slots=True)
@@ -57,6 +59,8 @@ class Fetch:
         self._wanted = wanted
         self._max_bytes = max_bytes
         self._size = 0
+        self._planned = 0  # bytes asked of the store
+        self._from_store = False  # old data is never waited with: there is more of it
 
     async def run(self, *, min_bytes: int, max_wait_s: float) -> None:
         """Fill in all answers; returns early when there is enough, or an error to tell."""
@@ -69,7 +73,8 @@ class Fetch:
             try:
                 await self._gather()
                 left_s = deadline_s - loop.time()
-                if self._size >= min_bytes or self._has_errors() or left_s <= 0:
+                enough = self._size >= min_bytes or self._from_store
+                if enough or self._has_errors() or left_s <= 0:
                     return
                 if self._size:  # counts towards min_bytes; 0 would mean: look again at once
                     growth.grown(self._size)
@@ -82,7 +87,7 @@ class Fetch:
         return any(one.answer.error_code for one in self._wanted)
 
     async def _gather(self) -> None:
-        self._size = 0
+        self._size = self._planned = 0
         cold: list[tuple[Wanted, ColdRead]] = []
         doubtful: list[Wanted] = []
         for one in self._wanted:
@@ -108,9 +113,9 @@ class Fetch:
         """
         try:
             await self._storage.refresh([one.log for one in doubtful])
-        except MetadataUnavailable as unavailable:
+        except MetadataUnavailable:
             for one in doubtful:
-                one.answer.error_code = code_of(unavailable)
+                one.answer.error_code = NO_INDEX
             return
         for one in doubtful:
             error = self._check(one)
@@ -136,14 +141,16 @@ class Fetch:
     def _look(self, one: Wanted, cold: list[tuple[Wanted, ColdRead]]) -> None:
         log, partition = one.log, one.partition
         self._note_offsets(one)
-        room = min(partition.max_bytes, self._max_bytes - self._size)
-        if partition.offset >= log.high_watermark or (room <= 0 and self._size):
+        taken = self._size + self._planned
+        room = min(partition.max_bytes, self._max_bytes - taken)
+        if partition.offset >= log.high_watermark or (room <= 0 and taken):
             return
         records = self._storage.read_tail(log, partition.offset, room)
         if records.batches:
             self._add(one, records, room)
         else:
-            cold.append((one, ColdRead(log, partition.offset, max(partition.max_bytes, 1))))
+            self._planned += max(room, 1)
+            cold.append((one, ColdRead(log, partition.offset, max(room, 1))))
 
     def _note_offsets(self, one: Wanted) -> None:
         one.answer.high_watermark = one.answer.last_stable_offset = one.log.high_watermark
@@ -160,10 +167,11 @@ class Fetch:
     async def _read_store(self, cold: list[tuple[Wanted, ColdRead]]) -> None:
         try:
             results = await self._storage.read_store([read for _, read in cold])
-        except MetadataUnavailable as error:
+        except MetadataUnavailable:
             for one, _ in cold:
-                one.answer.error_code = code_of(error)
+                one.answer.error_code = NO_INDEX
             return
+        self._from_store = True
         for (one, read), result in zip(cold, results, strict=True):
             if isinstance(result, StorageError | ProtocolError):
                 one.answer.error_code = code_of(result)

@@ -1,6 +1,7 @@
 """The command `streamhouse`."""
 
 import asyncio
+import errno
 import importlib
 import signal
 import sys
@@ -107,23 +108,13 @@ def serve_command(
     }
     try:
         if settings:
-            flags["set"] = _pairs(settings)
+            flags["set"] = settings
         read, broker_config = read_settings(flags, config)
     except InvalidSettings as problems:
         for line in str(problems).splitlines():
             typer.echo(f"streamhouse: {line}", err=True)
         raise typer.Exit(USAGE) from None
     sys.exit(uvloop.run(_run(read, broker_config)))
-
-
-def _pairs(texts: list[str]) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        name, separator, value = text.partition("=")
-        if not separator or not name.strip():
-            raise InvalidSettings(f"--set {text!r}: use --set name=value")
-        pairs[name.strip()] = value
-    return pairs
 
 
 async def _run(settings: Settings, config: BrokerConfig) -> int:
@@ -144,7 +135,7 @@ async def _run(settings: Settings, config: BrokerConfig) -> int:
     except asyncio.CancelledError:
         return 0
     except (OSError, StorageError, DatabaseNotSupported, EmbeddedPostgresError) as error:
-        typer.echo(f"streamhouse: {error}", err=True)
+        typer.echo(f"streamhouse: {error}{_advice(error)}", err=True)
         return 1
     except TimeoutError:
         typer.echo(f"streamhouse: not down after {SHUTDOWN_S} s, ending all the same", err=True)
@@ -153,6 +144,17 @@ async def _run(settings: Settings, config: BrokerConfig) -> int:
         structlog.get_logger().exception("a part of the broker failed; ending it")
         return 1
     return 0
+
+
+def _advice(error: Exception) -> str:
+    """Return which flag mends it, where one does."""
+    match error:
+        case OSError(errno=errno.EADDRINUSE | errno.EADDRNOTAVAIL | errno.EACCES, filename=None):
+            return "; choose other addresses with --listen and --http"
+        case OSError():
+            return "; choose a directory that this user can write with --data"
+        case _:
+            return ""
 
 
 async def _serve(

@@ -5,16 +5,25 @@ Produce is when its records are committed. So a slow object store fills this bud
 stop being read, and TCP slows the producers down; nothing is dropped.
 """
 
+import sys
 from collections import deque
 from collections.abc import Callable
 
 
 class MemoryBudget:
-    """First come, first served; a frame larger than the whole budget is let in alone."""
+    """First come, first served; a frame larger than the whole budget is let in alone.
+
+    Who is in the middle of a frame that is counted must go on receiving it, whatever is used: else
+    those who wait would wait for each other.
+
+    Args:
+        limit_bytes: negative for no limit.
+    """
 
     def __init__(self, limit_bytes: int) -> None:
-        self._limit_bytes = limit_bytes
+        self._limit_bytes = limit_bytes if limit_bytes >= 0 else sys.maxsize
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._paused: deque[Callable[[], None]] = deque()
         self.used_bytes = 0
 
     @property
@@ -36,9 +45,14 @@ class MemoryBudget:
         """Call `granted` once the frame is counted."""
         self._waiting.append((size, granted))
 
-    def withdraw(self, granted: Callable[[], None]) -> None:
+    def wait_for_room(self, resume: Callable[[], None]) -> None:
+        """Call `resume` once the budget is no longer exhausted; nobody waits before it."""
+        self._paused.append(resume)
+
+    def withdraw(self, waiting: Callable[[], None]) -> None:
         """Stop waiting: the connection is gone."""
-        self._waiting = deque(entry for entry in self._waiting if entry[1] != granted)
+        self._waiting = deque(entry for entry in self._waiting if entry[1] != waiting)
+        self._paused = deque(resume for resume in self._paused if resume != waiting)
         self._grant()
 
     def give_back(self, size: int) -> None:
@@ -49,6 +63,8 @@ class MemoryBudget:
         return self.used_bytes == 0 or self.used_bytes + size <= self._limit_bytes
 
     def _grant(self) -> None:
+        while self._paused and not self.exhausted:
+            self._paused.popleft()()
         while self._waiting and self._fits(self._waiting[0][0]):
             size, granted = self._waiting.popleft()
             self.used_bytes += size

@@ -53,6 +53,7 @@ class Topics:
         self._by_name: dict[str, KnownTopic] = {}
         self._by_id: dict[UUID, KnownTopic] = {}
         self._version = 0
+        self._changed_here = 0
         self.answers = EncodedAnswers()
         self._looked_s = float("-inf")
         self._refreshing: asyncio.Task[None] | None = None
@@ -84,6 +85,15 @@ class Topics:
 
     def changed(self, topic: Topic) -> KnownTopic:
         """Take note of a topic that was created or altered here."""
+        self._changed_here += 1
+        return self._put(topic)
+
+    def deleted(self, topic_id: UUID) -> None:
+        """Take note of a topic that was deleted here."""
+        self._changed_here += 1
+        self._remove(topic_id)
+
+    def _put(self, topic: Topic) -> KnownTopic:
         known = self._by_id.get(topic.topic_id)
         if known is not None and known.topic.name != topic.name:
             self._by_name.pop(known.topic.name, None)
@@ -96,8 +106,8 @@ class Topics:
         self._by_name[topic.name] = self._by_id[topic.topic_id] = known
         return known
 
-    def deleted(self, topic_id: UUID) -> None:
-        """Take note of a topic that is gone; its name may belong to a younger one already."""
+    def _remove(self, topic_id: UUID) -> None:
+        """Forget a topic that is gone; its name may belong to a younger one already."""
         self.answers.clear()
         known = self._by_id.pop(topic_id, None)
         if known is not None and self._by_name.get(known.topic.name) is known:
@@ -127,9 +137,13 @@ class Topics:
         return True
 
     async def _load_changes(self) -> None:
-        changes = await self._metadata.topic_changes(self._version)
+        while True:
+            changed_here = self._changed_here
+            changes = await self._metadata.topic_changes(self._version)
+            if changed_here == self._changed_here:
+                break  # else the answer may be older than what was changed here meanwhile
         for topic_id in changes.deleted:
-            self.deleted(topic_id)
+            self._remove(topic_id)
         for topic in changes.changed:
-            self.changed(topic)
+            self._put(topic)
         self._version = changes.version

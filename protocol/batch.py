@@ -22,6 +22,7 @@ HEADER_BYTES: Final = HEADER.size
 LENGTH_FIELD_END: Final = 12
 CRC_START: Final = 21
 MAGIC: Final = 2
+NO_PRODUCER_ID: Final = -1
 
 CODEC_MASK: Final = 0x07
 TIMESTAMP_TYPE_BIT: Final = 0x08
@@ -108,8 +109,10 @@ def verify_produced(data: memoryview) -> BatchHeader:
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         count, last = header.record_count, header.last_offset_delta
         raise InvalidRecords(f"{count} records cannot end at offset delta {last}")
-    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
-        raise InvalidRecords("an idempotent producer numbers its batches from 0")
+    if header.producer_id != NO_PRODUCER_ID and (
+        header.producer_id < 0 or header.base_sequence < 0 or header.producer_epoch < 0
+    ):
+        raise InvalidRecords("an idempotent producer has an id, and numbers its batches from 0")
     return header
 
 

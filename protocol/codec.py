@@ -24,6 +24,7 @@ from kio.static.primitive import i32Timedelta
 from kio.static.protocol import Payload, RequestPayload, ResponsePayload
 
 from protocol.errors import MalformedRequest, UnsupportedVersion
+from protocol.walk import MAX_ELEMENTS
 
 API_VERSIONS: Final = 18
 
@@ -108,6 +109,26 @@ def read_request_header(frame: bytearray, supported: Callable[[int, int], bool])
         client_id=client_id,
         body=start,
     )
+
+
+class ElementLimit:
+    """Counts the elements of all arrays of one request down (protocol/walk.py, MAX_ELEMENTS)."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = MAX_ELEMENTS
+
+    def take(self, count: int) -> int:
+        """Return the length of an array, which may be null (-1).
+
+        Raises:
+            MalformedRequest: the request has too many elements.
+        """
+        self._left -= max(count, 0)
+        if self._left < 0:
+            raise MalformedRequest(f"more than {MAX_ELEMENTS} elements")
+        return count
 
 
 def read_uvarint(data: bytearray | bytes | memoryview, start: int) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
-from protocol.codec import read_uvarint, skip_tagged_fields, write_uvarint
+from protocol.codec import ElementLimit, read_uvarint, skip_tagged_fields, write_uvarint
 from protocol.errors import MalformedRequest
 
 FIRST_FLEXIBLE: Final = 12
@@ -111,9 +111,10 @@ def _decode(data: memoryview, start: int, version: int) -> FetchRequest:
         session_id, session_epoch = _SESSION.unpack_from(data, start)
         start += _SESSION.size
     topics = []
+    limit = ElementLimit()
     count, start = _array_length(data, start, version)
-    for _ in range(count):
-        topic, start = _decode_topic(data, start, version)
+    for _ in range(limit.take(count)):
+        topic, start = _decode_topic(data, start, version, limit)
         topics.append(topic)
     # forgotten topics, rack and tagged fields follow: nothing that a sessionless fetch asks for
     return FetchRequest(
@@ -128,7 +129,9 @@ def _array_length(data: memoryview, start: int, version: int) -> tuple[int, int]
     return _INT32.unpack_from(data, start)[0], start + 4
 
 
-def _decode_topic(data: memoryview, start: int, version: int) -> tuple[TopicWanted, int]:
+def _decode_topic(
+    data: memoryview, start: int, version: int, limit: ElementLimit
+) -> tuple[TopicWanted, int]:
     name, topic_id = "", None
     if version >= FIRST_TOPIC_ID:
         topic_id = UUID(bytes=bytes(data[start : start + 16]))
@@ -145,7 +148,7 @@ def _decode_topic(data: memoryview, start: int, version: int) -> tuple[TopicWant
         start += size
     count, start = _array_length(data, start, version)
     partitions = []
-    for _ in range(count):
+    for _ in range(limit.take(count)):
         epoch = -1
         if version >= FIRST_FLEXIBLE:
             index, epoch, offset, _, _, max_bytes = _PARTITION_V12.unpack_from(data, start)

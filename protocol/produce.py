@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from protocol.codec import read_uvarint, skip_tagged_fields, write_uvarint
+from protocol.codec import ElementLimit, read_uvarint, skip_tagged_fields, write_uvarint
 from protocol.errors import MalformedRequest
 
 FIRST_FLEXIBLE: Final = 9
@@ -79,14 +79,15 @@ def _decode_legacy(data: memoryview, start: int) -> ProduceRequest:
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(data, start)
     start += _ACKS_TIMEOUT.size
     topics = []
-    topic_count = _INT32.unpack_from(data, start)[0]
+    limit = ElementLimit()
+    topic_count = limit.take(_INT32.unpack_from(data, start)[0])
     start += 4
     for _ in range(topic_count):
         size = _INT16.unpack_from(data, start)[0]
         name = str(_take(data, start + 2, size), "utf-8")
         start += 2 + size
         partitions: list[tuple[int, memoryview | None]] = []
-        partition_count = _INT32.unpack_from(data, start)[0]
+        partition_count = limit.take(_INT32.unpack_from(data, start)[0])
         start += 4
         for _ in range(partition_count):
             index, size = _INDEX_SIZE.unpack_from(data, start)
@@ -109,8 +110,9 @@ def _decode_flexible(data: memoryview, start: int, version: int) -> ProduceReque
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(data, start)
     start += _ACKS_TIMEOUT.size
     topics = []
+    limit = ElementLimit()
     topic_count, start = read_uvarint(data, start)
-    for _ in range(topic_count - 1):
+    for _ in range(limit.take(topic_count - 1)):
         name, topic_id = "", None
         if version >= FIRST_TOPIC_ID:
             topic_id = UUID(bytes=bytes(_take(data, start, 16)))
@@ -119,7 +121,7 @@ def _decode_flexible(data: memoryview, start: int, version: int) -> ProduceReque
             length, start = read_uvarint(data, start)
             name = str(_take(data, start, length - 1), "utf-8")
             start += length - 1
-        partitions, start = _decode_partitions(data, start)
+        partitions, start = _decode_partitions(data, start, limit)
         topics.append(TopicData(name, topic_id, partitions))
         start = skip_tagged_fields(data, start)
     skip_tagged_fields(data, start)
@@ -127,11 +129,11 @@ def _decode_flexible(data: memoryview, start: int, version: int) -> ProduceReque
 
 
 def _decode_partitions(
-    data: memoryview, start: int
+    data: memoryview, start: int, limit: ElementLimit
 ) -> tuple[list[tuple[int, memoryview | None]], int]:
     partitions: list[tuple[int, memoryview | None]] = []
     count, start = read_uvarint(data, start)
-    for _ in range(count - 1):
+    for _ in range(limit.take(count - 1)):
         index = _INT32.unpack_from(data, start)[0]
         length, start = read_uvarint(data, start + 4)
         if length == 0:

@@ -79,7 +79,9 @@ def _bucket(url: str) -> S3Config:
             f"s3://bucket?endpoint=http://{parts.netloc}"
         )
     if not _BUCKET.fullmatch(parts.netloc):
-        raise ValueError(f"{parts.netloc!r} is no bucket name; use {S3_FORM}")
+        raise ValueError(
+            f"{parts.netloc!r} is no bucket name (3-63 letters, digits, '.', '-'); use {S3_FORM}"
+        )
     if parts.fragment:
         raise ValueError(f"'#' does not belong into a store URL; use {S3_FORM}")
     prefix = parts.path.strip("/")

@@ -55,25 +55,25 @@ class BlockCache:
         self._max_bytes = max_bytes
         self._metrics = metrics
         self._clock = clock
-        self._runs: OrderedDict[tuple[str, int], asyncio.Task[Run]] = OrderedDict()
+        self._runs: OrderedDict[tuple[str, int], tuple[asyncio.Task[Run], int]] = OrderedDict()
         self._size = 0
         self._places = asyncio.Semaphore(MAX_GETS)
 
     def load(self, entry: SegmentEntry) -> "asyncio.Task[Run]":
         """Return the task that has, or will have, the run; await it shielded, others share it."""
         key = (entry.path, entry.start)
-        task = self._runs.get(key)
-        if task is not None:
+        known = self._runs.get(key)
+        if known is not None:
             self._runs.move_to_end(key)
-            return task
+            return known[0]
         task = asyncio.create_task(self._get(entry))
-        self._runs[key] = task
+        self._runs[key] = (task, entry.length)
         self._size += entry.length
-        task.add_done_callback(lambda done: self._keep_or_drop(key, entry.length, done))
+        task.add_done_callback(lambda done: self._keep_or_drop(key, done))
         return task
 
     async def close(self) -> None:
-        tasks = list(self._runs.values())
+        tasks = [task for task, _ in self._runs.values()]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -90,18 +90,19 @@ class BlockCache:
         except CorruptBatch as error:
             raise CorruptObject(f"{entry.path} from byte {entry.start}: {error}") from error
 
-    def _keep_or_drop(self, key: tuple[str, int], size: int, task: "asyncio.Task[Run]") -> None:
-        if task.cancelled() or task.exception() is not None:  # the next reader tries again
-            if self._runs.get(key) is task:
-                del self._runs[key]
-                self._size -= size
-            return
+    def _keep_or_drop(self, key: tuple[str, int], task: "asyncio.Task[Run]") -> None:
+        failed = task.cancelled() or task.exception() is not None
+        if failed and key in self._runs and self._runs[key][0] is task:
+            self._drop(key)  # the next reader tries again
         for old in list(self._runs):
             if self._size <= self._max_bytes:
                 return
-            if self._runs[old].done():
-                done = self._runs.pop(old)
-                self._size -= done.result().size
+            if self._runs[old][0].done():
+                self._drop(old)
+
+    def _drop(self, key: tuple[str, int]) -> None:
+        _, size = self._runs.pop(key)
+        self._size -= size
 
 
 class Reader:

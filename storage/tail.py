@@ -11,7 +11,8 @@ from typing import Final
 BATCH_OVERHEAD_BYTES: Final = (
     400  # the objects around one batch, so that tiny batches count as well
 )
-_COMPACT_AT: Final = 1024
+_COMPACT_AT: Final = 32
+_FORGOTTEN: Final = memoryview(b"")
 
 
 class PartitionTail:
@@ -40,7 +41,7 @@ class PartitionTail:
         self.end_offset = end_offset
 
     def forget_first(self) -> None:
-        self._batches[self._first] = memoryview(b"")
+        self._batches[self._first] = _FORGOTTEN
         self._first += 1
         if self._first >= _COMPACT_AT and self._first * 2 >= len(self._batches):
             del self._base_offsets[: self._first]

@@ -135,12 +135,15 @@ class Cluster:
         self, name: str, *, partitions: int, replication_factor: int, settings: Mapping[str, str]
     ) -> None:
         """Create a topic; -1 partitions or replicas take the broker's default."""
-        topic = NewTopic(
-            name,
-            num_partitions=partitions,
-            replication_factor=replication_factor,
-            config=dict(settings),
-        )
+        try:
+            topic = NewTopic(
+                name,
+                num_partitions=partitions,
+                replication_factor=replication_factor,
+                config=dict(settings),
+            )
+        except ValueError as error:  # the client's own limits
+            raise Failure(str(error)) from error
         asked = self._client.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)
         self._wait(asked[name], f"topic {name!r}")
 

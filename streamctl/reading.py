@@ -88,7 +88,10 @@ class Reader:
                 if left_s <= 0:
                     return
                 wait_s = min(wait_s, left_s)
-            first = self._consumer.poll(wait_s)
+            try:
+                first = self._consumer.poll(wait_s)
+            except SystemError:  # how the client shows an interrupt that came inside a callback
+                raise KeyboardInterrupt from None
             if first is None:
                 continue
             # poll answers at once with the first record; what else is there comes with it

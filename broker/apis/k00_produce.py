@@ -34,6 +34,7 @@ from protocol.produce import (
     decode_produce,
     encode_produce,
 )
+from storage.errors import MetadataUnavailable
 from storage.metadata import BatchOutcome
 
 API_KEY: Final = 0
@@ -57,13 +58,13 @@ async def handle(request: Request) -> Awaitable[Answer]:
     results: list[tuple[TopicData, list[PartitionResult]]] = []
     appended: list[Appended] = []
     for data in produce.topics:
-        topic = await request.services.topics.find(data.name, data.topic_id)
+        topic, unavailable = await _find(request, data)
         of_topic: list[PartitionResult] = []
         for index, batch in data.partitions:
             result = PartitionResult(index)
             of_topic.append(result)
             try:
-                _check_request(produce, topic, data)
+                _check_request(produce, topic, data, unavailable)
                 outcome = await _append(request, topic, index, batch, result)
                 appended.append(Appended(result, outcome))
             except CONDITIONS as condition:
@@ -72,7 +73,24 @@ async def handle(request: Request) -> Awaitable[Answer]:
     return _answer(request, produce, results, appended)
 
 
-def _check_request(produce: ProduceRequest, topic: KnownTopic | None, data: TopicData) -> None:
+async def _find(
+    request: Request, data: TopicData
+) -> tuple[KnownTopic | None, MetadataUnavailable | None]:
+    """Return the topic; if Postgres cannot say whether there is one, what each partition tells."""
+    try:
+        return await request.services.topics.find(data.name, data.topic_id), None
+    except MetadataUnavailable as unavailable:
+        return None, unavailable
+
+
+def _check_request(
+    produce: ProduceRequest,
+    topic: KnownTopic | None,
+    data: TopicData,
+    unavailable: MetadataUnavailable | None,
+) -> None:
+    if unavailable is not None:
+        raise unavailable
     if produce.acks not in _ACKS:
         raise Refusal(ErrorCode.invalid_required_acks, f"acks is -1, 0 or 1, not {produce.acks}")
     if topic is None:

@@ -72,14 +72,14 @@ async def _refresh_all(
     """
     known: dict[str, KnownTopic] = {}
     logs: list[PartitionLog] = []
-    for asked in body.topics:
-        topic = await request.services.topics.find(asked.name)
-        if topic is None:
-            continue
-        known[asked.name] = topic
-        found = (topic.log(partition.partition_index) for partition in asked.partitions)
-        logs += [log for log in found if log is not None]
     try:
+        for asked in body.topics:
+            topic = await request.services.topics.find(asked.name)
+            if topic is None:
+                continue
+            known[asked.name] = topic
+            found = (topic.log(partition.partition_index) for partition in asked.partitions)
+            logs += [log for log in found if log is not None]
         if logs:
             await request.services.log.refresh(logs)
     except MetadataUnavailable as unavailable:
@@ -95,7 +95,7 @@ async def _answer(
 ) -> object:
     code, found = ErrorCode.none, Found(_UNKNOWN)
     try:
-        if unavailable is not None and topic is not None:
+        if unavailable is not None:
             raise unavailable
         found = await _look_up(request, topic, asked)
     except CONDITIONS as condition:

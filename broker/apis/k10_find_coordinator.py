@@ -1,25 +1,34 @@
 """FindCoordinator: v0-6. v1 key types, v4 several keys at once (KIP-699).
 
-There are no coordinators yet, and it says so (COORDINATOR_NOT_AVAILABLE). It is advertised because
-librdkafka takes the absence of v0 for a broker that cannot store lz4, and silently sends such
-batches uncompressed.
+There are no coordinators yet, and it says so with an error that clients do not repeat for ever
+(UNSUPPORTED_VERSION). It is advertised because librdkafka takes the absence of v0 for a broker that
+cannot store lz4, and silently sends such batches uncompressed.
 """
 
+from functools import lru_cache
 from typing import Final
 
+import structlog
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.requests import NOT_THROTTLED, Request
 
+NOT_YET: Final = (
+    "Consumer groups and transactions are not supported yet: assign partitions instead."
+)
 _FIRST_BATCHED: Final = 4
 _NOBODY: Final = -1
+
+
+log = structlog.get_logger()
 
 
 async def handle(request: Request) -> Payload:
     """Name no coordinator for any key."""
     body, types = request.decode(), request.types
-    code, message = ErrorCode.coordinator_not_available, "There are no group coordinators yet."
+    code, message = ErrorCode.unsupported_version, NOT_YET
+    _tell_once(request.header.client_id)
     coordinators: tuple[object, ...] = ()
     if request.version >= _FIRST_BATCHED:
         coordinators = tuple(
@@ -43,3 +52,9 @@ async def handle(request: Request) -> Payload:
         coordinators=coordinators,
     )
     return response
+
+
+@lru_cache(maxsize=1000)
+def _tell_once(client_id: str) -> None:
+    """Log it for the operator once a client, however often it asks."""
+    log.warning("a client asked for a coordinator", client_id=client_id, answer=NOT_YET)

@@ -22,8 +22,7 @@ async def handle(request: Request) -> Payload:
     body, types = request.decode(), request.types
     topics = []
     for asked in body.topics:
-        topic = await request.services.topics.find(asked.topic)
-        unavailable = await _refresh(request, topic, asked)
+        topic, unavailable = await _find(request, asked)
         partitions = tuple(
             _answer(request, topic, partition, unavailable) for partition in asked.partitions
         )
@@ -34,18 +33,18 @@ async def handle(request: Request) -> Payload:
     return response
 
 
-async def _refresh(
-    request: Request, topic: KnownTopic | None, asked: Any
-) -> MetadataUnavailable | None:
-    """Bring the partitions' offsets up to date; return what each has to tell if that failed."""
-    if topic is None:
-        return None
-    found = (topic.log(partition.partition) for partition in asked.partitions)
+async def _find(
+    request: Request, asked: Any
+) -> tuple[KnownTopic | None, MetadataUnavailable | None]:
+    """Return the topic, its offsets up to date, or what each partition tells if that failed."""
     try:
-        await request.services.log.refresh([log for log in found if log is not None])
+        topic = await request.services.topics.find(asked.topic)
+        if topic is not None:
+            found = (topic.log(partition.partition) for partition in asked.partitions)
+            await request.services.log.refresh([log for log in found if log is not None])
     except MetadataUnavailable as unavailable:
-        return unavailable
-    return None
+        return None, unavailable
+    return topic, None
 
 
 def _answer(
@@ -56,10 +55,10 @@ def _answer(
 ) -> object:
     code, epoch, end_offset = ErrorCode.none, _UNKNOWN, _UNKNOWN
     log = None if topic is None else topic.log(asked.partition)
-    if log is None or log.removed:
-        code = ErrorCode.unknown_topic_or_partition
-    elif unavailable is not None:
+    if unavailable is not None:
         code = code_of(unavailable)
+    elif log is None or log.removed:
+        code = ErrorCode.unknown_topic_or_partition
     else:
         ours = request.services.cluster.leader_epoch(log)
         if 0 <= asked.current_leader_epoch < ours:

@@ -134,6 +134,7 @@ async def test_a_bad_software_name_is_an_invalid_request(wire: WireClient, name:
             ErrorCode.invalid_record,
             id="a producer id with a negative sequence",
         ),
+        pytest.param(changed(43, ">q", -2), ErrorCode.invalid_record, id="a producer id below -1"),
         pytest.param(
             changed(21, ">h", 5), ErrorCode.unsupported_compression_type, id="unknown codec"
         ),
@@ -362,7 +363,7 @@ async def test_there_is_no_coordinator_yet(wire: WireClient, version: int) -> No
     response = await wire.ask(request)
     answers = response.coordinators if version >= 4 else [response]
     assert [answer.error_code for answer in answers] == [
-        ErrorCode.coordinator_not_available for _ in answers
+        ErrorCode.unsupported_version for _ in answers
     ]
 
 

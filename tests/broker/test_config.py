@@ -145,3 +145,36 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+@pytest.mark.parametrize(
+    ("variable", "file"),
+    [
+        ("num.partitions=3,auto.create.topics.enable=false", ""),
+        ("", '[set]\n"num.partitions" = 3\n"auto.create.topics.enable" = false\n'),
+        ("", 'set = ["num.partitions=3", "auto.create.topics.enable=false"]\n'),
+    ],
+)
+def test_broker_settings_come_by_variable_and_by_file_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, file: str
+) -> None:
+    if variable:
+        monkeypatch.setenv("STREAMHOUSE_SET", variable)
+    path = tmp_path / "streamhouse.toml"
+    path.write_text(file)
+    _, config = read_settings({}, path)
+    assert config.num_partitions == 3
+    assert not config.auto_create_topics_enable
+
+
+def test_another_databases_dsn_is_refused_at_once() -> None:
+    with pytest.raises(InvalidSettings, match="postgresql://"):
+        read_settings({"postgres": "mysql://host/db"}, None)
+
+
+def test_a_data_directory_that_cannot_be_made_names_the_flag(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = serve("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file"))
+    assert result.returncode == 1
+    assert "--data" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -64,3 +64,24 @@ def test_the_limit_holds_and_nobody_starves(sizes: list[int], data: st.DataObjec
         budget.give_back(held.pop(0))
         granted = max(granted, len(held))
     assert budget.used_bytes == 0
+
+
+def test_who_is_paused_goes_on_before_those_who_wait_for_memory() -> None:
+    # Given a large frame that waits, and a connection that is paused because nothing is free
+    budget = MemoryBudget(100)
+    budget.take(100)
+    order: list[str] = []
+    budget.wait(90, partial(order.append, "large"))
+    budget.wait_for_room(partial(order.append, "paused"))
+
+    # When a little is given back
+    budget.give_back(20)
+
+    # Then the paused one, who may be in the middle of a frame, is not behind the one that waits
+    assert order == ["paused"]
+
+
+def test_no_limit_is_never_exhausted() -> None:
+    budget = MemoryBudget(-1)
+    assert budget.try_take(1 << 40)
+    assert not budget.exhausted

@@ -1,8 +1,9 @@
 """FindCoordinator: v0-6. v1 key types, v4 several keys at once (KIP-699).
 
-There are no coordinators yet, and it says so with an error that clients do not repeat for ever
-(UNSUPPORTED_VERSION). It is advertised because librdkafka takes the absence of v0 for a broker that
-cannot store lz4, and silently sends such batches uncompressed.
+There are no coordinators yet, and it says so (COORDINATOR_NOT_AVAILABLE: a final error would end
+librdkafka's consumers, which ask even if they only assign partitions). It is advertised because
+librdkafka takes the absence of v0 for a broker that cannot store lz4, and silently sends such
+batches uncompressed.
 """
 
 from functools import lru_cache
@@ -27,7 +28,7 @@ log = structlog.get_logger()
 async def handle(request: Request) -> Payload:
     """Name no coordinator for any key."""
     body, types = request.decode(), request.types
-    code, message = ErrorCode.unsupported_version, NOT_YET
+    code, message = ErrorCode.coordinator_not_available, NOT_YET
     _tell_once(request.header.client_id)
     coordinators: tuple[object, ...] = ()
     if request.version >= _FIRST_BATCHED:

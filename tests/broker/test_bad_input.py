@@ -363,7 +363,7 @@ async def test_there_is_no_coordinator_yet(wire: WireClient, version: int) -> No
     response = await wire.ask(request)
     answers = response.coordinators if version >= 4 else [response]
     assert [answer.error_code for answer in answers] == [
-        ErrorCode.unsupported_version for _ in answers
+        ErrorCode.coordinator_not_available for _ in answers
     ]
 
 

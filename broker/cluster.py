@@ -41,6 +41,17 @@ class Cluster:
     def controller(self) -> Node:
         return self.this
 
+    def placement(self, partition_log: PartitionLog) -> dict[str, object]:
+        """Return the fields that tell clients where a partition is, for whatever describes it."""
+        owner = self.owner(partition_log).node_id
+        return {
+            "leader_id": owner,
+            "leader_epoch": self.leader_epoch(partition_log),
+            "replica_nodes": (owner,),
+            "isr_nodes": (owner,),
+            "offline_replicas": (),
+        }
+
     def leader_epoch(self, partition_log: PartitionLog) -> int:
         """Return the epoch that clients see with the owner; no epoch ever truncated the log."""
         del partition_log

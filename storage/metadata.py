@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
+from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
 from storage.errors import StorageError
-
-NO_PRODUCER_ID = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

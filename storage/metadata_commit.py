@@ -6,9 +6,10 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
+from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
 from storage.errors import InvalidProducerEpoch, OutOfOrderSequence, StorageError, UnknownPartition
-from storage.metadata import NO_PRODUCER_ID, BatchCommit, BatchOutcome
+from storage.metadata import BatchCommit, BatchOutcome
 
 _PARTITION: Final = attrgetter("partition")
 

@@ -11,6 +11,7 @@ from random import Random
 from typing import Literal
 from uuid import UUID
 
+from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
 from storage.errors import (
     CommitOutcomeUnknown,
@@ -19,7 +20,6 @@ from storage.errors import (
     UnknownPartition,
 )
 from storage.metadata import (
-    NO_PRODUCER_ID,
     BatchCommit,
     BatchOutcome,
     PartitionOffsets,

@@ -118,25 +118,19 @@ async def _find(request: Request, name: str, topic_id: UUID | None, may_create: 
 
 def _describe(request: Request, topic: KnownTopic) -> object:
     types, cluster = request.types, request.services.cluster
-    partitions = []
-    for log in topic.logs:
-        owner = cluster.owner(log).node_id
-        partitions.append(
-            types.MetadataResponsePartition(
-                error_code=ErrorCode.none,
-                partition_index=log.partition.index,
-                leader_id=owner,
-                leader_epoch=cluster.leader_epoch(log),
-                replica_nodes=(owner,),
-                isr_nodes=(owner,),
-                offline_replicas=(),
-            )
+    partitions = tuple(
+        types.MetadataResponsePartition(
+            error_code=ErrorCode.none,
+            partition_index=log.partition.index,
+            **cluster.placement(log),
         )
+        for log in topic.logs
+    )
     return types.MetadataResponseTopic(
         error_code=ErrorCode.none,
         name=topic.topic.name,
         topic_id=topic.topic.topic_id,
         is_internal=False,
-        partitions=tuple(partitions),
+        partitions=partitions,
         topic_authorized_operations=-(2**31),
     )

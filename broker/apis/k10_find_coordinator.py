@@ -21,7 +21,6 @@ NOT_YET: Final = (
 _FIRST_BATCHED: Final = 4
 _NOBODY: Final = -1
 
-
 log = structlog.get_logger()
 
 

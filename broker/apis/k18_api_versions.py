@@ -22,12 +22,10 @@ async def handle(request: Request) -> Payload:
     this = request.services.advertised[API_VERSIONS]
     if not this.low <= request.version <= this.high:
         types = response_types(API_VERSIONS, 0)
-        return types.ApiVersionsResponse(  # type: ignore[no-any-return]
-            error_code=ErrorCode.unsupported_version,
-            api_keys=(
-                types.ApiVersion(api_key=this.key, min_version=this.low, max_version=this.high),
-            ),
-        )
+        only = types.ApiVersion(api_key=this.key, min_version=this.low, max_version=this.high)
+        code = ErrorCode.unsupported_version
+        refusal: Payload = types.ApiVersionsResponse(error_code=code, api_keys=(only,))
+        return refusal
     types = request.types
     body = request.decode()
     code = ErrorCode.none
@@ -39,6 +37,7 @@ async def handle(request: Request) -> Payload:
         names = (body.client_software_name, body.client_software_version)
         if not all(_SOFTWARE.fullmatch(name) for name in names):
             code, api_keys = ErrorCode.invalid_request, ()
-    return types.ApiVersionsResponse(  # type: ignore[no-any-return]
+    response: Payload = types.ApiVersionsResponse(
         error_code=code, api_keys=api_keys, throttle_time=NOT_THROTTLED
     )
+    return response

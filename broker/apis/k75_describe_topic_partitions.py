@@ -65,28 +65,22 @@ def _cursor(body: Any) -> Cursor | None:
 
 def _describe(request: Request, topic: KnownTopic, span: range) -> object:
     types, cluster = request.types, request.services.cluster
-    partitions = []
-    for log in topic.logs[span.start : span.stop]:
-        owner = cluster.owner(log).node_id
-        partitions.append(
-            types.DescribeTopicPartitionsResponsePartition(
-                error_code=ErrorCode.none,
-                partition_index=log.partition.index,
-                leader_id=owner,
-                leader_epoch=cluster.leader_epoch(log),
-                replica_nodes=(owner,),
-                isr_nodes=(owner,),
-                eligible_leader_replicas=(),
-                last_known_elr=(),
-                offline_replicas=(),
-            )
+    partitions = tuple(
+        types.DescribeTopicPartitionsResponsePartition(
+            error_code=ErrorCode.none,
+            partition_index=log.partition.index,
+            eligible_leader_replicas=(),
+            last_known_elr=(),
+            **cluster.placement(log),
         )
+        for log in topic.logs[span.start : span.stop]
+    )
     return types.DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.none,
         name=topic.topic.name,
         topic_id=topic.topic.topic_id,
         is_internal=False,
-        partitions=tuple(partitions),
+        partitions=partitions,
         topic_authorized_operations=ALL_TOPIC_OPERATIONS,
     )
 

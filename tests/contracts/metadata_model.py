@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from storage.metadata import NO_PRODUCER_ID, BatchCommit
+from protocol.batch import NO_PRODUCER_ID
+from storage.metadata import BatchCommit
 
 SEQUENCES = 2**31
 

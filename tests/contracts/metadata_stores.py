@@ -9,10 +9,10 @@ from typing import Final
 
 import asyncpg
 
+from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
 from storage.config import PostgresConfig
 from storage.metadata import (
-    NO_PRODUCER_ID,
     BatchCommit,
     BatchOutcome,
     MetadataStore,

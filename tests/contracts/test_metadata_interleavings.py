@@ -17,9 +17,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
 from storage.errors import CommitOutcomeUnknown
-from storage.metadata import NO_PRODUCER_ID, BatchCommit, MetadataStore
+from storage.metadata import BatchCommit, MetadataStore
 from tests.contracts.metadata_model import SEQUENCES, PartitionModel
 from tests.contracts.metadata_stores import (
     KINDS,

@@ -62,3 +62,7 @@ class MetadataUnavailable(StorageError):
 
 class WrongStore(StorageError):
     """The object store belongs to another cluster than the metadata database."""
+
+
+class BrokerDisplaced(StorageError):
+    """Another process has registered with this broker's identity; this one has to end."""

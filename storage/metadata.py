@@ -19,7 +19,9 @@ from uuid import UUID
 
 from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
+from storage.brokers import BrokerStore
 from storage.errors import StorageError
+from storage.groups import GroupStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +146,7 @@ class SegmentEntry:
     max_timestamp_ms: int
 
 
-class MetadataStore(Protocol):
+class MetadataStore(BrokerStore, GroupStore, Protocol):
     """See the module's docstring for what every implementation promises."""
 
     async def cluster_id(self) -> str:

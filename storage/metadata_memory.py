@@ -5,7 +5,7 @@ Every method runs without a pause, so each is atomic. It passes the same suite a
 
 import base64
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Literal
@@ -29,6 +29,8 @@ from storage.metadata import (
     TopicChanges,
 )
 from storage.metadata_commit import Outcome, check_order, to_outcome
+from storage.metadata_memory_brokers import MemoryBrokers
+from storage.metadata_memory_groups import MemoryGroups
 
 SEQUENCES = 2**31
 MAX_ROWS_PER_LOOKUP = 100
@@ -113,14 +115,17 @@ class _Partition:
         return found
 
 
-class MemoryMetadata:
+class MemoryMetadata(MemoryBrokers, MemoryGroups):
     """See MetadataStore for what each method promises.
 
     Args:
         random: where ids come from, so that a seeded simulation repeats itself.
+        now_ms: the database's clock.
     """
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, now_ms: Callable[[], int] = lambda: 0) -> None:
+        MemoryBrokers.__init__(self, now_ms)
+        MemoryGroups.__init__(self, now_ms)
         self._random = random
         self._cluster_id = base64.urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
         self._version = 0
@@ -222,6 +227,7 @@ class MemoryMetadata:
         topic = self._topic(topic_id)
         for index in range(topic.partition_count):
             del self._partitions[Partition(topic_id, index)]
+        self._forget_offsets(topic_id)
         del self._topics[topic_id]
         self._touch(topic_id)
 

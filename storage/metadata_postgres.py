@@ -15,6 +15,8 @@ from storage.metadata import (
     SegmentLookup,
 )
 from storage.metadata_commit import check_order, to_arguments, to_outcome
+from storage.metadata_postgres_brokers import PostgresBrokers
+from storage.metadata_postgres_groups import GroupWriter, PostgresGroups
 from storage.metadata_postgres_topics import PostgresTopics
 from storage.migrate import migrate
 from storage.postgres_pool import CommitConnection, PostgresPool
@@ -22,16 +24,19 @@ from storage.postgres_pool import CommitConnection, PostgresPool
 MAX_ROWS_PER_LOOKUP = 100  # a lookup that has more is asked again, further on
 
 
-class PostgresMetadata(PostgresTopics):
+class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups):
     """See MetadataStore for what each method promises.
 
     Commits run one after the other on a connection of their own, in the order in which they were
-    called; everything else shares a pool.
+    called; so do writes of groups, on another; everything else shares a pool.
     """
 
-    def __init__(self, pool: PostgresPool, commits: CommitConnection) -> None:
+    def __init__(
+        self, pool: PostgresPool, commits: CommitConnection, group_writer: GroupWriter
+    ) -> None:
         super().__init__(pool)
         self._commits = commits
+        self._group_writer = group_writer
 
     @classmethod
     async def open(cls, dsn: str, config: PostgresConfig | None = None) -> "PostgresMetadata":
@@ -43,7 +48,9 @@ class PostgresMetadata(PostgresTopics):
         """
         config = config or PostgresConfig()
         await migrate(dsn, config)
-        return cls(await PostgresPool.open(dsn, config), CommitConnection(dsn, config))
+        pool = await PostgresPool.open(dsn, config)
+        group_writer = GroupWriter(CommitConnection(dsn, config))
+        return cls(pool, CommitConnection(dsn, config), group_writer)
 
     async def cluster_id(self) -> str:
         rows = await self._pool.fetch("cluster_id")
@@ -114,6 +121,7 @@ class PostgresMetadata(PostgresTopics):
 
     async def close(self) -> None:
         await self._commits.close()
+        await self._group_writer.close()
         await self._pool.close()
 
 

@@ -22,7 +22,7 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}  # no PG… 
 SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
-    "max_connections": "50",
+    "max_connections": "200",
     "shared_buffers": "64MB",
     "fsync": "on",
     "synchronous_commit": "on",

@@ -1,0 +1,49 @@
+"""Limits and times of groups; broker/broker_configs.py fills them in."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicConfig:
+    """By Kafka's names.
+
+    Attributes:
+        initial_rebalance_delay_ms: how long the first rebalance of an empty group waits for more
+            members (group.initial.rebalance.delay.ms); anew with each member that comes meanwhile,
+            up to its rebalance timeout.
+        max_size: group.max.size.
+        min_session_timeout_ms, max_session_timeout_ms: group.min/max.session.timeout.ms.
+    """
+
+    initial_rebalance_delay_ms: int = 3_000
+    max_size: int = 1_000
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig:
+    """By Kafka's names (KIP-848), without "group.consumer".
+
+    Attributes:
+        assignors: group.consumer.assignors; the first is used when members do not ask for one.
+    """
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    max_size: int = 1_000
+    assignors: tuple[str, ...] = ("uniform", "range")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """What a group needs to know.
+
+    Attributes:
+        new_uuid: makes a fresh text for a member id; the only randomness, so it is handed in.
+    """
+
+    classic: ClassicConfig
+    consumer: ConsumerConfig
+    new_uuid: Callable[[], str]

@@ -1,0 +1,279 @@
+"""The consumer protocol's state machine (KIP-848): one group, driven by its members' heartbeats."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Self
+
+from kio.schema.errors import ErrorCode
+
+from coordinator.answers import ConsumerHeartbeatAnswer
+from coordinator.config import GroupConfig
+from coordinator.consumer_checks import check_epoch, check_request
+from coordinator.consumer_core import ConsumerCore, Refused
+from coordinator.consumer_deadlines import Deadline
+from coordinator.consumer_member import (
+    JOINING_EPOCH,
+    LEAVING_STATIC_EPOCH,
+    NO_PARTITIONS,
+    Member,
+)
+from coordinator.descriptions import ConsumerDescription, ConsumerMemberDescription
+from coordinator.effects import Effect
+from coordinator.events import ConsumerEvent, ConsumerHeartbeat, TimerFired, TopicsChanged
+from coordinator.snapshots import GroupSnapshot
+from coordinator.subscriptions import Subscription
+from protocol.ids import Partition
+
+
+class ConsumerGroup:
+    """One consumer group.
+
+    Attributes:
+        core: its state; consumer_classic.py serves classic members from it.
+    """
+
+    def __init__(self, core: ConsumerCore) -> None:
+        self.core = core
+
+    @classmethod
+    def restore(cls, snapshot: GroupSnapshot, config: GroupConfig, *, now_ms: int) -> Self:
+        """Go on with a saved group."""
+        return cls(ConsumerCore.restore(snapshot, config, now_ms=now_ms))
+
+    def start(self) -> list[Effect]:
+        return self.core.effects()
+
+    def handle(self, event: ConsumerEvent, *, now_ms: int) -> list[Effect]:
+        match event:
+            case ConsumerHeartbeat():
+                return self._heartbeat(event, now_ms)
+            case TopicsChanged():
+                self.core.see(event.catalog)
+                return self.core.effects()
+            case TimerFired():
+                return self._expire(now_ms)
+
+    def _heartbeat(self, event: ConsumerHeartbeat, now_ms: int) -> list[Effect]:
+        try:
+            check_request(event, self.core.config.consumer.assignors)
+            self.core.see(event.catalog)
+            leaves = event.member_epoch < JOINING_EPOCH
+            answer = self._leave(event) if leaves else self._go_on(event, now_ms)
+        except Refused as refused:
+            answer = ConsumerHeartbeatAnswer(
+                error_code=refused.error_code, error_message=refused.message
+            )
+        return self.core.effects(event.token, answer)
+
+    def _go_on(self, event: ConsumerHeartbeat, now_ms: int) -> ConsumerHeartbeatAnswer:
+        core = self.core
+        before, replaced = self._find(event)
+        member = _updated(before, event)
+        core.admit(member.subscription.pattern)
+        # nothing is refused from here on
+        subscription_changed = member.subscription != before.subscription
+        if replaced is not None and replaced != member.member_id:
+            core.swap(replaced, member)
+        elif member != before or replaced is None:
+            core.put(member)
+        for deadline in (Deadline.JOIN, Deadline.SYNC) if before.classic is not None else ():
+            core.deadlines.cancel(member.member_id, deadline)
+        if subscription_changed or core.epoch == 0:
+            core.bump()
+        core.assign()
+        member = core.members.get(member.member_id) or member
+        owned = None if event.owned_partitions is None else frozenset(event.owned_partitions)
+        after = core.reconcile(
+            member, owned, subscription_changed=subscription_changed, now_ms=now_ms
+        )
+        core.extend_session(after, now_ms)
+        is_told = _is_full(event) or after.assigned != before.assigned
+        return ConsumerHeartbeatAnswer(
+            member_id=after.member_id,
+            member_epoch=after.member_epoch,
+            heartbeat_interval_ms=core.config.consumer.heartbeat_interval_ms,
+            assignment=sorted(after.assigned) if is_told else None,
+        )
+
+    def _find(self, event: ConsumerHeartbeat) -> tuple[Member, str | None]:
+        """Return who this is, and the id under which it is known; None for one who is new."""
+        if event.instance_id is not None:
+            return self._find_static(event, event.instance_id)
+        known = self.core.members.get(event.member_id)
+        if known is not None:
+            check_epoch(known, event)
+            return known, known.member_id
+        return self._newcomer(event), None
+
+    def _find_static(self, event: ConsumerHeartbeat, instance_id: str) -> tuple[Member, str | None]:
+        known = self.core.members.by_instance(instance_id)
+        if event.member_epoch != JOINING_EPOCH:
+            known = self._static_member(known, event)
+            check_epoch(known, event)
+            return known, known.member_id
+        if known is None:
+            return self._newcomer(event), None
+        if known.member_id == event.member_id:
+            return known, known.member_id
+        if known.member_epoch != LEAVING_STATIC_EPOCH and known.classic is None:
+            raise Refused(
+                ErrorCode.unreleased_instance_id,
+                f"Static member {event.member_id} with instance id {instance_id} cannot join the"
+                f" group because the instance id is owned by member {known.member_id}.",
+            )
+        heir = replace(
+            known, member_id=self._member_id(event), member_epoch=JOINING_EPOCH, previous_epoch=0
+        )
+        return heir, known.member_id
+
+    def _newcomer(self, event: ConsumerHeartbeat) -> Member:
+        if event.member_epoch != JOINING_EPOCH:
+            raise Refused(
+                ErrorCode.unknown_member_id,
+                f"Member {event.member_id} is not a member of group {self.core.group_id}.",
+            )
+        max_size = self.core.config.consumer.max_size
+        if len(self.core.members) >= max_size:
+            raise Refused(
+                ErrorCode.group_max_size_reached,
+                f"The consumer group has reached its maximum capacity of {max_size} members.",
+            )
+        return Member(member_id=self._member_id(event))
+
+    def _member_id(self, event: ConsumerHeartbeat) -> str:
+        return event.member_id or self.core.config.new_uuid()
+
+    def _static_member(self, known: Member | None, event: ConsumerHeartbeat) -> Member:
+        if known is None:
+            raise Refused(
+                ErrorCode.unknown_member_id, f"Instance id {event.instance_id} is unknown."
+            )
+        if known.member_id != event.member_id:
+            raise Refused(
+                ErrorCode.fenced_instance_id,
+                f"Static member {event.member_id} with instance id {event.instance_id} was fenced"
+                f" by member {known.member_id}.",
+            )
+        return known
+
+    def _leave(self, event: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
+        core = self.core
+        member = core.members.get(event.member_id)
+        if event.instance_id is not None:
+            member = self._static_member(core.members.by_instance(event.instance_id), event)
+        if member is None:
+            raise Refused(
+                ErrorCode.unknown_member_id,
+                f"Member {event.member_id} is not a member of group {core.group_id}.",
+            )
+        if event.member_epoch == LEAVING_STATIC_EPOCH:
+            # its session goes on: until that times out, its partitions wait for it
+            away = replace(
+                member, member_epoch=LEAVING_STATIC_EPOCH, pending_revocation=NO_PARTITIONS
+            )
+            core.put(away)
+            core.deadlines.cancel(member.member_id, Deadline.REBALANCE)
+        else:
+            core.remove([member.member_id])
+            core.assign()
+        return ConsumerHeartbeatAnswer(member_id=event.member_id, member_epoch=event.member_epoch)
+
+    def _expire(self, now_ms: int) -> list[Effect]:
+        """Remove the members who did not do in time what they had to."""
+        late = {member_id: None for member_id, _ in self.core.deadlines.fired(now_ms)}
+        if late:
+            self.core.remove(late)
+            self.core.assign()
+        return self.core.effects()
+
+    def check_commit(self, *, member_id: str, generation_id: int) -> ErrorCode:
+        """Tell whether a member may commit offsets at this epoch."""
+        if generation_id < 0 and not len(self.core.members):
+            return ErrorCode.none  # a tool, or a consumer that assigns itself
+        return self._check_epoch(member_id, generation_id)
+
+    def check_fetch(self, *, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """Tell whether a member may fetch committed offsets at this epoch."""
+        if not member_id and member_epoch < 0:
+            return ErrorCode.none
+        return self._check_epoch(member_id or "", member_epoch)
+
+    def _check_epoch(self, member_id: str, epoch: int) -> ErrorCode:
+        member = self.core.members.get(member_id)
+        if member is None:
+            return ErrorCode.unknown_member_id
+        if member.member_epoch == epoch:
+            return ErrorCode.none
+        if member.classic is not None:
+            return ErrorCode.illegal_generation
+        return ErrorCode.stale_member_epoch
+
+    def describe(self) -> ConsumerDescription:
+        core = self.core
+        return ConsumerDescription(
+            state=core.state,
+            group_epoch=core.epoch,
+            assignment_epoch=core.assignment_epoch,
+            assignor_name=core.assignor,
+            members=[_described(member) for member in core.members],
+        )
+
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """Return all subscribed names; None while a pattern could not be resolved yet."""
+        core = self.core
+        in_use = core.members.subscriptions()
+        if core.subscriptions.catalog is None and any(s.pattern for s in in_use):
+            return None
+        return frozenset[str]().union(*(core.subscriptions.names(s) for s in in_use))
+
+
+def _updated(member: Member, event: ConsumerHeartbeat) -> Member:
+    """Return the member with what the heartbeat says about it; it speaks the new protocol now."""
+    names, pattern = event.subscribed_topic_names, event.subscribed_topic_regex
+    subscription = member.subscription
+    if names is not None or pattern is not None:
+        subscription = Subscription(
+            subscription.names if names is None else frozenset(names),
+            subscription.pattern if pattern is None else pattern,
+        )
+    timeout_ms = event.rebalance_timeout_ms
+    return replace(
+        member,
+        instance_id=event.instance_id or member.instance_id,
+        rack_id=event.rack_id or member.rack_id,
+        client_id=event.client_id,
+        client_host=event.client_host,
+        rebalance_timeout_ms=timeout_ms if timeout_ms >= 0 else member.rebalance_timeout_ms,
+        subscription=subscription,
+        server_assignor=event.server_assignor or member.server_assignor,
+        classic=None,
+    )
+
+
+def _is_full(event: ConsumerHeartbeat) -> bool:
+    """A member that joins, or is unsure what we know, says everything and wants to be told all."""
+    if event.member_epoch == JOINING_EPOCH:
+        return True
+    subscribes = (
+        event.subscribed_topic_names is not None or event.subscribed_topic_regex is not None
+    )
+    return subscribes and event.rebalance_timeout_ms >= 0 and event.owned_partitions is not None
+
+
+def _described(member: Member) -> ConsumerMemberDescription:
+    def in_order(partitions: frozenset[Partition]) -> Sequence[Partition]:
+        return sorted(partitions)
+
+    return ConsumerMemberDescription(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.subscription.names),
+        subscribed_topic_regex=member.subscription.pattern or None,
+        assignment=in_order(member.assigned),
+        target_assignment=in_order(member.target),
+        is_classic=member.classic is not None,
+    )

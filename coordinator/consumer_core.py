@@ -1,0 +1,235 @@
+"""What a consumer group is made of, and the steps that every request to it is made of (KIP-848).
+
+The group epoch grows with every change that may move partitions; the target is computed for it at
+once; then each member is led to its target by its own requests (consumer_reconcile.py).
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final, Self
+
+from kio.schema.errors import ErrorCode
+
+from coordinator.answers import Answer
+from coordinator.assignor_pools import AssignorMember
+from coordinator.assignors import ASSIGNORS
+from coordinator.catalog import Catalog
+from coordinator.config import GroupConfig
+from coordinator.consumer_deadlines import Deadline, Deadlines
+from coordinator.consumer_member import Member
+from coordinator.consumer_members import Members
+from coordinator.consumer_reconcile import reconcile
+from coordinator.effects import Effect, Reply, Save
+from coordinator.events import Token
+from coordinator.snapshots import GroupSnapshot, GroupState, GroupType
+from coordinator.subscriptions import InvalidPattern, Subscriptions
+from protocol.ids import Partition
+
+PROTOCOL_TYPE: Final = "consumer"
+
+
+class Refused(Exception):
+    """A request is answered with an error, and changed nothing."""
+
+    def __init__(self, error_code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+        self.message = message
+
+
+class ConsumerCore:
+    """State of a consumer group.
+
+    Attributes:
+        epoch: the group epoch. assignment_epoch: the one that the members' targets are of.
+        changed: something differs from what was saved last.
+    """
+
+    def __init__(self, group_id: str, config: GroupConfig) -> None:
+        self.group_id = group_id
+        self.config = config
+        self.members = Members()
+        self.subscriptions = Subscriptions()
+        self.deadlines = Deadlines()
+        self.epoch = 0
+        self.assignment_epoch = 0
+        self.changed = False
+        self._fingerprint = ""
+
+    @classmethod
+    def restore(cls, snapshot: GroupSnapshot, config: GroupConfig, *, now_ms: int) -> Self:
+        """Go on with what `snapshot` holds; sessions and revocations have their whole time."""
+        core = cls(snapshot.group_id, config)
+        document = json.loads(snapshot.document)
+        core.epoch = snapshot.generation_id
+        core.assignment_epoch = document["assignment_epoch"]
+        core._fingerprint = document["topics"]
+        for member in map(Member.from_json, document["members"]):
+            core.members.put(member)
+            core.extend_session(member, now_ms)
+            core._watch_revocation(member, now_ms)
+        return core
+
+    def snapshot(self) -> GroupSnapshot:
+        return GroupSnapshot(
+            group_id=self.group_id,
+            group_type=GroupType.CONSUMER,
+            state=self.state,
+            protocol_type=PROTOCOL_TYPE,
+            generation_id=self.epoch,
+            member_count=len(self.members),
+            document=(
+                f'{{"assignment_epoch":{self.assignment_epoch},"topics":"{self._fingerprint}"'
+                f',"members":[{",".join(self.members.documents())}]}}'
+            ),
+        )
+
+    @property
+    def state(self) -> GroupState:
+        if not len(self.members):
+            return GroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return GroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members):
+            return GroupState.STABLE
+        return GroupState.RECONCILING
+
+    def see(self, catalog: Catalog) -> None:
+        """Take a newer catalog; a change of subscribed topics starts a new epoch."""
+        if not self.subscriptions.is_new(catalog):
+            return
+        self.subscriptions.see(catalog)
+        in_use = self.members.subscriptions()
+        for subscription in in_use:  # a restored group has not compiled its patterns yet
+            self.subscriptions.admit(subscription.pattern)
+        if len(self.members) and self.subscriptions.fingerprint(in_use) != self._fingerprint:
+            self.bump()
+        self.assign()
+
+    def admit(self, pattern: str) -> None:
+        """Make a pattern known.
+
+        Raises:
+            Refused: it is not valid.
+        """
+        try:
+            self.subscriptions.admit(pattern)
+        except InvalidPattern as invalid:
+            raise Refused(
+                ErrorCode.invalid_regular_expression,
+                f"SubscribedTopicRegex {pattern[:100]!r} is not a valid regular expression:"
+                f" {invalid}.",
+            ) from invalid
+
+    def put(self, member: Member) -> None:
+        """Add or change a member, to be saved."""
+        self.members.put(member)
+        self.changed = True
+
+    def swap(self, old_member_id: str, member: Member) -> None:
+        """Put a static member's new incarnation in the place of the old one."""
+        self.members.remove(old_member_id)
+        self.deadlines.forget(old_member_id)
+        self.put(member)
+
+    def remove(self, member_ids: Iterable[str]) -> None:
+        """Take members out; what they held is free, and a new epoch begins."""
+        for member_id in member_ids:
+            self.members.remove(member_id)
+            self.deadlines.forget(member_id)
+        self.bump()
+
+    def begin_at(self, epoch: int) -> None:
+        """Count on from a classic group's generation; the members have what they shall have."""
+        self.epoch = self.assignment_epoch = epoch
+        self._fingerprint = self.subscriptions.fingerprint(self.members.subscriptions())
+
+    def bump(self) -> None:
+        """Begin a new group epoch."""
+        self.epoch += 1
+        self.changed = True
+
+    def assign(self) -> None:
+        """Compute the target of the group epoch, unless it is known.
+
+        A restored group that has not seen a catalog yet keeps its old target until it has.
+        """
+        if self.epoch == self.assignment_epoch or self.subscriptions.catalog is None:
+            return
+        in_use = self.members.subscriptions()
+        self.subscriptions.keep(in_use)
+        members = [
+            AssignorMember(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                topic_ids=self.subscriptions.topic_ids(member.subscription),
+                target=member.target,
+            )
+            for member in self.members
+        ]
+        targets = ASSIGNORS[self.assignor](members, self.subscriptions.sizes(in_use))
+        for member in list(self.members):
+            target = targets[member.member_id]
+            if target != member.target:
+                self.members.put(replace(member, target=target))
+        self.assignment_epoch = self.epoch
+        self._fingerprint = self.subscriptions.fingerprint(in_use)
+        self.changed = True
+
+    @property
+    def assignor(self) -> str:
+        """The assignor that most members ask for; the first one configured if none does."""
+        offered = self.config.consumer.assignors
+        votes = dict.fromkeys(offered, 0)
+        for member in self.members:
+            if member.server_assignor in votes:
+                votes[member.server_assignor] += 1
+        return max(offered, key=votes.__getitem__)  # the first of those with as many votes
+
+    def reconcile(
+        self,
+        member: Member,
+        owned: frozenset[Partition] | None,
+        *,
+        subscription_changed: bool,
+        now_ms: int,
+    ) -> Member:
+        """Lead a member one step to its target; return it as it is then."""
+        subscribed = self.subscriptions.topic_ids(member.subscription)
+        after = reconcile(
+            member,
+            target_epoch=self.assignment_epoch,
+            owned=owned,
+            owner_of=self.members.owner_of,
+            dropped=(lambda topic_id: topic_id not in subscribed) if subscription_changed else None,
+        )
+        if after is not member and after != member:
+            self.put(after)
+            self._watch_revocation(after, now_ms)
+        return after
+
+    def _watch_revocation(self, member: Member, now_ms: int) -> None:
+        """Classic members have join and sync deadlines instead."""
+        if member.pending_revocation and member.classic is None:
+            due_ms = now_ms + member.rebalance_timeout_ms
+            self.deadlines.set(member.member_id, Deadline.REBALANCE, due_ms)
+        else:
+            self.deadlines.cancel(member.member_id, Deadline.REBALANCE)
+
+    def extend_session(self, member: Member, now_ms: int) -> None:
+        timeout_ms = self.config.consumer.session_timeout_ms
+        if member.classic is not None:
+            timeout_ms = member.classic.session_timeout_ms
+        self.deadlines.set(member.member_id, Deadline.SESSION, now_ms + timeout_ms)
+
+    def effects(self, token: Token | None = None, answer: Answer | None = None) -> list[Effect]:
+        """Return what an event comes to: save what changed, answer, set the timer."""
+        effects: list[Effect] = []
+        if self.changed:
+            self.changed = False
+            effects.append(Save(group=self.snapshot()))
+        if answer is not None:
+            effects.append(Reply(token=token, answer=answer))
+        effects += self.deadlines.arm()
+        return effects

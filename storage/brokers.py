@@ -1,0 +1,81 @@
+"""The metadata port's brokers: who is alive, by the database's clock.
+
+Contract, checked for Postgres and for the in-memory fake by tests/contracts/test_brokers.py:
+- Whoever registers with an identity (its first advertised address) that was seen in the last day
+  gets the node id that it had; nobody else gets it as long as it is alive, and a day longer.
+- The generation grows with every change of the set of live brokers, and never for anything else but
+  a registration: two brokers that know the same generation know the same set.
+- A broker that has not been heard of for the time to live is dead as soon as another one sends its
+  heartbeat, unless that one was away, too: then it is the database that was away, and everybody
+  gets the time to come back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRecord:
+    """A live broker.
+
+    Attributes:
+        addresses: HOST:PORT as advertised, one for each of its listeners.
+        rack: where it stands (broker.rack), if it was told.
+    """
+
+    node_id: int
+    addresses: tuple[str, ...]
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """The cluster at one moment.
+
+    Attributes:
+        node_id: of the broker that asked.
+        generation: of this set of brokers.
+        brokers: those that are alive, in the order of their node ids.
+    """
+
+    node_id: int
+    generation: int
+    brokers: Sequence[BrokerRecord]
+
+
+class BrokerStore(Protocol):
+    """Part of MetadataStore; see the module's docstring for what every implementation promises.
+
+    Every call raises MetadataUnavailable when Postgres gives no answer in time.
+    """
+
+    async def register_broker(
+        self,
+        incarnation: UUID,
+        addresses: Sequence[str],
+        *,
+        rack: str | None,
+        preferred_node_id: int,
+        alone: bool,
+        time_to_live_ms: int,
+    ) -> Membership:
+        """Join the cluster.
+
+        `incarnation` is of this process: who registers with the same identity later displaces it.
+        An identity that is new gets the first free node id from `preferred_node_id` on. If `alone`,
+        every other broker is known to be dead.
+        """
+
+    async def broker_heartbeat(
+        self, node_id: int, incarnation: UUID, *, time_to_live_ms: int
+    ) -> Membership:
+        """Say that this broker is alive, and see who else is.
+
+        Raises:
+            BrokerDisplaced: another process has registered with this broker's identity.
+        """
+
+    async def deregister_broker(self, node_id: int, incarnation: UUID) -> Membership:
+        """Leave the cluster, and see who is left. To leave twice is to leave once."""

@@ -1,0 +1,168 @@
+"""The metadata port's consumer groups, in memory."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from protocol.ids import Partition
+from storage.groups import (
+    CommittedOffset,
+    GroupListing,
+    GroupRecord,
+    GroupWrite,
+    TakenGroup,
+    WriteOutcome,
+)
+
+
+@dataclass(slots=True)
+class _Group:
+    """A group; `committed_ms` tells when each of `offsets` was committed."""
+
+    owner_epoch: int
+    touched_ms: int
+    record: GroupRecord | None = None
+    empty_since_ms: int | None = None
+    offsets: dict[Partition, CommittedOffset] = field(default_factory=dict)
+    committed_ms: dict[Partition, int] = field(default_factory=dict)
+
+    def save(self, record: GroupRecord, now_ms: int) -> None:
+        self.record = record
+        self.touched_ms = now_ms
+        if record.member_count:
+            self.empty_since_ms = None
+        elif self.empty_since_ms is None:
+            self.empty_since_ms = now_ms
+
+    def commit(self, partition: Partition, committed: CommittedOffset, now_ms: int) -> None:
+        self.offsets[partition] = committed
+        self.committed_ms[partition] = now_ms
+
+    def forget(self, partitions: Sequence[Partition]) -> None:
+        for partition in partitions:
+            self.offsets.pop(partition, None)
+            self.committed_ms.pop(partition, None)
+
+    def expired(self, oldest_ms: int) -> list[Partition]:
+        """Return the partitions whose offsets have had their time."""
+        if self.empty_since_ms is not None and self.empty_since_ms < oldest_ms:
+            return list(self.offsets)
+        if self.record is not None:
+            return []
+        return [partition for partition, at in self.committed_ms.items() if at < oldest_ms]
+
+    def is_over(self, oldest_ms: int) -> bool:
+        over = self.record is None or self.record.state == "Empty"
+        return over and not self.offsets and self.touched_ms < oldest_ms
+
+
+class MemoryGroups:
+    """Groups; see GroupStore for what each method promises.
+
+    Args:
+        now_ms: the database's clock.
+    """
+
+    _partitions: Mapping[Partition, object]  # all that exist
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._last_owner_epoch = 0
+        self._groups: dict[str, _Group] = {}
+
+    async def take_groups(self, group_ids: Sequence[str], *, create: bool) -> list[TakenGroup]:
+        taken = []
+        for group_id in sorted(group_ids):
+            if group_id not in self._groups and not create:
+                continue
+            self._last_owner_epoch += 1
+            group = self._groups.setdefault(group_id, _Group(0, 0))
+            group.owner_epoch = self._last_owner_epoch
+            group.touched_ms = self._now_ms()
+            taken.append(
+                TakenGroup(group_id=group_id, owner_epoch=group.owner_epoch, record=group.record)
+            )
+        return taken
+
+    async def write_groups(self, writes: Sequence[GroupWrite]) -> WriteOutcome:
+        fenced: set[str] = set()
+        unknown: set[Partition] = set()
+        for write in writes:
+            group = self._owned(write.group_id, write.owner_epoch)
+            if group is None:
+                fenced.add(write.group_id)
+                continue
+            if write.record is not None:
+                group.save(write.record, self._now_ms())
+            for partition, committed in write.offsets.items():
+                if partition in self._partitions:
+                    group.commit(partition, committed, self._now_ms())
+                else:
+                    unknown.add(partition)
+        return WriteOutcome(fenced=frozenset(fenced), unknown=frozenset(unknown))
+
+    async def committed_offsets(
+        self, group_id: str, partitions: Sequence[Partition] | None
+    ) -> dict[Partition, CommittedOffset]:
+        if group_id not in self._groups:
+            return {}
+        offsets = self._groups[group_id].offsets
+        if partitions is None:
+            return dict(offsets)
+        return {partition: offsets[partition] for partition in partitions if partition in offsets}
+
+    async def list_groups(self) -> list[GroupListing]:
+        return [
+            _listing(group_id, group.record) for group_id, group in sorted(self._groups.items())
+        ]
+
+    async def delete_group(self, group_id: str, owner_epoch: int) -> bool:
+        if self._owned(group_id, owner_epoch) is None:
+            return False
+        del self._groups[group_id]
+        return True
+
+    async def delete_offsets(
+        self, group_id: str, owner_epoch: int, partitions: Sequence[Partition]
+    ) -> bool:
+        group = self._owned(group_id, owner_epoch)
+        if group is None:
+            return False
+        group.forget(partitions)
+        group.touched_ms = self._now_ms()
+        return True
+
+    async def expire_offsets(self, retention_ms: int) -> int:
+        oldest_ms = self._now_ms() - retention_ms
+        gone = 0
+        for group_id, group in list(self._groups.items()):
+            expired = group.expired(oldest_ms)
+            newest_ms = max((group.committed_ms[each] for each in expired), default=0)
+            group.touched_ms = max(group.touched_ms, newest_ms)
+            group.forget(expired)
+            gone += len(expired)
+            if group.is_over(oldest_ms):
+                del self._groups[group_id]
+                gone += 1
+        return gone
+
+    def _forget_offsets(self, topic_id: UUID) -> None:
+        for group in self._groups.values():
+            lost = [partition for partition in group.offsets if partition.topic_id == topic_id]
+            if lost:
+                group.forget(lost)
+                group.touched_ms = self._now_ms()
+
+    def _owned(self, group_id: str, owner_epoch: int) -> _Group | None:
+        group = self._groups.get(group_id)
+        return group if group is not None and group.owner_epoch == owner_epoch else None
+
+
+def _listing(group_id: str, record: GroupRecord | None) -> GroupListing:
+    return GroupListing(
+        group_id=group_id,
+        group_type=record.group_type if record else "Classic",
+        state=record.state if record else "Empty",
+        protocol_type=record.protocol_type if record else "",
+        member_count=record.member_count if record else 0,
+    )

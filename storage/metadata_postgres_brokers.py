@@ -1,0 +1,58 @@
+"""The metadata port's brokers, on Postgres."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import asyncpg
+
+from storage.brokers import BrokerRecord, Membership
+from storage.errors import BrokerDisplaced
+from storage.postgres_pool import PostgresPool
+
+
+class PostgresBrokers:
+    """Brokers; see BrokerStore for what each method promises."""
+
+    _pool: PostgresPool
+
+    async def register_broker(
+        self,
+        incarnation: UUID,
+        addresses: Sequence[str],
+        *,
+        rack: str | None,
+        preferred_node_id: int,
+        alone: bool,
+        time_to_live_ms: int,
+    ) -> Membership:
+        return _membership(
+            await self._pool.fetch(
+                "broker_register",
+                *(incarnation, list(addresses), rack, preferred_node_id, alone, time_to_live_ms),
+            )
+        )
+
+    async def broker_heartbeat(
+        self, node_id: int, incarnation: UUID, *, time_to_live_ms: int
+    ) -> Membership:
+        rows = await self._pool.fetch("broker_heartbeat", node_id, incarnation, time_to_live_ms)
+        if not rows:
+            raise BrokerDisplaced(f"another process has registered as broker {node_id}")
+        return _membership(rows)
+
+    async def deregister_broker(self, node_id: int, incarnation: UUID) -> Membership:
+        return _membership(await self._pool.fetch("broker_deregister", node_id, incarnation))
+
+
+def _membership(rows: Sequence[asyncpg.Record]) -> Membership:
+    return Membership(
+        node_id=rows[0]["this_node_id"],
+        generation=rows[0]["generation"],
+        brokers=[
+            BrokerRecord(
+                node_id=row["node_id"], addresses=tuple(row["addresses"]), rack=row["rack"]
+            )
+            for row in rows
+            if row["node_id"] is not None
+        ],
+    )

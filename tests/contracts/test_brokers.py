@@ -1,0 +1,229 @@
+"""What storage/brokers.py promises, for Postgres and for the fake. Time passes as tests say."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from storage.brokers import BrokerRecord, BrokerStore, Membership
+from storage.errors import BrokerDisplaced
+from storage.metadata_memory import MemoryMetadata
+from storage.metadata_postgres import PostgresMetadata
+from storage.postgres_pool import Connection
+from tests.contracts.metadata_stores import CONFIG, KINDS
+from tests.support.postgres import create_database
+
+TTL_MS: Final = 60_000  # the machine may be slow: no real time comes near
+DAY_MS: Final = 24 * 60 * 60 * 1000
+
+
+@dataclass(slots=True)
+class Registry:
+    """A store of brokers; `passes` lets time pass."""
+
+    store: BrokerStore
+    passes: Callable[[int], Awaitable[None]]
+
+    async def register(
+        self, address: str, *, preferred: int = 0, alone: bool = False, rack: str | None = None
+    ) -> "Member":
+        incarnation = uuid4()
+        membership = await self.store.register_broker(
+            incarnation,
+            [address, f"inside-{address}"],
+            rack=rack,
+            preferred_node_id=preferred,
+            alone=alone,
+            time_to_live_ms=TTL_MS,
+        )
+        return Member(self.store, incarnation, membership)
+
+
+@dataclass(slots=True)
+class Member:
+    """A broker that has registered; `seen` is the last it heard."""
+
+    store: BrokerStore
+    incarnation: UUID
+    seen: Membership
+
+    @property
+    def node_id(self) -> int:
+        return self.seen.node_id
+
+    async def beat(self) -> list[int]:
+        """Send a heartbeat; return who is alive."""
+        self.seen = await self.store.broker_heartbeat(
+            self.node_id, self.incarnation, time_to_live_ms=TTL_MS
+        )
+        return alive(self.seen)
+
+    async def leave(self) -> list[int]:
+        return alive(await self.store.deregister_broker(self.node_id, self.incarnation))
+
+
+def alive(membership: Membership) -> list[int]:
+    return [one.node_id for one in membership.brokers]
+
+
+@pytest.fixture(params=KINDS)
+async def registry(request: pytest.FixtureRequest) -> AsyncIterator[Registry]:
+    if request.param == "memory":
+        clock = [0]
+
+        async def pass_in_memory(passed_ms: int) -> None:
+            clock[0] += passed_ms
+
+        yield Registry(MemoryMetadata(Random(1), lambda: clock[0]), pass_in_memory)
+        return
+    dsn = await create_database()
+    store = await PostgresMetadata.open(dsn, CONFIG)
+
+    async def pass_in_postgres(passed_ms: int) -> None:
+        connection: Connection = await asyncpg.connect(dsn)
+        await connection.execute(
+            "UPDATE streamhouse_internal.brokers SET "
+            "heartbeat_at = heartbeat_at - $1::bigint * interval '1 ms', "
+            "returned_at = returned_at - $1::bigint * interval '1 ms'",
+            passed_ms,
+        )
+        await connection.close()
+
+    yield Registry(store, pass_in_postgres)
+    await store.close()
+
+
+async def steady(registry: Registry, *addresses: str) -> list[Member]:
+    """Return brokers that have been alive for longer than the time to live."""
+    members = [await registry.register(address) for address in addresses]
+    for _ in range(3):
+        await registry.passes(TTL_MS // 2)
+        for member in members:
+            await member.beat()
+    return members
+
+
+async def test_brokers_get_ids_in_order_and_see_each_other(registry: Registry) -> None:
+    first = await registry.register("a:1", rack="east")
+    second = await registry.register("b:1")
+    assert (first.node_id, second.node_id) == (0, 1)
+    assert (first.seen.generation, second.seen.generation) == (0, 1)
+    assert await first.beat() == [0, 1]
+    assert first.seen.generation == 1
+    assert list(first.seen.brokers) == [
+        BrokerRecord(node_id=0, addresses=("a:1", "inside-a:1"), rack="east"),
+        BrokerRecord(node_id=1, addresses=("b:1", "inside-b:1"), rack=None),
+    ]
+
+
+async def test_a_preferred_id_is_taken_if_it_is_free(registry: Registry) -> None:
+    assert (await registry.register("a:1", preferred=1)).node_id == 1
+    assert (await registry.register("b:1", preferred=1)).node_id == 2
+    assert (await registry.register("c:1")).node_id == 0
+
+
+async def test_heartbeats_change_no_generation(registry: Registry) -> None:
+    first, second = await steady(registry, "a:1", "b:1")
+    assert first.seen.generation == second.seen.generation == 1
+
+
+async def test_who_comes_back_is_the_same_node(registry: Registry) -> None:
+    # Given two brokers, one of which has died unnoticed
+    first, second = await steady(registry, "a:1", "b:1")
+
+    # When a new process registers with its address
+    again = await registry.register("b:1")
+
+    # Then it has its id, the others see another generation, and the old process is displaced
+    assert (again.node_id, again.seen.generation) == (1, 2)
+    assert await first.beat() == [0, 1]
+    assert first.seen.generation == 2
+    with pytest.raises(BrokerDisplaced):
+        await second.beat()
+
+
+async def test_a_silent_broker_is_dead_after_its_time(registry: Registry) -> None:
+    # Given two brokers
+    first, second = await steady(registry, "a:1", "b:1")
+
+    # When the second is silent for almost the time to live, it is alive
+    await registry.passes(TTL_MS // 2)
+    await first.beat()
+    await registry.passes(TTL_MS // 4)
+    assert await first.beat() == [0, 1]
+
+    # When the time is over, it is dead, in a new generation
+    await registry.passes(TTL_MS // 2)
+    assert await first.beat() == [0]
+    assert first.seen.generation == 2
+
+    # When it is heard of again, it is back with its id
+    assert await second.beat() == [0, 1]
+    assert (second.node_id, second.seen.generation) == (1, 3)
+
+
+async def test_when_all_were_away_nobody_is_called_dead(registry: Registry) -> None:
+    # Given three brokers, none of which could send a heartbeat for long
+    first, second, third = await steady(registry, "a:1", "b:1", "c:1")
+    await registry.passes(10 * TTL_MS)
+
+    # When the first one is back, then it waits for the others
+    assert await first.beat() == [0, 1, 2]
+    await registry.passes(TTL_MS // 2)
+    assert await second.beat() == [0, 1, 2]
+    assert await first.beat() == [0, 1, 2]
+
+    # And who does not come back in time is dead
+    await registry.passes(TTL_MS // 2)
+    await first.beat()
+    await second.beat()
+    await registry.passes(TTL_MS // 2)
+    assert await first.beat() == [0, 1]
+    assert await third.beat() == [0, 1, 2]
+
+
+async def test_who_leaves_is_gone_at_once(registry: Registry) -> None:
+    first, second = await steady(registry, "a:1", "b:1")
+    assert await second.leave() == [0]
+    assert await second.leave() == [0]
+    assert await first.beat() == [0]
+    assert first.seen.generation == 2
+    assert await first.leave() == []
+
+
+async def test_who_registers_buries_the_dead(registry: Registry) -> None:
+    await steady(registry, "a:1", "b:1")
+    await registry.passes(2 * TTL_MS)
+    newcomer = await registry.register("c:1")
+    assert (newcomer.node_id, alive(newcomer.seen)) == (2, [2])
+
+
+async def test_one_who_is_alone_buries_all(registry: Registry) -> None:
+    await steady(registry, "a:1", "b:1")
+    newcomer = await registry.register("c:1", alone=True)
+    assert alive(newcomer.seen) == [2]
+
+
+async def test_ids_are_free_again_after_a_day(registry: Registry) -> None:
+    # Given two brokers, the first of which has been gone for more than a day
+    first, second = await steady(registry, "a:1", "b:1")
+    await first.leave()
+    await registry.passes(DAY_MS - TTL_MS)
+    await second.beat()
+    assert (await registry.register("c:1")).node_id == 2
+    await registry.passes(2 * TTL_MS)
+
+    # When another one registers, it gets the id
+    assert (await registry.register("d:1")).node_id == 0
+
+
+async def test_many_register_at_the_same_time(registry: Registry) -> None:
+    members = await asyncio.gather(*(registry.register(f"h:{port}") for port in range(10)))
+    assert sorted(member.node_id for member in members) == list(range(10))
+    assert sorted(member.seen.generation for member in members) == list(range(10))
+    assert await members[0].beat() == list(range(10))

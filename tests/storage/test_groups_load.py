@@ -1,0 +1,222 @@
+"""Groups, topics and records changed by many at once, and how rows are reached in big tables."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from random import Random
+
+import asyncpg
+import pytest
+
+from protocol.ids import Partition
+from sql import query
+from storage.config import PostgresConfig
+from storage.groups import GroupWrite
+from storage.metadata_group_writes import in_order, to_arguments
+from storage.metadata_postgres import PostgresMetadata
+from storage.postgres_pool import Connection, connect
+from tests.contracts.group_stores import Groups, a_commit, a_record
+from tests.contracts.metadata_stores import CONFIG, a_batch, commit, create_partitions
+from tests.support.postgres import create_database
+
+LOAD_S = 3.0
+GROUPS = [f"group-{number}" for number in range(6)]
+TABLES = ["groups", "group_offsets", "topics"]
+
+
+async def no_time(milliseconds: int) -> None:
+    raise AssertionError(f"nobody waits {milliseconds} ms here")
+
+
+@pytest.fixture
+async def dsn() -> str:
+    """Address of a fresh database with the current schema."""
+    return await create_database()
+
+
+@pytest.fixture
+async def brokers(dsn: str) -> AsyncIterator[list[Groups]]:
+    """Three stores on one database."""
+    async with AsyncExitStack() as stack:
+        opened = []
+        for _ in range(3):
+            store = await PostgresMetadata.open(dsn, CONFIG)
+            stack.push_async_callback(store.close)
+            opened.append(Groups(store, no_time))
+        yield opened
+
+
+class Load:
+    """What brokers do at the same time; each method does one thing once."""
+
+    def __init__(self, partitions: list[Partition]) -> None:
+        self.random = Random(7)
+        self.partitions = partitions
+        self.done: dict[str, int] = {}
+
+    def some(self, names: list[str]) -> list[str]:
+        return self.random.sample(names, self.random.randint(1, len(names)))
+
+    async def take_and_write(self, broker: Groups) -> None:
+        taken = await broker.store.take_groups(self.some(GROUPS), create=True)
+        for _ in range(3):
+            chosen = self.random.sample(self.partitions, min(4, len(self.partitions)))
+            await broker.store.write_groups(
+                [
+                    a_commit(group.group_id, group.owner_epoch, dict.fromkeys(chosen, 1))
+                    for group in self.random.sample(taken, len(taken))
+                ]
+            )
+
+    async def take_and_remove(self, broker: Groups) -> None:
+        for group in await broker.store.take_groups(self.some(GROUPS), create=False):
+            await broker.save(group.group_id, group.owner_epoch)
+            await broker.store.delete_offsets(
+                group.group_id, group.owner_epoch, self.partitions[:2]
+            )
+            await broker.store.delete_group(group.group_id, group.owner_epoch)
+
+    async def expire(self, broker: Groups) -> None:
+        await broker.store.expire_offsets(0)
+
+    async def commit_records(self, broker: Groups) -> None:
+        chosen = sorted(self.partitions)
+        await commit(broker.store, [a_batch(each, 100 * n) for n, each in enumerate(chosen)])
+
+    async def replace_topic(self, broker: Groups) -> None:
+        made = await create_partitions(broker.store, 2)
+        gone = self.partitions[:2]
+        self.partitions = [*self.partitions[2:], *made]
+        await broker.store.add_partitions(made[0].topic_id, 3)
+        await broker.store.delete_topic(gone[0].topic_id)
+
+
+async def test_nobody_deadlocks_and_no_offset_outlives_its_topic(
+    dsn: str, brokers: list[Groups]
+) -> None:
+    # Given six topics
+    partitions = [
+        partition for _ in range(6) for partition in await create_partitions(brokers[0].store, 2)
+    ]
+    load = Load(partitions)
+    until = time.monotonic() + LOAD_S
+
+    async def keep(name: str, step: Callable[[Groups], Awaitable[None]], broker: Groups) -> None:
+        while time.monotonic() < until:
+            await step(broker)
+            load.done[name] = load.done.get(name, 0) + 1
+
+    # When brokers take, write, remove and expire groups, commit records and replace topics
+    async with asyncio.TaskGroup() as tasks:
+        for broker in brokers:
+            tasks.create_task(keep("write", load.take_and_write, broker))
+            tasks.create_task(keep("records", load.commit_records, broker))
+        tasks.create_task(keep("remove", load.take_and_remove, brokers[0]))
+        tasks.create_task(keep("expire", load.expire, brokers[1]))
+        tasks.create_task(keep("topics", load.replace_topic, brokers[2]))
+
+    # Then every one of them got on, none was chosen as the victim of a deadlock
+    assert len(load.done) == 5
+    assert min(load.done.values()) > 5, load.done
+    connection: Connection = await asyncpg.connect(dsn)
+    assert not await connection.fetchval(
+        "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+    )
+
+    # And every offset is of a group and of a partition that exist
+    assert not await connection.fetchval(
+        "SELECT count(*) FROM streamhouse_internal.group_offsets AS o "
+        "WHERE NOT EXISTS (SELECT FROM streamhouse_internal.partitions AS p "
+        "WHERE p.topic_id = o.topic_id AND p.partition = o.partition) "
+        "OR NOT EXISTS (SELECT FROM streamhouse_internal.groups AS g "
+        "WHERE g.group_id = o.group_id)"
+    )
+    await connection.close()
+
+
+async def use_everything(session: Connection, group_id: str) -> None:
+    """Run every statement of groups, but those that look at all groups, on this session."""
+    partition, doomed = [await create_topic(session, f"{group_id}-{n}") for n in range(2)]
+    await session.fetch(query("group_take"), [group_id], False)
+    (row,) = await session.fetch(query("group_take"), [group_id], True)
+    write = GroupWrite(
+        group_id=group_id,
+        owner_epoch=row["owner_epoch"],
+        record=a_record(group_id),
+        offsets=a_commit("", 0, {partition: 1, doomed: 2}).offsets,
+    )
+    for _ in range(2):
+        answer = await session.fetchrow(query("group_write"), *to_arguments([write]))
+        assert answer is not None
+        assert (answer["fenced"], answer["unknown"]) == ([], [])
+    columns = [partition.topic_id], [partition.index]
+    assert len(await session.fetch(query("group_find_offsets"), group_id, *columns)) == 1
+    assert len(await session.fetch(query("group_find_all_offsets"), group_id)) == 2
+    assert await session.fetchval(query("topic_delete"), doomed.topic_id)
+    assert len(await session.fetch(query("group_find_all_offsets"), group_id)) == 1
+    owner = group_id, row["owner_epoch"]
+    assert await session.fetchval(query("group_delete_offsets"), *owner, *columns)
+    assert await session.fetchval(query("group_delete"), *owner)
+
+
+async def create_topic(session: Connection, name: str) -> Partition:
+    row = await session.fetchrow(query("topic_create"), name, 1, 1, "{}")
+    assert row is not None
+    return Partition(row["topic_id"], 0)
+
+
+async def reads(session: Connection) -> dict[str, tuple[int, int]]:
+    """Return for each table how often it was read as a whole, and how many index entries were."""
+    await session.execute("SELECT pg_stat_force_next_flush()")
+    rows = await session.fetch(
+        "SELECT t.relname, t.seq_scan, sum(i.idx_tup_read)::bigint AS entries "
+        "FROM pg_stat_user_tables AS t JOIN pg_stat_user_indexes AS i USING (relid) "
+        "WHERE t.schemaname = 'streamhouse_internal' AND t.relname = ANY ($1::text[]) "
+        "GROUP BY t.relname, t.seq_scan",
+        TABLES,
+    )
+    return {row["relname"]: (row["seq_scan"], row["entries"]) for row in rows}
+
+
+async def test_rows_are_reached_by_key(dsn: str) -> None:
+    """A session keeps its plans: those made on all but empty tables must do for full ones."""
+    # Given a session that used every statement when there was one group, and one topic
+    session = await connect(dsn, PostgresConfig())
+    await create_topic(session, "only")
+    await session.fetch(query("group_take"), ["only"], True)
+    await session.execute("VACUUM ANALYZE")
+    await use_everything(session, "first")
+
+    # When there are thousands of groups and offsets
+    row = await session.fetchrow(query("topic_create"), "big", 5, 1, "{}")
+    assert row is not None
+    partitions = [Partition(row["topic_id"], index) for index in range(5)]
+    names = [f"group-{number:04}" for number in range(2000)]
+    taken = await session.fetch(query("group_take"), names, True)
+    writes = [
+        a_commit(each["group_id"], each["owner_epoch"], dict.fromkeys(partitions, 1))
+        for each in taken
+    ]
+    await session.fetch(query("group_write"), *to_arguments(in_order(writes)))
+
+    # Then a use of every statement reads a handful of rows
+    before = await reads(session)
+    assert len(before) == len(TABLES)
+    await use_everything(session, "group-0999x")
+    after = await reads(session)
+    for table, (scans, entries) in after.items():
+        assert scans == before[table][0], table
+        assert entries - before[table][1] < 60, table
+
+    # And those that look at all groups do it by key, too
+    assert len(await session.fetch(query("group_list"))) == 2001
+    expired = await session.fetchrow(query("group_expire_offsets"), 0, "", 100, 200)
+    assert expired is not None
+    assert tuple(expired) == ("", 200, 0)
+    final = await reads(session)
+    assert {table: scans for table, (scans, _) in final.items()} == {
+        table: scans for table, (scans, _) in before.items()
+    }
+    assert final["group_offsets"][1] - after["group_offsets"][1] < 2000
+    await session.close()

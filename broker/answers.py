@@ -3,12 +3,10 @@
 from collections import OrderedDict
 from typing import Final
 
-from broker.cluster import Node
-
 MAX_BYTES: Final = 16 * 1024 * 1024
 
-Key = tuple[Node, int, bytes]
-"""This node as advertised, API version and request body: the same question, the same answer."""
+Key = tuple[int, str | None, int, bytes]
+"""Listener, the client's rack, API version, request body: the same question, the same answer."""
 
 
 class EncodedAnswers:
@@ -32,9 +30,9 @@ class EncodedAnswers:
 
     def put(self, key: Key, answer: bytes) -> None:
         self._answers[key] = answer
-        self._size += len(key[2]) + len(answer)
+        self._size += len(key[3]) + len(answer)
         while self._size > MAX_BYTES:
-            (_, _, body), old = self._answers.popitem(last=False)
+            (_, _, _, body), old = self._answers.popitem(last=False)
             self._size -= len(body) + len(old)
 
     def clear(self) -> None:

@@ -2,8 +2,9 @@
 
 Start: Postgres (main.py starts an embedded one) -> metadata, migrated -> object store, checked to
 belong to this cluster -> log and writer -> topics -> listeners -> ready.
-Stop, within 5 s: not ready any more -> accept nobody -> seal, upload, commit and answer what
-was appended -> close the connections -> close the stores -> stop the embedded Postgres.
+Stop, within 5 s: not ready any more -> leave the cluster, and go on for a moment to tell clients
+who owns their partitions now -> accept nobody -> seal, upload, commit and answer what was appended
+-> close the connections -> close the stores -> stop the embedded Postgres.
 A task that fails is a bug: the broker logs it and ends, so that nothing half alive goes on serving.
 """
 
@@ -11,7 +12,7 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -20,13 +21,16 @@ from uuid import UUID
 import structlog
 from prometheus_client import CollectorRegistry
 
+from broker.addresses import Address, parse_address
 from broker.broker_configs import BrokerConfig
-from broker.cluster import Cluster, Node
-from broker.config import Address, Settings, parse_address
+from broker.cluster import BrokerSet, Cluster
+from broker.config import Settings
 from broker.dispatch import APIS, Dispatch
+from broker.group_setup import make_groups
 from broker.http import Check, HttpServer
+from broker.membership import Members
 from broker.memory import MemoryBudget
-from broker.metrics import BrokerMetrics, PartitionCollector
+from broker.metrics import BrokerMetrics, GroupCollector, GroupMetrics, PartitionCollector
 from broker.producer_ids import ProducerIds
 from broker.server import Server, ServerLimits
 from broker.services import ApiRange, Services
@@ -46,7 +50,8 @@ from storage.writer import Writer
 
 GC_THRESHOLD: Final = 20_000
 POSTGRES_START_S: Final = 60
-_DRAIN_S: Final = 3.0
+_HANDOVER_S: Final = 0.6
+_DRAIN_S: Final = 2.5
 _ANSWER_S: Final = 0.5
 MARKER: Final = "streamhouse.json"
 
@@ -108,6 +113,7 @@ class Broker:
         self._config = config
         self._memory = MemoryBudget(config.queued_max_request_bytes)
         self._metadata = metadata
+        self.members = Members(metadata, new_object_id())
         self._paths = ReservedPaths(metadata, new_object_id)
         self.writer = Writer(
             objects=objects,
@@ -125,6 +131,14 @@ class Broker:
             metadata=metadata, writer=self.writer, blocks=self._blocks, metrics=storage_metrics
         )
         self.topics = Topics(metadata, self.log, config.topic_values)
+        self.groups, self.group_upkeep, group_table = make_groups(
+            store=metadata,
+            topics=self.topics,
+            coordinates=self._coordinates,
+            config=config,
+            metrics=GroupMetrics(registry),
+        )
+        registry.register(GroupCollector(group_table.states))
         registry.register(PartitionCollector(self.log.known_partitions, self.topics.name_of))
         checks: dict[str, Check] = {
             "postgres": metadata.cluster_id,
@@ -132,7 +146,7 @@ class Broker:
         }
         self.http = HttpServer(registry, checks)
 
-    async def bind(self) -> tuple[Server, list[Dispatch], Running]:
+    async def bind(self) -> tuple[Server, Sequence[Address], Running]:
         """Take all addresses, so that one in use is known before anything runs."""
         addresses = [parse_address(text, listener=True) for text in self._settings.listen]
         host, port = parse_address(self._settings.http, listener=False)
@@ -143,13 +157,37 @@ class Broker:
         reached = [Address(one.host, port) for one, port in zip(addresses, ports, strict=True)]
         for at, text in enumerate(self._settings.advertise):
             reached[at] = parse_address(text, listener=True)
+        return server, reached, Running(bootstrap=reached[0], http=http)
+
+    async def join(self, reached: Sequence[Address], *, alone: bool) -> list[Dispatch]:
+        """Become a member of the cluster; return a dispatch for each listener."""
+        await self.members.join(
+            [str(address) for address in reached],
+            rack=self._config.broker_rack,
+            preferred_node_id=self._settings.worker,
+            alone=alone,
+        )
         cluster_id = await self._metadata.cluster_id()
         producer_ids = ProducerIds(self._metadata)
-        dispatches = [
-            Dispatch(self._services(cluster_id, producer_ids, address), self._metrics)
-            for address in reached
+        clusters = [
+            Cluster(cluster_id=cluster_id, brokers=self.members.current, listener=listener)
+            for listener in range(len(reached))
         ]
-        return server, dispatches, Running(bootstrap=reached[0], http=http)
+        for cluster in clusters:
+            self.members.on_change(cluster.change)
+        self.members.on_change(self._brokers_changed)
+        return [
+            Dispatch(self._services(cluster, producer_ids), self._metrics) for cluster in clusters
+        ]
+
+    def _brokers_changed(self, _: BrokerSet) -> None:
+        self.topics.answers.clear()
+        self.group_upkeep.membership_changed()
+        self.log.wake_waiters()  # who waits here for a partition that moved is to be told
+
+    def _coordinates(self, key: str) -> bool:
+        """Whether this broker coordinates a group or a transactional id."""
+        return self.members.current.coordinates(key)
 
     def _limits(self) -> ServerLimits:
         return ServerLimits(
@@ -160,16 +198,14 @@ class Broker:
             backlog=self._config.socket_listen_backlog_size,
         )
 
-    def _services(self, cluster_id: str, producer_ids: ProducerIds, address: Address) -> Services:
+    def _services(self, cluster: Cluster, producer_ids: ProducerIds) -> Services:
         """Return what handlers use; clients of a listener are told its advertised address."""
         return Services(
             log=self.log,
             topics=self.topics,
             metadata=self._metadata,
-            cluster=Cluster(
-                cluster_id=cluster_id,
-                this=Node(node_id=0, host=address.host, port=address.port),
-            ),
+            cluster=cluster,
+            groups=self.groups,
             config=self._config,
             producer_ids=producer_ids,
             memory=self._memory,
@@ -226,10 +262,13 @@ async def serve(
     config: BrokerConfig,
     *,
     dsn: str,
+    alone: bool,
     stop: asyncio.Event,
     ready: asyncio.Future[Running],
 ) -> None:
     """Run a broker on a running Postgres until `stop` is set; `ready` is resolved once it serves.
+
+    If `alone`, nobody else can be using this Postgres: it is embedded, in this process's hands.
 
     Raises:
         OSError: an address is not free.
@@ -240,7 +279,8 @@ async def serve(
         broker = Broker(settings=settings, config=config, metadata=metadata, objects=objects)
         stack.push_async_callback(broker.close)
         await broker.topics.refresh()
-        server, dispatches, where = await broker.bind()
+        server, addresses, where = await broker.bind()
+        dispatches = await broker.join(addresses, alone=alone)
         async with asyncio.TaskGroup() as tasks:
             running = [
                 tasks.create_task(work)
@@ -248,6 +288,8 @@ async def serve(
                     broker.writer.run(),
                     broker.log.poll(),
                     broker.topics.poll(),
+                    broker.members.beat(),
+                    broker.group_upkeep.run(),
                     server.sweep(),
                 )
             ]
@@ -257,8 +299,11 @@ async def serve(
             ready.set_result(where)
             await stop.wait()
             broker.http.serving = False
+            if await broker.members.leave():
+                await asyncio.sleep(_HANDOVER_S)
             server.stop_accepting()
             await broker.writer.close(_DRAIN_S)
+            broker.group_upkeep.close()
             await server.close(_ANSWER_S)
             for task in running:
                 task.cancel()

@@ -13,14 +13,26 @@ from broker.config_types import (
     ConfigKey,
     ConfigType,
     ConfigValue,
+    OneOf,
     Range,
 )
 from broker.topic_config_table import TOPIC_CONFIGS
+from coordinator.assignors import ASSIGNORS
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
-_LONG = ConfigType.LONG
+_LONG, _LIST = ConfigType.LONG, ConfigType.LIST
 _POSITIVE, _NOT_NEGATIVE = Range(1), Range(0)
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
+
+ORDERED: Final = (
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
+    ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+    ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
+)
+"""Pairs of configs of which the first must not be more than the second."""
 
 FALLBACKS: Final = {
     "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
@@ -30,6 +42,11 @@ FALLBACKS: Final = {
     "log.roll.ms": (("log.roll.hours", _HOUR_MS),),
 }
 """Configs without a default of their own: what counts where they are not set, and its factor."""
+
+
+def _an_assignor(value: ConfigValue) -> str | None:
+    """Check group.consumer.assignors: each of them one that we have, and one at least."""
+    return OneOf(tuple(ASSIGNORS))(value) if value else "must name one at least"
 
 
 def _key(
@@ -55,10 +72,19 @@ def _topic_default_keys() -> list[ConfigKey]:
 
 _KEYS = (
     _key(_BOOLEAN, "auto.create.topics.enable", True),
+    _key(_STRING, "broker.rack", None),
     _key(_LONG, "connections.max.idle.ms", 600_000, _POSITIVE),
     _key(_INT, "default.replication.factor", 1, Range(1, 2**15 - 1)),
     _key(_BOOLEAN, "delete.topic.enable", True),
     _key(_INT, "fetch.max.bytes", 57_671_680, Range(1024)),
+    _key(_LIST, "group.consumer.assignors", ("uniform", "range"), _an_assignor),
+    _key(_INT, "group.consumer.heartbeat.interval.ms", 5000, _POSITIVE),
+    _key(_INT, "group.consumer.max.heartbeat.interval.ms", 15_000, _POSITIVE),
+    _key(_INT, "group.consumer.max.session.timeout.ms", 60_000, _POSITIVE),
+    _key(_INT, "group.consumer.max.size", 1000, _POSITIVE),
+    _key(_INT, "group.consumer.min.heartbeat.interval.ms", 5000, _POSITIVE),
+    _key(_INT, "group.consumer.min.session.timeout.ms", 45_000, _POSITIVE),
+    _key(_INT, "group.consumer.session.timeout.ms", 45_000, _POSITIVE),
     _key(_INT, "group.initial.rebalance.delay.ms", 3000, _NOT_NEGATIVE),
     _key(_INT, "group.max.session.timeout.ms", 1_800_000, _POSITIVE),
     _key(_INT, "group.max.size", 1000, _POSITIVE),
@@ -73,6 +99,7 @@ _KEYS = (
     _key(_INT, "max.request.partition.size.limit", 2000, _POSITIVE),
     _key(_INT, "num.partitions", 1, _POSITIVE),
     _key(_INT, "offset.metadata.max.bytes", 4096, _NOT_NEGATIVE),
+    _key(_LONG, "offsets.retention.check.interval.ms", 600_000, _POSITIVE),
     _key(_INT, "offsets.retention.minutes", 10_080, _POSITIVE),
     _key(_LONG, "queued.max.request.bytes", 256 * 2**20, Range(1, also=-1)),
     _key(_INT, "socket.listen.backlog.size", 1024, _POSITIVE),
@@ -88,7 +115,6 @@ NODE_FACTS: Final = {
     key.name: key
     for key in (
         _key(_INT, "broker.id", None),
-        _key(_STRING, "broker.rack", None),
         _key(_INT, "node.id", None),
     )
 }

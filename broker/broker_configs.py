@@ -4,7 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from broker.broker_config_table import BROKER_CONFIGS, FALLBACKS, FLAGS, NODE_FACTS
+from broker.broker_config_table import (
+    BROKER_CONFIGS,
+    FALLBACKS,
+    FLAGS,
+    NODE_FACTS,
+    ORDERED,
+)
 from broker.config_types import (
     ConfigValue,
     InvalidConfig,
@@ -12,6 +18,7 @@ from broker.config_types import (
     integer,
     order_problems,
     parse_value,
+    strings,
     unknown_name,
 )
 from broker.topic_config_table import TOPIC_CONFIGS, UNLIMITED, TopicConfigKey
@@ -36,10 +43,15 @@ class BrokerConfig:
     topic_values: TopicValues
     topic_defaults: TopicConfig
     auto_create_topics_enable: bool
+    broker_rack: str | None
     connections_max_idle_ms: int
     default_replication_factor: int
     delete_topic_enable: bool
     fetch_max_bytes: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_size: int
+    group_consumer_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
     group_max_session_timeout_ms: int
     group_max_size: int
@@ -49,6 +61,7 @@ class BrokerConfig:
     max_request_partition_size_limit: int
     num_partitions: int
     offset_metadata_max_bytes: int
+    offsets_retention_check_interval_ms: int
     offsets_retention_minutes: int
     queued_max_request_bytes: int
     socket_listen_backlog_size: int
@@ -83,9 +96,9 @@ def read_broker_config(settings: Mapping[str, str]) -> BrokerConfig:
                 explicit[name] = format_value(value)
     topic_values = {key.name: _topic_default(key, values) for key in TOPIC_CONFIGS.values()}
     if not problems:
-        problems = topic_conflicts(topic_values) + order_problems(
-            values, "group.min.session.timeout.ms", "group.max.session.timeout.ms"
-        )
+        problems = topic_conflicts(topic_values)
+        for smaller, larger in ORDERED:
+            problems += order_problems(values, smaller, larger)
     if problems:
         raise InvalidConfig(problems)
     return _broker_config(MappingProxyType(explicit), MappingProxyType(topic_values), values)
@@ -116,10 +129,17 @@ def _broker_config(
         topic_values=topic_values,
         topic_defaults=topic_config(topic_values),
         auto_create_topics_enable=values["auto.create.topics.enable"] is True,
+        broker_rack=str(values["broker.rack"] or "") or None,
         connections_max_idle_ms=integer(values, "connections.max.idle.ms"),
         default_replication_factor=integer(values, "default.replication.factor"),
         delete_topic_enable=values["delete.topic.enable"] is True,
         fetch_max_bytes=integer(values, "fetch.max.bytes"),
+        group_consumer_assignors=strings(values, "group.consumer.assignors"),
+        group_consumer_heartbeat_interval_ms=integer(
+            values, "group.consumer.heartbeat.interval.ms"
+        ),
+        group_consumer_max_size=integer(values, "group.consumer.max.size"),
+        group_consumer_session_timeout_ms=integer(values, "group.consumer.session.timeout.ms"),
         group_initial_rebalance_delay_ms=integer(values, "group.initial.rebalance.delay.ms"),
         group_max_session_timeout_ms=integer(values, "group.max.session.timeout.ms"),
         group_max_size=integer(values, "group.max.size"),
@@ -129,6 +149,7 @@ def _broker_config(
         max_request_partition_size_limit=integer(values, "max.request.partition.size.limit"),
         num_partitions=integer(values, "num.partitions"),
         offset_metadata_max_bytes=integer(values, "offset.metadata.max.bytes"),
+        offsets_retention_check_interval_ms=integer(values, "offsets.retention.check.interval.ms"),
         offsets_retention_minutes=integer(values, "offsets.retention.minutes"),
         queued_max_request_bytes=integer(values, "queued.max.request.bytes"),
         socket_listen_backlog_size=integer(values, "socket.listen.backlog.size"),

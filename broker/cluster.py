@@ -1,15 +1,30 @@
-"""The brokers of the cluster as clients are told of them, and who owns which partition (D1).
+"""The brokers of the cluster as clients are told of them, and who owns what (D1).
 
-There is one broker yet: it owns everything.
+Every broker computes the same owner of a partition or group from the same set of live brokers: the
+one with the highest hash of (key, node id) (rendezvous hashing). When a broker goes, only what it
+owned moves; when one comes, it takes an equal share of each. Ownership of partitions is for
+locality only: whoever appends, the offset comes from the commit.
 """
 
+import re
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
-from storage.partition_log import PartitionLog
+import mmh3
 
-LEADER_EPOCH: Final = 0
+from broker.addresses import parse_address
+from protocol.ids import Partition
+from storage.brokers import BrokerRecord, Membership
+
+LOG_EPOCH: Final = 0
+"""The leader epoch of every batch: no log is ever truncated, so it has one epoch (KIP-101)."""
+
+MAX_REMEMBERED: Final = 200_000
+_RACK: Final = re.compile(r"(?:^|[,;])rack=([^,;]+)")
+_WEIGHED: Final = struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +32,7 @@ class Node:
     """One broker.
 
     Attributes:
-        host, port: where clients reach it (the advertised address).
+        host, port: where clients of some listener reach it (the advertised address).
     """
 
     node_id: int
@@ -27,37 +42,164 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
-    """The members of the cluster, this broker among them."""
+class Placement:
+    """Where a partition is, by node id.
 
-    cluster_id: str
-    this: Node
+    Attributes:
+        replicas: the leader first; as many as the topic was created with, if there are so many.
+    """
+
+    leader: int
+    replicas: tuple[int, ...]
+
+
+class BrokerSet:
+    """One generation of live brokers, and what each of them owns."""
+
+    def __init__(self, membership: Membership) -> None:
+        self.membership = membership
+        self.generation = membership.generation
+        self.racks = frozenset(one.rack for one in membership.brokers if one.rack)
+        self._ranked: dict[Partition, tuple[BrokerRecord, ...]] = {}
+        self._served: dict[Partition, bool] = {}
+        self._coordinators: dict[str, BrokerRecord] = {}
+
+    def rank(self, partition: Partition) -> tuple[BrokerRecord, ...]:
+        """Return all brokers, the owner of the partition first."""
+        ranked = self._ranked.get(partition)
+        if ranked is None:
+            if len(self._ranked) >= MAX_REMEMBERED:  # of topics that are gone, for the most part
+                self._ranked.clear()
+                self._served.clear()
+            key = partition.topic_id.bytes + _WEIGHED.pack(partition.index)
+            ranked = self._ranked[partition] = _rank(key, self.membership.brokers)
+        return ranked
+
+    def owner(self, partition: Partition, rack: str | None = None) -> BrokerRecord:
+        """Return who owns a partition; of those in `rack`, if any broker is there."""
+        ranked = self.rank(partition)
+        if rack in self.racks:
+            return next(one for one in ranked if one.rack == rack)
+        return ranked[0]
+
+    def serves(self, partition: Partition) -> bool:
+        """Whether this broker owns a partition, for all clients or for those in its rack."""
+        served = self._served.get(partition)
+        if served is None:
+            mine = self.membership.node_id
+            owners = {self.rank(partition)[0].node_id}
+            owners |= {self.owner(partition, rack).node_id for rack in self.racks}
+            served = self._served[partition] = mine in owners
+        return served
+
+    def place(self, partition: Partition, replication_factor: int, rack: str | None) -> Placement:
+        """Return the leader for clients in `rack`, and the replicas: owners of each rack are some.
+
+        Consumers read from a replica in their rack only if Metadata names it (KIP-392).
+        """
+        leader = self.owner(partition, rack).node_id
+        owners = (self.owner(partition, one).node_id for one in sorted(self.racks))
+        replicas = list(dict.fromkeys((leader, *owners)))
+        others = (one.node_id for one in self.rank(partition) if one.node_id not in replicas)
+        replicas += islice(others, max(replication_factor - len(replicas), 0))
+        return Placement(leader=leader, replicas=tuple(replicas))
+
+    def coordinator(self, key: str) -> BrokerRecord:
+        """Return who coordinates a group or a transactional id."""
+        coordinator = self._coordinators.get(key)
+        if coordinator is None:
+            if len(self._coordinators) >= MAX_REMEMBERED:
+                self._coordinators.clear()
+            coordinator = _rank(key.encode(), self.membership.brokers)[0]
+            self._coordinators[key] = coordinator
+        return coordinator
+
+    def coordinates(self, key: str) -> bool:
+        """Whether this broker coordinates a group or a transactional id."""
+        return self.coordinator(key).node_id == self.membership.node_id
+
+
+class Cluster:
+    """The cluster as the clients of one listener see it.
+
+    Args:
+        brokers: replaced by broker/membership.py whenever the set of live brokers changes.
+        listener: whose addresses clients are told; a broker with fewer listeners is told by its
+            first.
+    """
+
+    def __init__(self, *, cluster_id: str, brokers: BrokerSet, listener: int) -> None:
+        self.cluster_id = cluster_id
+        self.listener = listener
+        self.brokers = brokers
+        self.nodes: Sequence[Node] = ()
+        self.change(brokers)
+
+    def change(self, brokers: BrokerSet) -> None:
+        """Go over to another generation."""
+        self.brokers = brokers
+        self.nodes = tuple(self.node(one) for one in brokers.membership.brokers)
 
     @property
-    def nodes(self) -> Sequence[Node]:
-        return (self.this,)
+    def node_id(self) -> int:
+        """Return the node id of this broker; it may have left the set of live ones already."""
+        return self.brokers.membership.node_id
+
+    @property
+    def generation(self) -> int:
+        """Return what grows with every change of the set of live brokers: all leaders' epoch."""
+        return self.brokers.generation
 
     @property
     def controller(self) -> Node:
-        return self.this
+        """Return who is named controller; every broker can do what a controller does."""
+        return self.nodes[0]
 
-    def placement(self, partition_log: PartitionLog) -> dict[str, object]:
+    def serves(self, partition: Partition) -> bool:
+        """Whether clients are to produce to and fetch from this broker."""
+        return self.brokers.serves(partition)
+
+    def coordinator(self, key: str) -> Node:
+        """Return who coordinates a group or a transactional id."""
+        return self.node(self.brokers.coordinator(key))
+
+    def coordinates(self, key: str) -> bool:
+        """Whether this broker coordinates a group or a transactional id."""
+        return self.brokers.coordinates(key)
+
+    def reader(self, partition: Partition, rack: str) -> int:
+        """Return the node id from which a consumer in `rack` shall fetch (KIP-392)."""
+        return self.brokers.owner(partition, rack).node_id
+
+    def placement(
+        self, partition: Partition, replication_factor: int, rack: str | None = None
+    ) -> dict[str, object]:
         """Return the fields that tell clients where a partition is, for whatever describes it."""
-        owner = self.owner(partition_log).node_id
+        place = self.brokers.place(partition, replication_factor, rack)
         return {
-            "leader_id": owner,
-            "leader_epoch": self.leader_epoch(partition_log),
-            "replica_nodes": (owner,),
-            "isr_nodes": (owner,),
+            "leader_id": place.leader,
+            "leader_epoch": self.generation,
+            "replica_nodes": place.replicas,
+            "isr_nodes": place.replicas,
             "offline_replicas": (),
         }
 
-    def leader_epoch(self, partition_log: PartitionLog) -> int:
-        """Return the epoch that clients see with the owner; no epoch ever truncated the log."""
-        del partition_log
-        return LEADER_EPOCH
+    def rack_of(self, client_id: str) -> str | None:
+        """Return the rack that a client names in its id ("app,rack=a"), if a broker is there."""
+        if not self.brokers.racks:
+            return None
+        named = _RACK.search(client_id)
+        return named[1] if named is not None and named[1] in self.brokers.racks else None
 
-    def owner(self, partition_log: PartitionLog) -> Node:
-        """Return who is named leader of a partition, for locality only."""
-        del partition_log  # every partition has the same owner
-        return self.this
+    def node(self, broker: BrokerRecord) -> Node:
+        """Return a broker with the address that this listener's clients use."""
+        at = self.listener if self.listener < len(broker.addresses) else 0
+        address = parse_address(broker.addresses[at], listener=True)
+        return Node(node_id=broker.node_id, host=address.host, port=address.port, rack=broker.rack)
+
+
+def _rank(key: bytes, brokers: Sequence[BrokerRecord]) -> tuple[BrokerRecord, ...]:
+    def weight(broker: BrokerRecord) -> int:
+        return mmh3.hash64(key + _WEIGHED.pack(broker.node_id), signed=False)[0]
+
+    return tuple(sorted(brokers, key=weight, reverse=True))

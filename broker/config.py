@@ -6,11 +6,12 @@ The only reader of the environment. Every mistake is listed at once.
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from broker.addresses import parse_address
 from broker.broker_configs import BrokerConfig, read_broker_config
 from broker.config_types import InvalidConfig
 from storage.config import CacheConfig, PostgresConfig, WriterConfig
@@ -18,18 +19,6 @@ from storage.open_store import parse_store_url
 
 PREFIX: Final = "STREAMHOUSE_"
 _DSN_SCHEMES: Final = ("postgresql://", "postgres://")
-_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-
-
-class Address(NamedTuple):
-    """Where something listens, or is reached."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
 
 
 class InvalidSettings(Exception):
@@ -44,6 +33,8 @@ class Settings(BaseSettings):
         postgres: DSN; empty for the embedded one. Never shown.
         store: URL; empty for the directory DATA/objects.
         set: broker settings by Kafka's names.
+        workers: broker processes; the n-th listens on the n-th port from those of listen and http.
+        worker: which of them this process is; the command sets it for those that it starts.
     """
 
     model_config = SettingsConfigDict(
@@ -56,6 +47,8 @@ class Settings(BaseSettings):
     data: Path = Path("streamhouse-data")
     postgres: str = Field(default="", repr=False)
     store: str = ""
+    workers: Annotated[int, Field(ge=1, le=64)] = 1
+    worker: Annotated[int, Field(ge=0, le=63)] = 0
     set: Annotated[dict[str, str], NoDecode] = Field(default_factory=dict)
     writer: WriterConfig = WriterConfig()
     cache: CacheConfig = CacheConfig()
@@ -136,7 +129,7 @@ def read_settings(flags: dict[str, Any], config_file: Path | None) -> tuple[Sett
                 parse_address(text, listener=what != "http")
             except ValueError as error:
                 problems.append(f"{what}: {error}")
-    problems += _advertising_problems(settings)
+    problems += _advertising_problems(settings) + _workers_problems(settings)
     if settings.postgres and not settings.postgres.startswith(_DSN_SCHEMES):
         problems.append("postgres: use a DSN such as postgresql://user:password@host:5432/database")
     try:
@@ -168,23 +161,14 @@ def _advertising_problems(settings: Settings) -> list[str]:
     ]
 
 
-def parse_address(text: str, *, listener: bool) -> Address:
-    """Return HOST:PORT, [IPV6]:PORT or, for a listener, PROTOCOL://HOST:PORT.
+def _workers_problems(settings: Settings) -> list[str]:
+    if settings.workers == 1 or not any(text.endswith(":0") for text in _addresses(settings)):
+        return []
+    return ["workers: they take ports one after the other; give --listen and --http one, not 0"]
 
-    Raises:
-        ValueError: it is none of these; the message says what it should be.
-    """
-    rest = text
-    if "://" in text:
-        protocol, rest = text.split("://", 1)
-        if not listener or protocol not in _PROTOCOLS:
-            raise ValueError(f"{text!r}: use HOST:PORT, or PLAINTEXT://HOST:PORT for a listener")
-        if protocol != "PLAINTEXT":
-            raise ValueError(f"{text!r}: {protocol} listeners are not supported yet")
-    host, separator, port = rest.rpartition(":")
-    if not separator or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"{text!r}: use HOST:PORT, for example 127.0.0.1:9092")
-    return Address(host.strip("[]"), int(port))
+
+def _addresses(settings: Settings) -> tuple[str, ...]:
+    return (*settings.listen, *settings.advertise, settings.http)
 
 
 def _below_environment(config_file: Path | None) -> dict[str, Any]:

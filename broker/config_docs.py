@@ -62,6 +62,21 @@ BROKER_DOCS: Final = {
     " factor." + _NO_REPLICAS,
     "delete.topic.enable": "Whether topics can be deleted.",
     "fetch.max.bytes": "The most bytes that one Fetch response holds, its first batch apart.",
+    "group.consumer.assignors": "The assignors that consumer groups may use, the default one"
+    " first.",
+    "group.consumer.heartbeat.interval.ms": "How often members of consumer groups (KIP-848) are to"
+    " send a heartbeat.",
+    "group.consumer.max.heartbeat.interval.ms": "The most that"
+    " group.consumer.heartbeat.interval.ms may be.",
+    "group.consumer.max.session.timeout.ms": "The most that group.consumer.session.timeout.ms may"
+    " be.",
+    "group.consumer.max.size": "The most members of one consumer group (KIP-848).",
+    "group.consumer.min.heartbeat.interval.ms": "The least that"
+    " group.consumer.heartbeat.interval.ms may be.",
+    "group.consumer.min.session.timeout.ms": "The least that group.consumer.session.timeout.ms may"
+    " be.",
+    "group.consumer.session.timeout.ms": "A member of a consumer group (KIP-848) that is silent for"
+    " this time is taken out.",
     "group.initial.rebalance.delay.ms": "How long an empty group waits for more members before"
     " its first rebalance.",
     "group.max.session.timeout.ms": "The longest session timeout that a member may ask for.",
@@ -80,6 +95,7 @@ BROKER_DOCS: Final = {
     "node.id": "The number of this broker in its cluster.",
     "num.partitions": "Partitions of a topic that is created without a number of them.",
     "offset.metadata.max.bytes": "The longest text that may go with a committed offset.",
+    "offsets.retention.check.interval.ms": "How often offsets past their retention are looked for.",
     "offsets.retention.minutes": "How long the offsets of a group without members are kept.",
     "queued.max.request.bytes": "Bytes of requests in memory above which sockets are no longer"
     " read; -1 is no limit.",

@@ -85,7 +85,7 @@ def check_broker_name(request: Request, name: str) -> None:
     Raises:
         Refusal: INVALID_REQUEST; clients ask each broker for its own configs.
     """
-    node_id = request.services.cluster.this.node_id
+    node_id = request.services.cluster.node_id
     if name not in {"", str(node_id)}:
         raise Refusal(ErrorCode.invalid_request, f"This is broker {node_id}, not {name!r}.")
 

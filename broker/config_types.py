@@ -164,6 +164,13 @@ def integer(values: Mapping[str, ConfigValue | None], name: str) -> int:
     return value
 
 
+def strings(values: Mapping[str, ConfigValue | None], name: str) -> tuple[str, ...]:
+    """Return the value of a config of type LIST."""
+    value = values[name]
+    assert isinstance(value, tuple)
+    return value
+
+
 def order_problems(
     values: Mapping[str, ConfigValue | None], smaller: str, larger: str
 ) -> list[str]:

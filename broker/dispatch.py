@@ -19,7 +19,15 @@ from broker.apis import (
     k01_fetch,
     k02_list_offsets,
     k03_metadata,
+    k08_offset_commit,
+    k09_offset_fetch,
     k10_find_coordinator,
+    k11_join_group,
+    k12_heartbeat,
+    k13_leave_group,
+    k14_sync_group,
+    k15_describe_groups,
+    k16_list_groups,
     k18_api_versions,
     k19_create_topics,
     k20_delete_topics,
@@ -28,8 +36,12 @@ from broker.apis import (
     k32_describe_configs,
     k33_alter_configs,
     k37_create_partitions,
+    k42_delete_groups,
     k44_incremental_alter_configs,
+    k47_offset_delete,
     k60_describe_cluster,
+    k68_consumer_group_heartbeat,
+    k69_consumer_group_describe,
     k75_describe_topic_partitions,
 )
 from broker.connection import CloseConnection, Connection
@@ -43,7 +55,10 @@ from protocol.errors import MalformedRequest, UnsupportedVersion
 
 log = structlog.get_logger()
 
-Handler = Callable[[Request], Awaitable[Payload | Reply]]
+Later = Awaitable[Payload] | Awaitable[Answer]
+"""For what may take long: the connection's next requests begin meanwhile."""
+
+Handler = Callable[[Request], Awaitable[Payload | Answer | Later]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +82,15 @@ APIS: Final = {
         Api(1, 4, 18, k01_fetch.handle),
         Api(2, 1, 11, k02_list_offsets.handle),
         Api(3, 0, 13, k03_metadata.handle),
+        Api(8, 2, 10, k08_offset_commit.handle),
+        Api(9, 1, 10, k09_offset_fetch.handle),
         Api(10, 0, 6, k10_find_coordinator.handle),
+        Api(11, 0, 9, k11_join_group.handle),
+        Api(12, 0, 4, k12_heartbeat.handle),
+        Api(13, 0, 5, k13_leave_group.handle),
+        Api(14, 0, 5, k14_sync_group.handle),
+        Api(15, 0, 6, k15_describe_groups.handle),
+        Api(16, 0, 5, k16_list_groups.handle),
         Api(18, 0, 4, k18_api_versions.handle),
         Api(19, 2, 7, k19_create_topics.handle),
         Api(20, 1, 6, k20_delete_topics.handle),
@@ -76,8 +99,12 @@ APIS: Final = {
         Api(32, 1, 4, k32_describe_configs.handle),
         Api(33, 0, 2, k33_alter_configs.handle),
         Api(37, 0, 3, k37_create_partitions.handle),
+        Api(42, 0, 2, k42_delete_groups.handle),
         Api(44, 0, 1, k44_incremental_alter_configs.handle),
+        Api(47, 0, 0, k47_offset_delete.handle),
         Api(60, 0, 2, k60_describe_cluster.handle),
+        Api(68, 0, 1, k68_consumer_group_heartbeat.handle),
+        Api(69, 0, 1, k69_consumer_group_describe.handle),
         Api(75, 0, 0, k75_describe_topic_partitions.handle),
     )
 }
@@ -113,14 +140,18 @@ class Dispatch:
         self._observers[header.api_key](len(frame), time.monotonic() - began_s)
         return reply
 
-    async def _later(self, request: Request, reply: Awaitable[Answer], began_s: float) -> Answer:
+    async def _later(
+        self, request: Request, reply: Awaitable[Payload | Answer], began_s: float
+    ) -> Answer:
         answer = await self._guarded(request, reply)
         assert not isinstance(answer, Awaitable)  # only a handler's first result may be one
         observe = self._observers[request.header.api_key]
         observe(len(request.frame), time.monotonic() - began_s)
         return answer
 
-    async def _guarded(self, request: Request, work: Awaitable[Payload | Reply]) -> Reply:
+    async def _guarded(
+        self, request: Request, work: Awaitable[Payload | Answer | Later]
+    ) -> Answer | Later:
         header = request.header
         try:
             result = await work

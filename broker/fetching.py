@@ -1,8 +1,9 @@
 """Long polls: gather what is there, wait for more until min_bytes or max_wait, gather again (D8).
 
 First what memory has, without an await; then, with one query for all of them, what only the store
-has. While a fetch waits it is woken by local commits of its partitions and by the poll that looks
-for other brokers' commits.
+has. While a fetch waits it is woken by local commits of its partitions, by the poll that looks for
+other brokers' commits, and by a change of the brokers. A leader epoch older than ours is no reason
+to refuse: it grows with every such change, and no log is ever truncated.
 """
 
 import asyncio
@@ -128,12 +129,10 @@ class Fetch:
         log, partition = one.log, one.partition
         if log.removed:
             return ErrorCode.unknown_topic_or_partition
-        if partition.leader_epoch >= 0:
-            epoch = self._cluster.leader_epoch(log)
-            if partition.leader_epoch < epoch:
-                return ErrorCode.fenced_leader_epoch
-            if partition.leader_epoch > epoch:
-                return ErrorCode.unknown_leader_epoch
+        if partition.leader_epoch > self._cluster.generation:
+            return ErrorCode.unknown_leader_epoch
+        if not self._cluster.serves(log.partition):
+            return ErrorCode.not_leader_or_follower
         if not log.log_start_offset <= partition.offset <= log.high_watermark:
             return ErrorCode.offset_out_of_range
         return None

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import importlib
+import multiprocessing
 import signal
 import sys
 from contextlib import AsyncExitStack
@@ -16,12 +17,16 @@ import uvloop
 from broker.broker_configs import BrokerConfig
 from broker.config import InvalidSettings, Settings, read_settings
 from broker.logs import configure_logs
-from storage.errors import StorageError
+from broker.workers import WorkerFailed, WorkerOrder, orders, run_workers
+from storage.errors import BrokerDisplaced, StorageError
 from storage.migrate import DatabaseNotSupported
 from storage.postgres_binaries import EmbeddedPostgresError
 from storage.postgres_embedded import EmbeddedPostgres
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.connection import Connection
+
     from broker.app import Running
 
 SHUTDOWN_S: Final = 5.0
@@ -72,6 +77,13 @@ def serve_command(
             help="file://DIR or s3://BUCKET/PREFIX?endpoint=URL&region=R.  [default: file://DATA/objects]"
         ),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Broker processes, on consecutive ports from those of --listen and --http."
+            "  [default: 1]"
+        ),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file with the same keys.", envvar="STREAMHOUSE_CONFIG")
     ] = None,
@@ -91,6 +103,9 @@ def serve_command(
       streamhouse serve --listen 0.0.0.0:9092 --advertise broker1.example:9092
       --postgres postgresql://user:secret@db/streamhouse --store 's3://my-bucket/log?region=eu-west-1'
 
+      streamhouse serve --workers 2
+      (two brokers, on 127.0.0.1:9092 and :9093: one for each core)
+
       streamhouse serve --set num.partitions=6 --set auto.create.topics.enable=false
     """
     configure_logs()
@@ -103,6 +118,7 @@ def serve_command(
             ("data", data),
             ("postgres", postgres),
             ("store", store),
+            ("workers", workers),
         )
         if value
     }
@@ -114,16 +130,62 @@ def serve_command(
         for line in str(problems).splitlines():
             typer.echo(f"streamhouse: {line}", err=True)
         raise typer.Exit(USAGE) from None
-    sys.exit(uvloop.run(_run(read, broker_config)))
+    if read.workers > 1:
+        sys.exit(uvloop.run(_run_workers(read, flags, config)))
+    sys.exit(uvloop.run(_run(read, broker_config, _announce)))
 
 
-async def _run(settings: Settings, config: BrokerConfig) -> int:
+def _run_worker(order: WorkerOrder, sender: "Connection") -> None:
+    """Be one of several brokers; runs in a process of its own."""
+    configure_logs()
+    settings, config = read_settings(order.flags, order.config_file)
+
+    def announce(where: "Running") -> None:
+        sender.send((str(where.bootstrap), str(where.http)))
+
+    sys.exit(uvloop.run(_run(settings, config, announce)))
+
+
+async def _run_workers(settings: Settings, flags: dict[str, Any], config_file: Path | None) -> int:
+    stop = _stop_on_signals()
+    try:
+        async with AsyncExitStack() as stack:
+            dsn = settings.postgres
+            if not dsn:
+                embedded = EmbeddedPostgres(settings.data / "postgres")
+                dsn = (await stack.enter_async_context(embedded)).dsn
+            given = orders(settings, flags, config_file, dsn)
+            await run_workers(given, _run_worker, stop)
+    except (OSError, EmbeddedPostgresError, WorkerFailed) as error:
+        typer.echo(f"streamhouse: {error}", err=True)
+        return 1
+    return 0
+
+
+def _stop_on_signals() -> asyncio.Event:
+    """Return an event that is set by SIGTERM, SIGINT, or the end of the parent of a worker."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def orphaned() -> None:
+            loop.remove_reader(parent.sentinel)
+            stop.set()
+
+        loop.add_reader(parent.sentinel, orphaned)
+    return stop
+
+
+async def _run(
+    settings: Settings, config: BrokerConfig, announce: "Callable[[Running], None]"
+) -> int:
+    loop = asyncio.get_running_loop()
+    stop = _stop_on_signals()
     ready: asyncio.Future[Running] = loop.create_future()
-    ready.add_done_callback(_announce)
+    ready.add_done_callback(lambda _: None if ready.cancelled() else announce(ready.result()))
     serving = asyncio.create_task(_serve(settings, config, stop, ready))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -140,7 +202,15 @@ async def _run(settings: Settings, config: BrokerConfig) -> int:
     except TimeoutError:
         typer.echo(f"streamhouse: not down after {SHUTDOWN_S} s, ending all the same", err=True)
         return 1
-    except ExceptionGroup:
+    except ExceptionGroup as failures:
+        displaced = failures.subgroup(BrokerDisplaced)
+        if displaced is not None:
+            typer.echo(
+                f"streamhouse: {displaced.exceptions[0]}; this one ends. "
+                "Give each broker an address of its own with --advertise",
+                err=True,
+            )
+            return 1
         structlog.get_logger().exception("a part of the broker failed; ending it")
         return 1
     return 0
@@ -171,13 +241,12 @@ async def _serve(
             embedded = EmbeddedPostgres(settings.data / "postgres")
             dsn = (await stack.enter_async_context(embedded)).dsn
         app_module = await importing
-        await app_module.serve(settings, config, dsn=dsn, stop=stop, ready=ready)
+        alone = not settings.postgres
+        await app_module.serve(settings, config, dsn=dsn, alone=alone, stop=stop, ready=ready)
 
 
-def _announce(ready: "asyncio.Future[Running]") -> None:
-    if not ready.cancelled():
-        where = ready.result()
-        print(f"ready bootstrap={where.bootstrap} http={where.http}", flush=True)  # noqa: T201
+def _announce(where: "Running") -> None:
+    print(f"ready bootstrap={where.bootstrap} http={where.http}", flush=True)  # noqa: T201
 
 
 def main() -> None:

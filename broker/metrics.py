@@ -1,6 +1,6 @@
 """What the broker counts; GET /metrics exports it with the storage tier's (names in the README)."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -92,3 +92,44 @@ class PartitionCollector(Collector):
             high.add_metric(labels, one.high_watermark)
             end.add_metric(labels, one.log_end_offset)
         return iter((start, high, end))
+
+
+class GroupMetrics:
+    """What happens to consumer groups."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.rebalances = Counter(
+            "streamhouse_group_rebalances",
+            "New generations (group epochs) of groups coordinated here.",
+            registry=registry,
+        )
+        self.offset_commits = Counter(
+            "streamhouse_group_offset_commits",
+            "Offset commits accepted for writing.",
+            registry=registry,
+        )
+        self.writes = Counter(
+            "streamhouse_group_writes",
+            "Statements that wrote groups and committed offsets.",
+            registry=registry,
+        )
+        self.fenced_groups = Counter(
+            "streamhouse_group_fenced",
+            "Writes of groups that another broker had taken.",
+            registry=registry,
+        )
+
+
+class GroupCollector(Collector):
+    """Groups in this broker's memory, by their state."""
+
+    def __init__(self, states: Callable[[], Mapping[str, int]]) -> None:
+        self._states = states
+
+    def collect(self) -> Iterator[Metric]:
+        loaded = GaugeMetricFamily(
+            "streamhouse_group_loaded", "Groups in memory.", labels=("state",)
+        )
+        for state, count in sorted(self._states().items()):
+            loaded.add_metric((state,), count)
+        return iter((loaded,))

@@ -40,6 +40,7 @@ CODES: Final[dict[type[Exception], ErrorCode]] = {
     stored.CorruptObject: ErrorCode.kafka_storage_error,
     stored.MetadataUnavailable: ErrorCode.request_timed_out,
     stored.WrongStore: ErrorCode.kafka_storage_error,
+    stored.BrokerDisplaced: ErrorCode.broker_not_available,
     wire.MalformedRequest: ErrorCode.invalid_request,
     wire.UnsupportedVersion: ErrorCode.unsupported_version,
     wire.CorruptBatch: ErrorCode.corrupt_message,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from broker.broker_configs import BrokerConfig
 from broker.cluster import Cluster
+from broker.groups import Groups
 from broker.memory import MemoryBudget
 from broker.producer_ids import ProducerIds
 from broker.topics import Topics
@@ -34,6 +35,7 @@ class Services:
     topics: Topics
     metadata: MetadataStore
     cluster: Cluster
+    groups: Groups
     config: BrokerConfig
     producer_ids: ProducerIds
     memory: MemoryBudget

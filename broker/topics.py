@@ -5,7 +5,7 @@ changed arrives with the next poll. A change made here is known here when its an
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -44,6 +44,7 @@ class Topics:
 
     Attributes:
         answers: to Metadata requests, dropped with every change here.
+        change_count: grows with every change here.
     """
 
     def __init__(self, metadata: MetadataStore, storage: Log, defaults: TopicValues) -> None:
@@ -54,12 +55,18 @@ class Topics:
         self._by_id: dict[UUID, KnownTopic] = {}
         self._version = 0
         self._changed_here = 0
+        self._watchers: list[Callable[[], None]] = []
         self.answers = EncodedAnswers()
+        self.change_count = 0
         self._looked_s = float("-inf")
         self._refreshing: asyncio.Task[None] | None = None
 
     def all(self) -> Iterable[KnownTopic]:
         return self._by_name.values()
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call `watcher` after every change of a topic, from whichever broker it came."""
+        self._watchers.append(watcher)
 
     def get(self, name: str) -> KnownTopic | None:
         """Return a topic that is known already."""
@@ -104,6 +111,7 @@ class Topics:
         self.answers.clear()
         known = KnownTopic(topic, read_topic_config(topic.configs, self._defaults), logs)
         self._by_name[topic.name] = self._by_id[topic.topic_id] = known
+        self._tell_watchers()
         return known
 
     def _remove(self, topic_id: UUID) -> None:
@@ -113,6 +121,12 @@ class Topics:
         if known is not None and self._by_name.get(known.topic.name) is known:
             del self._by_name[known.topic.name]
         self._storage.forget_topic(topic_id)
+        self._tell_watchers()
+
+    def _tell_watchers(self) -> None:
+        self.change_count += 1
+        for watcher in self._watchers:
+            watcher()
 
     def name_of(self, partition_log: PartitionLog) -> str:
         """Return the topic's name; empty if it is gone."""

@@ -251,13 +251,14 @@ def error_response(api_key: int, version: int, code: ErrorCode) -> Payload | Non
         match field.metadata.get("kafka_type"):
             case "error_code":
                 values[field.name] = code
-            case "string":
-                values[field.name] = None if "None" in str(field.type) else ""
+            case "string" | "bytes" as kind:
+                nothing = "" if kind == "string" else b""
+                values[field.name] = None if "None" in str(field.type) else nothing
             case "timedelta_i32":
                 values[field.name] = i32Timedelta.parse(timedelta(0))
             case "bool":
                 values[field.name] = False
-            case "uuid" | "bytes" | "records":
+            case "uuid" | "records":
                 values[field.name] = None
             case str():
                 values[field.name] = 0

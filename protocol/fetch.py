@@ -17,6 +17,7 @@ from protocol.errors import MalformedRequest
 FIRST_FLEXIBLE: Final = 12
 FIRST_TOPIC_ID: Final = 13
 _FIRST_SESSION: Final = 7
+_FIRST_RACK: Final = 11
 _FIRST_REPLICA_STATE_TAGGED: Final = 15
 _NO_ABORTED_LEGACY: Final = struct.pack(">i", -1)
 
@@ -56,7 +57,11 @@ class TopicWanted:
 
 @dataclass(slots=True)
 class FetchRequest:
-    """A Fetch request: wait up to max_wait_ms for min_bytes, return at most about max_bytes."""
+    """A Fetch request: wait up to max_wait_ms for min_bytes, return at most about max_bytes.
+
+    Attributes:
+        rack: where the consumer stands (client.rack); empty if it does not say.
+    """
 
     max_wait_ms: int
     min_bytes: int
@@ -65,11 +70,17 @@ class FetchRequest:
     session_id: int
     session_epoch: int
     topics: list[TopicWanted]
+    rack: str = ""
 
 
 @dataclass(slots=True)
 class PartitionAnswer:
-    """One partition's part of the response; `records` are whole batches, back to back."""
+    """One partition's part of the response.
+
+    Attributes:
+        records: whole batches, back to back.
+        preferred_read_replica: the node id to fetch from instead of this one; -1 for none.
+    """
 
     index: int
     error_code: int = 0
@@ -78,6 +89,7 @@ class PartitionAnswer:
     log_start_offset: int = -1
     records: Sequence[memoryview] = field(default_factory=tuple)
     size: int = 0
+    preferred_read_replica: int = -1
 
 
 @dataclass(slots=True)
@@ -116,10 +128,37 @@ def _decode(data: memoryview, start: int, version: int) -> FetchRequest:
     for _ in range(limit.take(count)):
         topic, start = _decode_topic(data, start, version, limit)
         topics.append(topic)
-    # forgotten topics, rack and tagged fields follow: nothing that a sessionless fetch asks for
+    rack = _decode_rack(data, start, version, limit) if version >= _FIRST_RACK else ""
     return FetchRequest(
-        max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, topics
+        max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, topics, rack
     )
+
+
+def _decode_rack(data: memoryview, start: int, version: int, limit: ElementLimit) -> str:
+    """Return the rack, which stands behind the topics that a session forgets (there is none)."""
+    flexible = version >= FIRST_FLEXIBLE
+    count, start = _array_length(data, start, version)
+    for _ in range(limit.take(count)):
+        if version >= FIRST_TOPIC_ID:
+            start += 16
+        else:
+            _, start = _read_string(data, start, flexible=flexible)
+        partitions, start = _array_length(data, start, version)
+        start += 4 * limit.take(partitions)
+        if flexible:
+            start = skip_tagged_fields(data, start)
+    return _read_string(data, start, flexible=flexible)[0]
+
+
+def _read_string(data: memoryview, start: int, *, flexible: bool) -> tuple[str, int]:
+    if flexible:
+        size, start = read_uvarint(data, start)
+        size -= 1
+    else:
+        size, start = _INT16.unpack_from(data, start)[0], start + 2
+    if size < 0 or start + size > len(data):
+        raise MalformedRequest(f"a string of {size} bytes")
+    return str(data[start : start + size], "utf-8"), start + size
 
 
 def _array_length(data: memoryview, start: int, version: int) -> tuple[int, int]:
@@ -137,15 +176,7 @@ def _decode_topic(
         topic_id = UUID(bytes=bytes(data[start : start + 16]))
         start += 16
     else:
-        if version >= FIRST_FLEXIBLE:
-            size, start = read_uvarint(data, start)
-            size -= 1
-        else:
-            size, start = _INT16.unpack_from(data, start)[0], start + 2
-        if size < 0 or start + size > len(data):
-            raise MalformedRequest(f"topic name of {size} bytes")
-        name = str(data[start : start + size], "utf-8")
-        start += size
+        name, start = _read_string(data, start, flexible=version >= FIRST_FLEXIBLE)
     count, start = _array_length(data, start, version)
     partitions = []
     for _ in range(limit.take(count)):
@@ -222,6 +253,6 @@ def _encode_partition(head: bytearray, answer: PartitionAnswer, version: int) ->
         head += _ANSWER_V4.pack(*fields)
     flexible = version >= FIRST_FLEXIBLE
     head += b"\x00" if flexible else _NO_ABORTED_LEGACY  # aborted_transactions: null
-    if version >= 11:
-        head += _INT32.pack(-1)  # preferred_read_replica (KIP-392)
+    if version >= _FIRST_RACK:
+        head += _INT32.pack(answer.preferred_read_replica)  # KIP-392
     head += write_uvarint(answer.size + 1) if flexible else _INT32.pack(answer.size)

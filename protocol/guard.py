@@ -6,7 +6,7 @@ fields of newer clients that KIP-482 tells to ignore. Hence every request is wal
 schema and without building values (protocol/shapes.py): lengths and counts against the bytes that
 are left, nulls, tagged fields and text. Only then kio decodes it: an accepted request costs a small
 multiple of its own size, a refused one nothing. What the walk leaves to kio are values of the right
-size (a bool that is 2, a time span beyond datetime's range): those it refuses with ValueError.
+size (a bool that is 2, a time beyond datetime's range): those it refuses with ValueError.
 
 Like Apache Kafka 4.3 (tried): bytes after the end of a request are ignored. Stricter than it, where
 no client differs: text is UTF-8, a bool is 0 or 1, null is exactly -1, and a known tagged field

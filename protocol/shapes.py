@@ -22,6 +22,7 @@ from protocol.walk import (
     bytes_step,
     fixed_step,
     length_reader,
+    span_step,
     unsigned_varint,
 )
 
@@ -38,7 +39,6 @@ _SIZES: Final = {
     "int64": 8,
     "uint64": 8,
     "float64": 8,
-    "timedelta_i64": 8,
     "datetime_i64": 8,
     "uuid": 16,
 }
@@ -129,6 +129,8 @@ def _value_shape(
         entity = entity_shape(cast("type[Entity]", wanted))
         return _nullable_entity(entity, name) if nullable else entity
     kafka_type = each.metadata["kafka_type"]
+    if kafka_type == "timedelta_i64":
+        return Shape(name=name, step=span_step(name), size=8)
     if size := _SIZES.get(kafka_type):
         return Shape(name=name, step=fixed_step(size, name), size=size, fixed=True)
     assert kafka_type in {"string", "bytes", "records"}, f"{name} has a type new to us"

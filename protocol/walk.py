@@ -17,8 +17,11 @@ MAX_ELEMENTS: Final = 100_000  # of all arrays and tagged fields of one request 
 MAX_UNKNOWN_TAGS: Final = 10_000  # of one request: each costs memory beyond the request's own
 MAX_TEXT_BYTES: Final = 0x7FFF  # Kafka's limit for a string, compact or not
 
+_MAX_SPAN_MS: Final = 10**15  # 31,000 years; kio refuses 290,000 and more
+
 _INT16: Final = struct.Struct(">h").unpack_from
 _INT32: Final = struct.Struct(">i").unpack_from
+_INT64: Final = struct.Struct(">q").unpack_from
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,6 +68,22 @@ def fixed_step(size: int, name: str) -> Step:
         return offset
 
     return fixed
+
+
+def span_step(name: str) -> Step:
+    """Return the step over a 64-bit time span; clients write Long.MAX_VALUE for "for ever"."""
+
+    def span(walk: Walk, offset: int) -> int:
+        end = offset + 8
+        if end > walk.end:
+            raise MalformedRequest(f"{name}: request ends early")
+        span_ms = _INT64(walk.body, offset)[0]
+        if abs(span_ms) > _MAX_SPAN_MS:
+            nearest = _MAX_SPAN_MS if span_ms > 0 else -_MAX_SPAN_MS
+            walk.edits.append((offset, end, nearest.to_bytes(8, signed=True)))
+        return end
+
+    return span
 
 
 def bytes_step(read_length: LengthReader, name: str, *, nullable: bool, is_text: bool) -> Step:

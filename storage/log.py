@@ -64,6 +64,11 @@ class Log:
         for partition_log in self._logs.pop(topic_id, {}).values():
             partition_log.remove()
 
+    def wake_waiters(self) -> None:
+        """Make everybody who waits for a partition look again."""
+        for partition_log in self.known_partitions():
+            partition_log.wake()
+
     def append(
         self, partition_log: PartitionLog, data: memoryview, header: BatchHeader
     ) -> asyncio.Future[BatchOutcome]:

@@ -86,7 +86,11 @@ class PartitionLog:
         """Take note of what Postgres says now."""
         self.advance(offsets.high_watermark, offsets.log_start_offset, size=0)
 
-    def remove(self) -> None:
-        self.removed = True
+    def wake(self) -> None:
+        """Make all who wait look again."""
         for waiter in tuple(self._waiters):
             waiter.grown(0)
+
+    def remove(self) -> None:
+        self.removed = True
+        self.wake()

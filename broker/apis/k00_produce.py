@@ -12,6 +12,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
+from broker.cluster import LOG_EPOCH
 from broker.connection import CloseConnection
 from broker.ordered_answers import Answer
 from broker.refusals import CONDITIONS, Refusal, code_of
@@ -109,6 +110,8 @@ async def _append(
     partition_log = topic.log(index)
     if partition_log is None:
         raise Refusal(ErrorCode.unknown_topic_or_partition)
+    if not request.services.cluster.serves(partition_log.partition):
+        raise Refusal(ErrorCode.not_leader_or_follower)
     if batch is None or len(batch) == 0:
         raise InvalidRecords("no record batch")
     if len(batch) > topic.config.max_message_bytes:
@@ -124,7 +127,7 @@ async def _append(
         result.log_append_time_ms = request.services.now_ms()
         stamp_log_append_time(batch, result.log_append_time_ms)
         header = header._replace(max_timestamp_ms=result.log_append_time_ms)
-    set_leader_epoch(batch, request.services.cluster.leader_epoch(partition_log))
+    set_leader_epoch(batch, LOG_EPOCH)
     return request.services.log.append(partition_log, batch, header)
 
 

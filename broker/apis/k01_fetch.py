@@ -2,12 +2,14 @@
 
 Sessionless: session 0 is answered, so clients send full fetches. At least one batch is returned if
 any is there, whatever the limits (KIP-74). The last stable offset is the high watermark as long as
-there are no transactions. Not done: preferred read replicas (KIP-392), diverging epochs (no log is
+there are no transactions. A consumer that names its rack (v11 and later) is sent to the owner of
+the partition there, if this broker is not in it (KIP-392). Not done: diverging epochs (no log is
 ever truncated here).
 """
 
 from kio.schema.errors import ErrorCode
 
+from broker.cluster import Cluster
 from broker.fetching import Fetch, Wanted
 from broker.ordered_answers import Answer
 from broker.requests import Request
@@ -19,6 +21,7 @@ from protocol.fetch import (
     decode_fetch,
     encode_fetch,
 )
+from storage.partition_log import PartitionLog
 
 
 async def handle(request: Request) -> Answer:
@@ -34,16 +37,31 @@ async def handle(request: Request) -> Answer:
         wanted,
         max_bytes=min(fetch.max_bytes, request.services.config.fetch_max_bytes),
     )
-    failed = any(answer.error_code for topic in topics for answer in topic.partitions)
+    known = any(_is_final(answer) for topic in topics for answer in topic.partitions)
     await run.run(
-        min_bytes=fetch.min_bytes, max_wait_s=0 if failed else max(fetch.max_wait_ms, 0) / 1000
+        min_bytes=fetch.min_bytes, max_wait_s=0 if known else max(fetch.max_wait_ms, 0) / 1000
     )
     answered = iter(wanted)
     for topic in topics:
         topic.partitions = [
-            answer if answer.error_code else next(answered).answer for answer in topic.partitions
+            answer if _is_final(answer) else next(answered).answer for answer in topic.partitions
         ]
     return encode_fetch(request.header.correlation_id, request.version, topics)
+
+
+def _is_final(answer: PartitionAnswer) -> bool:
+    """Whether there is nothing to read for it here."""
+    return answer.error_code != ErrorCode.none or answer.preferred_read_replica >= 0
+
+
+def _redirected(cluster: Cluster, log: PartitionLog, rack: str) -> PartitionAnswer:
+    """Return an answer that names the broker in the consumer's rack, if that is another one."""
+    answer = PartitionAnswer(log.partition.index)
+    if rack in cluster.brokers.racks and cluster.serves(log.partition):
+        reader = cluster.reader(log.partition, rack)
+        if reader != cluster.node_id:
+            answer.preferred_read_replica = reader
+    return answer
 
 
 async def _resolve(request: Request, fetch: FetchRequest) -> tuple[list[TopicAnswer], list[Wanted]]:
@@ -51,13 +69,13 @@ async def _resolve(request: Request, fetch: FetchRequest) -> tuple[list[TopicAns
     topics: list[TopicAnswer] = []
     wanted: list[Wanted] = []
     for asked in fetch.topics:
-        partitions = await _resolve_topic(request, asked, wanted)
+        partitions = await _resolve_topic(request, asked, fetch.rack, wanted)
         topics.append(TopicAnswer(asked.name, asked.topic_id, partitions))
     return topics, wanted
 
 
 async def _resolve_topic(
-    request: Request, asked: TopicWanted, wanted: list[Wanted]
+    request: Request, asked: TopicWanted, rack: str, wanted: list[Wanted]
 ) -> list[PartitionAnswer]:
     topic = await request.services.topics.find(asked.name, asked.topic_id)
     if topic is None:
@@ -71,6 +89,8 @@ async def _resolve_topic(
             code = ErrorCode.unknown_topic_or_partition
             answers.append(PartitionAnswer(partition.index, code))
             continue
-        answers.append(PartitionAnswer(partition.index))
+        answers.append(_redirected(request.services.cluster, log, rack))
+        if _is_final(answers[-1]):
+            continue
         wanted.append(Wanted(partition, log, answers[-1]))
     return answers

@@ -3,8 +3,8 @@
 -1 latest, -2 earliest, -3 maximum timestamp (KIP-734), -4 to -6 ends of local and tiered logs.
 Latest is the high watermark (the last stable offset for read_committed, the same as long as there
 are no transactions), always asked of Postgres: an end offset asked for after an acknowledgement
-includes it, whichever broker answers. There are no tiers: -4 is the earliest offset, -5 and -6 are
-unknown (KIP-1005).
+includes it, whichever broker answers: a client need not ask the leader. There are no tiers: -4 is
+the earliest offset, -5 and -6 are unknown (KIP-1005).
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.cluster import LOG_EPOCH
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import KnownTopic
@@ -113,31 +114,25 @@ async def _look_up(request: Request, topic: KnownTopic | None, asked: Any) -> Fo
     log = None if topic is None else topic.log(asked.partition_index)
     if log is None or log.removed:
         raise Refusal(ErrorCode.unknown_topic_or_partition)
-    epoch = request.services.cluster.leader_epoch(log)
-    asked_epoch = getattr(asked, "current_leader_epoch", _UNKNOWN)
-    if 0 <= asked_epoch < epoch:
-        raise Refusal(ErrorCode.fenced_leader_epoch)
-    if asked_epoch > epoch:
+    if getattr(asked, "current_leader_epoch", _UNKNOWN) > request.services.cluster.generation:
         raise Refusal(ErrorCode.unknown_leader_epoch)
     timestamp_ms = asked.timestamp
     if timestamp_ms < 0 and request.version < _FIRST_VERSION.get(timestamp_ms, 2**15):
         raise Refusal(ErrorCode.unsupported_version, f"no special timestamp {timestamp_ms}")
     if timestamp_ms == LATEST:
-        return Found(log.high_watermark, leader_epoch=epoch)
+        return Found(log.high_watermark, leader_epoch=LOG_EPOCH)
     if timestamp_ms in {EARLIEST, EARLIEST_LOCAL}:
-        return Found(log.log_start_offset, leader_epoch=epoch)
+        return Found(log.log_start_offset, leader_epoch=LOG_EPOCH)
     if timestamp_ms in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
         return Found(_UNKNOWN)
-    return await _look_up_record(request, log, timestamp_ms, epoch)
+    return await _look_up_record(request, log, timestamp_ms)
 
 
-async def _look_up_record(
-    request: Request, log: PartitionLog, timestamp_ms: int, epoch: int
-) -> Found:
+async def _look_up_record(request: Request, log: PartitionLog, timestamp_ms: int) -> Found:
     if timestamp_ms == MAX_TIMESTAMP:
         found = await request.services.log.offset_of_max_timestamp(log)
     else:
         found = await request.services.log.offset_for_timestamp(log, timestamp_ms)
     if found is None:
         return Found(_UNKNOWN)
-    return Found(found.offset, found.timestamp_ms, epoch)
+    return Found(found.offset, found.timestamp_ms, LOG_EPOCH)

@@ -3,7 +3,9 @@
 v1 null topics is all (v0: an empty list), v4 auto creation flag, v7 leader epochs, v9 flexible,
 v10-12 topic ids (KIP-516), v13 a top-level error code.
 
-Clients ask the same thing again and again, so encoded answers are kept until a topic changes.
+Clients ask the same thing again and again, so encoded answers are kept until a topic or the set of
+brokers changes. A client whose client.id holds rack=NAME is told the owners in that rack as
+leaders: any broker can append, and traffic between racks costs money.
 Not done: authorised operations of topics (no authoriser).
 """
 
@@ -25,9 +27,9 @@ _FIRST_NULL_IS_ALL: Final = 1
 
 async def handle(request: Request) -> Payload | bytes:
     """Describe the brokers and the topics asked for."""
-    answers = request.services.topics.answers
-    this = request.services.cluster.this  # clients of another listener are told another address
-    key = (this, request.version, bytes(request.frame[request.header.body :]))
+    answers, cluster = request.services.topics.answers, request.services.cluster
+    rack = cluster.rack_of(request.header.client_id)
+    key = (cluster.listener, rack, request.version, bytes(request.frame[request.header.body :]))
     known = answers.get(key)
     if known is not None:
         return known[:4] + request.header.correlation_id.to_bytes(4, signed=True) + known[8:]
@@ -118,11 +120,12 @@ async def _find(request: Request, name: str, topic_id: UUID | None, may_create: 
 
 def _describe(request: Request, topic: KnownTopic) -> object:
     types, cluster = request.types, request.services.cluster
+    rack = cluster.rack_of(request.header.client_id)
     partitions = tuple(
         types.MetadataResponsePartition(
             error_code=ErrorCode.none,
             partition_index=log.partition.index,
-            **cluster.placement(log),
+            **cluster.placement(log.partition, topic.topic.replication_factor, rack),
         )
         for log in topic.logs
     )

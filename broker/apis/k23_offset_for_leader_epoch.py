@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch: v2-4 (KIP-101, KIP-320).
 
-No log is ever truncated here (D1), so the end of any epoch up to ours is the end of the log, and no
-consumer is told to go back.
+No log is ever truncated here (D1): all of it is of one epoch, which ends where the log ends, and no
+consumer is told to go back. An older leader epoch fences nobody.
 """
 
 from typing import Any, Final
@@ -9,6 +9,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.cluster import LOG_EPOCH
 from broker.refusals import code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import KnownTopic
@@ -60,13 +61,11 @@ def _answer(
     elif log is None or log.removed:
         code = ErrorCode.unknown_topic_or_partition
     else:
-        ours = request.services.cluster.leader_epoch(log)
-        if 0 <= asked.current_leader_epoch < ours:
-            code = ErrorCode.fenced_leader_epoch
-        elif asked.current_leader_epoch > ours:
+        newest = request.services.cluster.generation
+        if asked.current_leader_epoch > newest:
             code = ErrorCode.unknown_leader_epoch
-        elif 0 <= asked.leader_epoch <= ours:
-            epoch, end_offset = asked.leader_epoch, log.high_watermark
+        elif 0 <= asked.leader_epoch <= newest:
+            epoch, end_offset = LOG_EPOCH, log.high_watermark
     return request.types.EpochEndOffset(
         error_code=code, partition=asked.partition, leader_epoch=epoch, end_offset=end_offset
     )

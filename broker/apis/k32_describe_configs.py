@@ -96,10 +96,8 @@ class _Describe:
         return self._defaults | own
 
     def _broker(self) -> Described:
-        node = self._request.services.cluster.this
-        facts = {"node.id": str(node.node_id), "broker.id": str(node.node_id)}
-        if node.rack is not None:
-            facts["broker.rack"] = node.rack
+        node_id = str(self._request.services.cluster.node_id)
+        facts = {"node.id": node_id, "broker.id": node_id}
         entries = describe_broker_configs(self._config, facts)
         return {name: self._entity(entry) for name, entry in entries.items()}
 

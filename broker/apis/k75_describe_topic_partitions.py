@@ -65,13 +65,14 @@ def _cursor(body: Any) -> Cursor | None:
 
 def _describe(request: Request, topic: KnownTopic, span: range) -> object:
     types, cluster = request.types, request.services.cluster
+    rack = cluster.rack_of(request.header.client_id)
     partitions = tuple(
         types.DescribeTopicPartitionsResponsePartition(
             error_code=ErrorCode.none,
             partition_index=log.partition.index,
             eligible_leader_replicas=(),
             last_known_elr=(),
-            **cluster.placement(log),
+            **cluster.placement(log.partition, topic.topic.replication_factor, rack),
         )
         for log in topic.logs[span.start : span.stop]
     )

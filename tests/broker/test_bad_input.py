@@ -22,7 +22,6 @@ from protocol.records import Record, build_batch
 from tests.support.broker import BrokerProcess
 from tests.support.wire import (
     WireClient,
-    build,
     encode_frame,
     fetch_request,
     milliseconds,
@@ -352,19 +351,6 @@ async def test_answers_keep_the_order_of_requests(wire: WireClient, topic: str) 
     produced = [answer for _, answer in answers if hasattr(answer, "responses")]
     offsets = [one.responses[0].partition_responses[0].base_offset for one in produced]
     assert offsets == list(range(40))
-
-
-@pytest.mark.parametrize("version", range(7))
-async def test_there_is_no_coordinator_yet(wire: WireClient, version: int) -> None:
-    module = request_entities(10, version)
-    request = build(
-        module, "FindCoordinatorRequest", key="g", key_type=0, coordinator_keys=("g", "h")
-    )
-    response = await wire.ask(request)
-    answers = response.coordinators if version >= 4 else [response]
-    assert [answer.error_code for answer in answers] == [
-        ErrorCode.coordinator_not_available for _ in answers
-    ]
 
 
 @pytest.mark.parametrize("size", [10, 60_000, 100_000, 250_000, 1_000_000])

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import Address, InvalidSettings, parse_address, read_settings
+from broker.addresses import Address, parse_address
+from broker.config import InvalidSettings, read_settings
 from tests.support.broker import BrokerFailed, running_broker, start_broker
 from tests.support.wire import WireClient, request_entities
 

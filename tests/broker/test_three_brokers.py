@@ -1,7 +1,7 @@
 """Three brokers on one Postgres and one S3 server, as deploy/compose.yaml runs them (D1).
 
-Every test writes through one broker and reads through another. Each broker names itself the leader
-of everything, so a client keeps to the broker that it was given.
+Every test writes through one broker and reads through another. Each broker stands in a rack of its
+own, so that all of them serve every partition, and a client that names a rack keeps to its broker.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ SEEN_S: Final = 5.0  # far more than the polls of 0.1 s and 1 s need: the machin
 @pytest.fixture(scope="module")
 def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
     home = tmp_path_factory.mktemp("trio")
-    with three_brokers(home, "--set", "auto.create.topics.enable=false") as trio:
+    with three_brokers(home, "--set", "auto.create.topics.enable=false", racks=True) as trio:
         yield trio
 
 
@@ -59,7 +59,7 @@ def test_a_new_topic_is_at_once_usable_everywhere(
     trio: Trio, topic: str, order: tuple[int, int, int]
 ) -> None:
     # Given a topic that one broker has just created
-    creator, writer, reader = (trio.clients[index] for index in order)
+    creator, writer, reader = (trio.rack_clients[index] for index in order)
     creator.create_topic(topic, partition_count=2)
 
     # When another one is produced to
@@ -72,7 +72,7 @@ def test_a_new_topic_is_at_once_usable_everywhere(
 
 
 def test_kcat_writes_through_one_and_reads_through_another(trio: Trio, topic: str) -> None:
-    trio.clients[2].create_topic(topic, partition_count=3)
+    trio.rack_clients[2].create_topic(topic, partition_count=3)
     lines = b"".join(b"key-%d\tvalue-%d\n" % (number, number) for number in range(100))
     kcat(trio.bootstraps[0]).produce(topic, lines)
     records = kcat(trio.bootstraps[1]).consume(topic)
@@ -88,7 +88,7 @@ def test_topics_created_at_the_same_time_are_known_to_all(trio: Trio, topic: str
 
     def create(index: int) -> None:
         for name in names[index]:
-            trio.clients[index].create_topic(name, partition_count=1)
+            trio.rack_clients[index].create_topic(name, partition_count=1)
 
     with ThreadPoolExecutor() as pool:
         list(pool.map(create, range(3)))
@@ -107,7 +107,7 @@ def test_a_consumer_at_the_end_sees_what_another_broker_commits(
     trio: Trio, topic: str, max_wait_ms: int
 ) -> None:
     # Given a consumer that waits at the end of a topic; with 0 it asks again and again instead
-    trio.clients[0].create_topic(topic, partition_count=1)
+    trio.rack_clients[0].create_topic(topic, partition_count=1)
     settings: dict[str, Any] = {"group.id": "assigned-by-hand", "enable.auto.commit": False}
     settings["fetch.wait.max.ms"] = max_wait_ms
     consumer = Consumer({"bootstrap.servers": trio.bootstraps[1], **settings})
@@ -118,7 +118,7 @@ def test_a_consumer_at_the_end_sees_what_another_broker_commits(
         # When records are committed by another broker, one by one
         # Then it has each of them soon
         for number in range(5):
-            trio.clients[0].produce(topic, [SentRecord(key=None, value=b"%d" % number)])
+            trio.rack_clients[0].produce(topic, [SentRecord(key=None, value=b"%d" % number)])
             message = consumer.poll(SEEN_S)
             assert message is not None, f"record {number} not seen in {SEEN_S} s"
             assert (message.error(), message.offset(), message.value()) == (
@@ -166,15 +166,16 @@ async def test_a_fetch_that_waits_costs_next_to_nothing(trio: Trio, topic: str) 
 def test_three_producers_through_three_brokers_write_one_log(trio: Trio, topic: str) -> None:
     # Given idempotent producers, each at a broker of its own, that write to the same partitions
     names, count = ("p1", "p2", "p3"), 1_000
-    trio.clients[0].create_topic(topic, partition_count=2)
+    trio.rack_clients[0].create_topic(topic, partition_count=2)
     keys = {name: numbered(name, count) for name in names}
 
     # When all three write at the same time
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda client, name: client.produce(topic, keys[name]), trio.clients, names))
+        clients = trio.rack_clients
+        list(pool.map(lambda client, name: client.produce(topic, keys[name]), clients, names))
 
     # Then all brokers show the same log: dense, nothing twice, each producer's order kept
-    first, *others = (by_partition(client.consume(topic)) for client in trio.clients)
+    first, *others = (by_partition(client.consume(topic)) for client in trio.rack_clients)
     assert all(other == first for other in others)
     records = [record for partition in sorted(first) for record in first[partition]]
     check_dense_offsets(records)
@@ -185,9 +186,9 @@ def test_three_producers_through_three_brokers_write_one_log(trio: Trio, topic: 
 def test_a_producer_that_knows_all_three_brokers_loses_and_repeats_nothing(
     trio: Trio, topic: str
 ) -> None:
-    # Given a producer that asks for metadata so often that its one "node 0" keeps changing address
+    # Given a producer that asks all of them for metadata again and again
     bootstrap, count = ",".join(trio.bootstraps), 2_000
-    trio.clients[0].create_topic(topic, partition_count=1)
+    trio.rack_clients[0].create_topic(topic, partition_count=1)
     settings: dict[str, Any] = {"enable.idempotence": True, "linger.ms": 1}
     settings["topic.metadata.refresh.interval.ms"] = 50
     producer = Producer({"bootstrap.servers": bootstrap, **settings})
@@ -201,7 +202,7 @@ def test_a_producer_that_knows_all_three_brokers_loses_and_repeats_nothing(
 
     # Then the log has each record once, in order
     assert set(failures) == {None}
-    records = trio.clients[2].consume(topic)
+    records = trio.rack_clients[2].consume(topic)
     assert [int(record.value or b"") for record in records] == list(range(count))
 
 
@@ -236,7 +237,7 @@ def test_a_broker_may_come_and_be_killed_at_any_time(
     trio: Trio, topic: str, tmp_path: Path
 ) -> None:
     # Given a fourth broker, which has acknowledged records
-    trio.clients[0].create_topic(topic, partition_count=1)
+    trio.rack_clients[0].create_topic(topic, partition_count=1)
     fourth = start_broker(tmp_path, *trio.arguments, environment=trio.environment)
     Confluent(bootstrap=fourth.bootstrap).produce(topic, numbered("fourth", 100))
 
@@ -244,8 +245,8 @@ def test_a_broker_may_come_and_be_killed_at_any_time(
     fourth.kill()
 
     # Then the others have all of them, and go on writing where it ended
-    trio.clients[1].produce(topic, numbered("second", 1))
-    for client in trio.clients:
+    trio.rack_clients[1].produce(topic, numbered("second", 1))
+    for client in trio.rack_clients:
         records = client.consume(topic)
         assert numbers(records, "fourth") == list(range(100))
         assert [record.offset for record in records if record.key == b"second"] == [100]

@@ -31,9 +31,11 @@ class Confluent:
 
     Attributes:
         bootstrap: HOST:PORT.
+        client_id: as it names itself to brokers; "rack=NAME" in it chooses leaders there.
     """
 
     bootstrap: str
+    client_id: str = "test"
 
     def create_topic(
         self, name: str, *, partition_count: int, configs: Mapping[str, str] | None = None
@@ -94,7 +96,7 @@ class Confluent:
             KafkaException: some record was refused or not acknowledged.
         """
         settings = {"enable.idempotence": True, "compression.type": codec, "linger.ms": 20}
-        producer = Producer({"bootstrap.servers": self.bootstrap, **settings})
+        producer = Producer({**self._common, **settings})
         failures: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
@@ -144,13 +146,17 @@ class Confluent:
             consumer.close()
         return records
 
+    @property
+    def _common(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self.bootstrap, "client.id": self.client_id}
+
     def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap})
+        return AdminClient(self._common)
 
     def _consumer(self, settings: Mapping[str, Any] | None = None) -> Consumer:
         return Consumer(
             {
-                "bootstrap.servers": self.bootstrap,
+                **self._common,
                 "group.id": "assigned-by-hand",  # librdkafka asks for one; assign() never joins it
                 "enable.auto.commit": False,
                 **(settings or {}),

@@ -17,7 +17,8 @@ import pytest
 import typer.main
 import yaml  # type: ignore[import-untyped]
 
-from broker.config import Settings, parse_address, read_settings
+from broker.addresses import parse_address
+from broker.config import Settings, read_settings
 from broker.main import app
 from storage.config import S3Config
 from storage.open_store import open_store, parse_store_url

@@ -11,7 +11,6 @@ from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartiti
 from kio.schema.fetch.v15.request import ReplicaState
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
 from kio.schema.metadata.v4.request import MetadataRequest
-from kio.schema.offset_commit.v2.request import OffsetCommitRequest
 from kio.schema.produce.v9.request import ProduceRequest
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.schema.types import BrokerId
@@ -78,13 +77,6 @@ def test_what_does_not_follow_the_schema_is_refused(
 ) -> None:
     with pytest.raises(MalformedRequest, match=named):
         decode_request(request_type, bytes.fromhex(body), 0)
-
-
-def test_a_time_span_beyond_datetime_is_refused() -> None:
-    body = bytes.fromhex("000167 00000001 00016d 7fffffffffffffff 00000000")
-    assert check_request(OffsetCommitRequest, body, 0) == len(body)
-    with pytest.raises(MalformedRequest, match="OffsetCommitRequest: timedelta"):
-        decode_request(OffsetCommitRequest, body, 0)
 
 
 def test_a_frame_may_be_writable_and_longer_than_the_request() -> None:

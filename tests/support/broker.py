@@ -1,5 +1,6 @@
 """A broker process of this project on a free port, as its users start it."""
 
+import os
 import re
 import signal
 import subprocess
@@ -82,7 +83,7 @@ def start_broker(
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env=None if environment is None else dict(environment),
+            env=_without_test_settings(os.environ if environment is None else environment),
             cwd=Path(__file__).parents[2],
         )
     assert process.stdout is not None
@@ -94,6 +95,15 @@ def start_broker(
         process.stdout.close()
         raise BrokerFailed(f"no ready line but {line!r}\n{log.read_text()[-4000:]}")
     return BrokerProcess(process=process, bootstrap=ready[1], http=ready[2], log=log)
+
+
+def _without_test_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what a broker may see: it refuses STREAMHOUSE_ variables that it does not know."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith("STREAMHOUSE_TEST_")
+    }
 
 
 @contextmanager

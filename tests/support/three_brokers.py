@@ -15,13 +15,15 @@ from tests.support.postgres import create_empty_database
 from tests.support.s3_server import S3Server
 
 BUCKET: Final = "streamhouse"
+RACKS: Final = ("a", "b", "c")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Trio:
-    """The brokers, and what one more would be started with."""
+    """The brokers, which a test may replace, and what one more would be started with."""
 
-    brokers: Sequence[BrokerProcess]
+    home: Path
+    brokers: list[BrokerProcess]
     arguments: Sequence[str]
     environment: Mapping[str, str]
 
@@ -30,27 +32,53 @@ class Trio:
         return [broker.bootstrap for broker in self.brokers]
 
     @property
-    def clients(self) -> list[Confluent]:
-        """Return a stock client of each broker."""
-        return [Confluent(bootstrap=bootstrap) for bootstrap in self.bootstraps]
+    def bootstrap(self) -> str:
+        return ",".join(self.bootstraps)
+
+    def start(self, name: str, *arguments: str, listen: str = "127.0.0.1:0") -> BrokerProcess:
+        """Start one more; it is not among `brokers`."""
+        return start_broker(
+            self.home / name,
+            *self.arguments,
+            *arguments,
+            listen=listen,
+            environment=self.environment,
+        )
+
+    def restart(self, at: int) -> None:
+        """Start a broker again that has ended, on the port that it had."""
+        listen = self.brokers[at].bootstrap
+        self.brokers[at] = self.start(f"b{at + 1}", listen=listen)
+
+    @property
+    def rack_clients(self) -> list[Confluent]:
+        """Return a stock client of each broker, where each broker stands in a rack of its own."""
+        return [
+            Confluent(bootstrap=bootstrap, client_id=f"test,rack={rack}")
+            for bootstrap, rack in zip(self.bootstraps, RACKS, strict=True)
+        ]
 
 
 @contextmanager
-def three_brokers(home: Path, *settings: str) -> Iterator[Trio]:
+def three_brokers(home: Path, *settings: str, racks: bool = False) -> Iterator[Trio]:
     """Start all three at the same moment, on a database that has not even a schema yet."""
     with S3Server.start(home / "s3") as s3, ThreadPoolExecutor() as pool:
         s3.create_bucket(BUCKET)
         dsn = pool.submit(asyncio.run, create_empty_database()).result()
-        arguments = ("--postgres", dsn, "--store", s3.store_url(BUCKET, "log"), *settings)
-        environment = {**os.environ, **s3.environment()}
-
-        def start(name: str) -> BrokerProcess:
-            return start_broker(home / name, *arguments, environment=environment)
-
-        starting = [pool.submit(start, name) for name in ("b1", "b2", "b3")]
+        trio = Trio(
+            home=home,
+            brokers=[],
+            arguments=("--postgres", dsn, "--store", s3.store_url(BUCKET, "log"), *settings),
+            environment={**os.environ, **s3.environment()},
+        )
+        starting = [
+            pool.submit(trio.start, f"b{at}", *(("--set", f"broker.rack={rack}") if racks else ()))
+            for at, rack in enumerate(RACKS, start=1)
+        ]
         try:
-            brokers = [one.result() for one in starting]
-            yield Trio(brokers=brokers, arguments=arguments, environment=environment)
+            trio.brokers = [one.result() for one in starting]
+            yield trio
         finally:
-            codes = [one.result().stop() for one in starting if one.exception() is None]
-        assert codes == [0, 0, 0]
+            started = trio.brokers or [one.result() for one in starting if not one.exception()]
+            codes = [broker.stop() for broker in started]
+        assert not any(codes), codes

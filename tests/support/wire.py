@@ -117,14 +117,16 @@ class WireClient:
 
     # --- the requests that most tests need
 
-    async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> None:
+    async def create_topic(
+        self, name: str, partitions: int = 1, replication_factor: int = 1, **configs: str
+    ) -> None:
         module = request_entities(19, 7)
         request = module.CreateTopicsRequest(
             topics=(
                 module.CreatableTopic(
                     name=name,
                     num_partitions=partitions,
-                    replication_factor=1,
+                    replication_factor=replication_factor,
                     assignments=(),
                     configs=tuple(
                         module.CreatableTopicConfig(name=key.replace("_", "."), value=value)
@@ -256,6 +258,7 @@ def fetch_request(
     partition_max_bytes: int = 1 << 20,
     leader_epoch: int = -1,
     session_id: int = 0,
+    rack: str = "",
 ) -> Any:
     module = request_entities(1, version)
     topics = tuple(
@@ -291,5 +294,5 @@ def fetch_request(
         session_epoch=-1,
         topics=topics,
         forgotten_topics_data=(),
-        rack_id="",
+        rack_id=rack,
     )

@@ -1,0 +1,179 @@
+"""OffsetFetch: v1-10.
+
+v2 null topics is all, and a code for the group; v5 leader epochs (KIP-320), v6 flexible, v7
+require_stable (KIP-447), v8 several groups (KIP-709), v9 members of consumer groups (KIP-848), v10
+topic ids.
+
+What is not committed is -1 without an error. Every offset is stable: there are no transactions, so
+require_stable asks for nothing more. One statement for each group.
+"""
+
+from collections.abc import Awaitable, Iterable
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
+
+from broker.group_requests import outcome_of
+from broker.group_table import refusal_of
+from broker.offset_requests import AskedTopic, look_up_topics
+from broker.requests import NOT_THROTTLED, Request
+from protocol.ids import Partition
+from storage.errors import MetadataUnavailable
+from storage.groups import CommittedOffset
+
+_FIRST_WITH_GROUP_CODE: Final = 2
+_FIRST_BATCHED: Final = 8
+_NOTHING: Final = CommittedOffset(offset=-1)
+
+Committed = dict[Partition, CommittedOffset]
+Outcome = list[object] | ErrorCode
+
+
+async def handle(request: Request) -> Awaitable[Payload]:
+    """Begin to fetch for each group; one that cannot be answers for itself."""
+    body = request.decode()
+    may_fetch = request.services.groups.may_fetch
+    groups = [
+        (
+            group,
+            may_fetch(
+                group.group_id,
+                member_id=getattr(group, "member_id", None),
+                member_epoch=getattr(group, "member_epoch", -1),
+            ),
+        )
+        for group in (body.groups if request.version >= _FIRST_BATCHED else (body,))
+    ]
+    return _respond(request, groups)
+
+
+async def _respond(request: Request, groups: list[tuple[Any, Awaitable[bool]]]) -> Payload:
+    outcomes = [
+        (group, await outcome_of(_fetch(request, group, may_fetch))) for group, may_fetch in groups
+    ]
+    types = request.types
+    if request.version < _FIRST_BATCHED:
+        ((group, outcome),) = outcomes
+        return _single_response(request, group, outcome)
+    response: Payload = types.OffsetFetchResponse(
+        throttle_time=NOT_THROTTLED,
+        groups=tuple(
+            types.OffsetFetchResponseGroup(
+                group_id=group.group_id,
+                topics=() if isinstance(outcome, ErrorCode) else tuple(outcome),
+                error_code=_code_of(outcome),
+            )
+            for group, outcome in outcomes
+        ),
+    )
+    return response
+
+
+def _single_response(request: Request, group: Any, outcome: Outcome) -> Payload:
+    code, topics = _code_of(outcome), outcome
+    if isinstance(topics, ErrorCode):
+        topics = []
+        if request.version < _FIRST_WITH_GROUP_CODE:
+            topics = [_refused(request, asked, code) for asked in group.topics]
+    response: Payload = request.types.OffsetFetchResponse(
+        throttle_time=NOT_THROTTLED, error_code=code, topics=tuple(topics)
+    )
+    return response
+
+
+def _code_of(outcome: Outcome) -> ErrorCode:
+    """Return the group's code; if Postgres does not answer, the one that clients repeat.
+
+    aiokafka and older Java consumers give up on COORDINATOR_NOT_AVAILABLE here, and only here.
+    """
+    if not isinstance(outcome, ErrorCode):
+        return ErrorCode.none
+    if outcome is ErrorCode.coordinator_not_available:
+        return ErrorCode.coordinator_load_in_progress
+    return outcome
+
+
+async def _fetch(request: Request, group: Any, may_fetch: Awaitable[bool]) -> list[object]:
+    """Return the topics' part of the answer.
+
+    Raises:
+        Refusal: not for this member, or not now.
+    """
+    is_known = await may_fetch
+    try:
+        asked = None if group.topics is None else await look_up_topics(request, group.topics)
+        if asked is None:
+            return await _all(request, group.group_id) if is_known else []
+    except MetadataUnavailable as unavailable:
+        raise refusal_of(unavailable) from unavailable
+    wanted = [
+        partition
+        for topic in asked
+        for index in topic.asked.partition_indexes
+        if isinstance(partition := topic.partition(index), Partition)
+    ]
+    committed: Committed = {}
+    if is_known and wanted:
+        committed = await request.services.groups.committed(group.group_id, wanted)
+    return [_asked_topic(request, topic, committed) for topic in asked]
+
+
+async def _all(request: Request, group_id: str) -> list[object]:
+    """Return all that the group committed; a topic that has just been deleted is not shown."""
+    committed = await request.services.groups.committed(group_id, None)
+    topics = []
+    for topic_id in sorted({partition.topic_id for partition in committed}):
+        known = await request.services.topics.find(topic_id=topic_id)
+        if known is None:
+            continue
+        found = sorted(one for one in committed if one.topic_id == topic_id)
+        partitions = (_partition(request, one.index, committed[one]) for one in found)
+        topics.append(_topic(request, {"name": known.topic.name, "topic_id": topic_id}, partitions))
+    return topics
+
+
+def _asked_topic(request: Request, topic: AskedTopic, committed: Committed) -> object:
+    code = ErrorCode.none
+    if topic.known is None and topic.unknown_code is ErrorCode.unknown_topic_id:
+        code = topic.unknown_code  # by name, what is not there is not committed, as in Kafka
+    partitions = []
+    for index in topic.asked.partition_indexes:
+        partition = topic.partition(index)
+        found = _NOTHING
+        if isinstance(partition, Partition):
+            found = committed.get(partition, _NOTHING)
+        partitions.append(_partition(request, index, found, code))
+    return _topic(request, topic.identity, partitions)
+
+
+def _refused(request: Request, asked: Any, code: ErrorCode) -> object:
+    """Return a topic of which no partition could be looked up, in a version without other place."""
+    partitions = (_partition(request, index, _NOTHING, code) for index in asked.partition_indexes)
+    return _topic(request, {"name": asked.name}, partitions)
+
+
+def _topic(request: Request, identity: dict[str, Any], partitions: Iterable[object]) -> object:
+    types = request.types
+    alone = request.version < _FIRST_BATCHED
+    make = types.OffsetFetchResponseTopic if alone else types.OffsetFetchResponseTopics
+    if alone:
+        identity.pop("topic_id", None)
+    topic: object = make(**identity, partitions=tuple(partitions))
+    return topic
+
+
+def _partition(
+    request: Request, index: int, found: CommittedOffset, code: ErrorCode = ErrorCode.none
+) -> object:
+    types = request.types
+    alone = request.version < _FIRST_BATCHED
+    make = types.OffsetFetchResponsePartition if alone else types.OffsetFetchResponsePartitions
+    partition: object = make(
+        partition_index=index,
+        committed_offset=found.offset,
+        committed_leader_epoch=found.leader_epoch,
+        metadata=found.metadata,
+        error_code=code,
+    )
+    return partition

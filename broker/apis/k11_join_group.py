@@ -1,0 +1,90 @@
+"""JoinGroup: v0-9.
+
+v1 rebalance timeout, v4 a new member first gets its id (KIP-394), v5 static members (KIP-345), v6
+flexible, v7 protocol type (KIP-559), v8 reason (KIP-800), v9 skip_assignment (KIP-814).
+
+Parked until the group has a new generation; the connection's other requests go on meanwhile.
+"""
+
+from collections.abc import Awaitable
+from functools import partial
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
+
+from broker.group_requests import client_host, milliseconds, named_group, short_reason
+from broker.refusals import Refusal
+from broker.requests import NOT_THROTTLED, Request
+from coordinator.answers import JoinAnswer
+from coordinator.events import Join, Protocol, Token
+
+_FIRST_REBALANCE_TIMEOUT: Final = 1
+_FIRST_MEMBER_ID_REQUIRED: Final = 4
+_FIRST_NULLABLE_PROTOCOL: Final = 7
+_FIRST_SKIPPED_ASSIGNMENT: Final = 9
+
+
+async def handle(request: Request) -> Awaitable[Payload]:
+    """Join, or join again; a group comes into being with its first member."""
+    body, config = request.decode(), request.services.config
+    group_id = named_group(body.group_id)
+    least_ms, most_ms = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+    if not least_ms <= milliseconds(body.session_timeout) <= most_ms:
+        raise Refusal(ErrorCode.invalid_session_timeout)
+    answer = request.services.groups.handle(
+        group_id, partial(_event, request, body), create=not body.member_id
+    )
+    return _respond(request, answer, body.member_id)
+
+
+def _event(request: Request, body: Any, token: Token) -> Join:
+    session_timeout_ms = milliseconds(body.session_timeout)
+    rebalance_timeout_ms = session_timeout_ms
+    if request.version >= _FIRST_REBALANCE_TIMEOUT:
+        rebalance_timeout_ms = milliseconds(body.rebalance_timeout)
+    instance_id = getattr(body, "group_instance_id", None)
+    return Join(
+        token=token,
+        member_id=body.member_id,
+        instance_id=instance_id,
+        client_id=request.header.client_id,
+        client_host=client_host(request),
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=rebalance_timeout_ms,
+        protocol_type=body.protocol_type,
+        protocols=[Protocol(name=each.name, metadata=each.metadata) for each in body.protocols],
+        needs_member_id=request.version >= _FIRST_MEMBER_ID_REQUIRED and instance_id is None,
+        skips_assignment=request.version >= _FIRST_SKIPPED_ASSIGNMENT,
+        reason=short_reason(getattr(body, "reason", None)),
+    )
+
+
+async def _respond(
+    request: Request, awaited: Awaitable[JoinAnswer | None], member_id: str
+) -> Payload:
+    answer, types = await awaited, request.types
+    if answer is None:
+        answer = JoinAnswer(error_code=ErrorCode.unknown_member_id, member_id=member_id)
+    protocol_name = answer.protocol_name
+    if request.version < _FIRST_NULLABLE_PROTOCOL:
+        protocol_name = protocol_name or ""
+    response: Payload = types.JoinGroupResponse(
+        throttle_time=NOT_THROTTLED,
+        error_code=answer.error_code,
+        generation_id=answer.generation_id,
+        protocol_type=answer.protocol_type,
+        protocol_name=protocol_name,
+        leader=answer.leader,
+        skip_assignment=answer.skip_assignment,
+        member_id=answer.member_id,
+        members=tuple(
+            types.JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata,
+            )
+            for member in answer.members
+        ),
+    )
+    return response

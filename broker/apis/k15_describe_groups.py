@@ -1,0 +1,103 @@
+"""DescribeGroups: v0-6.
+
+v3 authorised operations (KIP-430), v4 static members (KIP-345), v5 flexible, v6 GROUP_ID_NOT_FOUND
+with a message (KIP-1043); before, a group that is not there is Dead.
+
+Of classic groups only: ConsumerGroupDescribe is for the others.
+"""
+
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
+
+from broker.group_requests import ALL_GROUP_OPERATIONS, NOT_ASKED, outcome_of
+from broker.group_runner import GroupRunner
+from broker.requests import NOT_THROTTLED, Request
+from coordinator.descriptions import ClassicDescription
+from coordinator.snapshots import GroupState
+
+_FIRST_NOT_FOUND: Final = 6
+
+
+async def handle(request: Request) -> Awaitable[Payload]:
+    """Describe each group; one that cannot be answers for itself."""
+    body = request.decode()
+    find = request.services.groups.find
+    found = [(group_id, find(group_id)) for group_id in body.groups]
+    return _respond(request, found, asked=getattr(body, "include_authorized_operations", False))
+
+
+async def _respond(
+    request: Request, found: list[tuple[str, Awaitable[GroupRunner | None]]], *, asked: bool
+) -> Payload:
+    described = []
+    for group_id, awaited in found:
+        outcome = await outcome_of(awaited)
+        described.append(_describe(request, group_id, outcome, asked=asked))
+    response: Payload = request.types.DescribeGroupsResponse(
+        throttle_time=NOT_THROTTLED, groups=tuple(described)
+    )
+    return response
+
+
+def _describe(
+    request: Request, group_id: str, outcome: GroupRunner | ErrorCode | None, *, asked: bool
+) -> object:
+    types = request.types
+    if isinstance(outcome, ErrorCode):
+        return _without(request, group_id, outcome, None)
+    if outcome is None:
+        return _missing(request, group_id, f"Group {group_id} not found.", asked=asked)
+    description = outcome.machine.describe()
+    if not isinstance(description, ClassicDescription):
+        message = f"Group {group_id} is not a classic group."
+        return _missing(request, group_id, message, asked=asked)
+    return types.DescribedGroup(
+        error_code=ErrorCode.none,
+        error_message=None,
+        group_id=group_id,
+        group_state=description.state.value,
+        protocol_type=description.protocol_type,
+        protocol_data=description.protocol_name,
+        members=tuple(
+            types.DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in description.members
+        ),
+        authorized_operations=ALL_GROUP_OPERATIONS if asked else NOT_ASKED,
+    )
+
+
+def _missing(request: Request, group_id: str, message: str, *, asked: bool) -> object:
+    if request.version >= _FIRST_NOT_FOUND:
+        return _without(request, group_id, ErrorCode.group_id_not_found, message)
+    operations = ALL_GROUP_OPERATIONS if asked else NOT_ASKED
+    return _without(request, group_id, ErrorCode.none, None, operations)
+
+
+def _without(
+    request: Request,
+    group_id: str,
+    code: ErrorCode,
+    message: str | None,
+    operations: int = NOT_ASKED,
+) -> Any:
+    is_gone = code in {ErrorCode.none, ErrorCode.group_id_not_found}
+    return request.types.DescribedGroup(
+        error_code=code,
+        error_message=message,
+        group_id=group_id,
+        group_state=GroupState.DEAD.value if is_gone else "",
+        protocol_type="",
+        protocol_data="",
+        members=(),
+        authorized_operations=operations,
+    )

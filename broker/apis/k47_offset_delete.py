@@ -1,0 +1,86 @@
+"""OffsetDelete: v0 (KIP-496). Committed offsets of topics that no member subscribes to."""
+
+from collections.abc import Awaitable, Sequence
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
+
+from broker.group_requests import named_group
+from broker.group_runner import GroupRunner
+from broker.group_table import refusal_of
+from broker.offset_requests import AskedTopic, look_up_topics
+from broker.refusals import Refusal
+from broker.requests import NOT_THROTTLED, Request
+from protocol.ids import Partition
+from storage.errors import MetadataUnavailable
+
+_CONSUMER: Final = "consumer"
+
+Line = Partition | ErrorCode
+"""A partition whose offset is to go, or why it stays."""
+
+
+async def handle(request: Request) -> Awaitable[Payload]:
+    """Delete what can be; each partition answers for itself."""
+    body = request.decode()
+    group = request.services.groups.find(named_group(body.group_id))
+    return _respond(request, body, group)
+
+
+async def _respond(request: Request, body: Any, found: Awaitable[GroupRunner | None]) -> Payload:
+    group = await found
+    if group is None:
+        raise Refusal(ErrorCode.group_id_not_found)
+    machine = group.machine
+    if not machine.is_empty and machine.protocol_type != _CONSUMER:
+        raise Refusal(ErrorCode.non_empty_group)  # nobody can tell what its members need
+    try:
+        topics = await look_up_topics(request, body.topics)
+    except MetadataUnavailable as unavailable:
+        raise refusal_of(unavailable) from unavailable
+    subscribed = frozenset() if machine.is_empty else machine.subscribed_topics()
+    lines = [_lines(topic, _is_subscribed(topic, subscribed)) for topic in topics]
+    partitions = [line for of_topic in lines for line in of_topic if isinstance(line, Partition)]
+    if partitions:
+        await request.services.groups.delete_offsets(group, partitions)
+    return _response(request, topics, lines)
+
+
+def _is_subscribed(topic: AskedTopic, subscribed: frozenset[str] | None) -> bool:
+    """Tell whether a member needs the topic; where that is not known, it may."""
+    return subscribed is None or topic.asked.name in subscribed
+
+
+def _lines(topic: AskedTopic, is_subscribed: bool) -> list[Line]:
+    lines: list[Line] = []
+    for asked in topic.asked.partitions:
+        line = topic.partition(asked.partition_index)
+        if isinstance(line, Partition) and is_subscribed:
+            line = ErrorCode.group_subscribed_to_topic
+        lines.append(line)
+    return lines
+
+
+def _response(
+    request: Request, topics: Sequence[AskedTopic], lines: Sequence[Sequence[Line]]
+) -> Payload:
+    types = request.types
+    response: Payload = types.OffsetDeleteResponse(
+        error_code=ErrorCode.none,
+        throttle_time=NOT_THROTTLED,
+        topics=tuple(
+            types.OffsetDeleteResponseTopic(
+                name=topic.asked.name,
+                partitions=tuple(
+                    types.OffsetDeleteResponsePartition(
+                        partition_index=asked.partition_index,
+                        error_code=line if isinstance(line, ErrorCode) else ErrorCode.none,
+                    )
+                    for asked, line in zip(topic.asked.partitions, of_topic, strict=True)
+                ),
+            )
+            for topic, of_topic in zip(topics, lines, strict=True)
+        ),
+    )
+    return response

@@ -1,0 +1,52 @@
+"""What the APIs of groups have in common."""
+
+import datetime as dt
+from collections.abc import Awaitable
+from typing import Final, TypeVar
+
+from kio.schema.errors import ErrorCode
+
+from broker.refusals import Refusal
+from broker.requests import Request
+
+ALL_GROUP_OPERATIONS: Final = sum(1 << operation for operation in (3, 6, 8, 10, 11))
+"""Read, delete, describe, describe and alter configs: no authoriser, no limits."""
+
+NOT_ASKED: Final = -(2**31)
+
+MAX_REASON_LENGTH: Final = 255
+
+T = TypeVar("T")
+
+
+def named_group(group_id: str) -> str:
+    """Return the id of a group that can have members.
+
+    Raises:
+        Refusal: INVALID_GROUP_ID: only committed offsets may belong to the group without a name.
+    """
+    if not group_id:
+        raise Refusal(ErrorCode.invalid_group_id)
+    return group_id
+
+
+def client_host(request: Request) -> str:
+    """Return the client's address as Kafka's tools show it."""
+    return f"/{request.peer.rpartition(':')[0]}"
+
+
+def milliseconds(span: dt.timedelta) -> int:
+    return span // dt.timedelta(milliseconds=1)
+
+
+def short_reason(reason: str | None) -> str:
+    """Return why a member joins or leaves (KIP-800), as much of it as Kafka keeps."""
+    return (reason or "")[:MAX_REASON_LENGTH]
+
+
+async def outcome_of(answer: Awaitable[T]) -> T | ErrorCode:
+    """Return an answer, or the code of its refusal, for what answers for itself in a request."""
+    try:
+        return await answer
+    except Refusal as refusal:
+        return refusal.code

@@ -1,0 +1,254 @@
+"""One group in memory: feeds its machine and runs the effects (D9).
+
+Events are handled at once, also while a save is under way; answers wait for the saves before them,
+so nobody is told of what another broker would not know after a takeover.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from broker.group_records import record_of, snapshot_of
+from broker.group_writes import GroupWrites, Written, failure_of
+from broker.metrics import GroupMetrics
+from broker.refusals import Refusal
+from coordinator.config import GroupConfig
+from coordinator.effects import ArmTimer, Effect, Reply, Save
+from coordinator.events import ClassicEvent, ConsumerEvent, TimerFired
+from coordinator.group import Group
+from coordinator.snapshots import GroupSnapshot
+from protocol.ids import Partition
+from storage.errors import MetadataUnavailable
+from storage.groups import CommittedOffset, TakenGroup
+
+log = structlog.get_logger()
+
+Answered = asyncio.Future[Any]
+"""Where the answer to a request goes; the token of the event that it became."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committer:
+    """Who commits offsets.
+
+    Attributes:
+        generation_id: or member epoch; -1 with an empty member_id for one who is no member.
+    """
+
+    member_id: str
+    instance_id: str | None
+    generation_id: int
+
+
+def now_ms() -> int:
+    """Return the time of the machines: the event loop's, which never goes back."""
+    return round(asyncio.get_running_loop().time() * 1000)
+
+
+class GroupRunner:
+    """A group that this broker coordinates, from when it is taken until it is lost.
+
+    Args:
+        taken: what the store has of it.
+        lost: told, with what to answer those who wait, when the group must be taken anew.
+
+    Attributes:
+        machine: its state.
+        used_ms: when it was last asked for something.
+    """
+
+    def __init__(
+        self,
+        taken: TakenGroup,
+        config: GroupConfig,
+        *,
+        writes: GroupWrites,
+        metrics: GroupMetrics,
+        lost: Callable[["GroupRunner", ErrorCode], None],
+    ) -> None:
+        self.group_id = taken.group_id
+        self.owner_epoch = taken.owner_epoch
+        self.used_ms = now_ms()
+        self.closed = False
+        self._writes = writes
+        self._metrics = metrics
+        self._lost = lost
+        self._owed: set[Answered] = set()
+        self._saving: Written | None = None
+        self._writing: Written | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._generation_id = 0
+        if taken.record is None:
+            self.machine = Group(taken.group_id, config)
+        else:
+            self._generation_id = taken.record.generation_id
+            snapshot = snapshot_of(taken.record)
+            self.machine = Group.restore(snapshot, config, now_ms=self.used_ms)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is lost if it leaves memory."""
+        busy = self._owed or self._saving or self._writing
+        return self.machine.is_empty and not busy
+
+    def start(self) -> None:
+        """Begin; called once."""
+        with self.whole():
+            self._run(self.machine.start(now_ms=now_ms()))
+
+    def disown(self, answer: Answered) -> None:
+        """Leave this answer to somebody else."""
+        self._owed.discard(answer)
+
+    def do(self, work: Callable[["GroupRunner", Answered], None], answer: Answered) -> None:
+        """Do something that a request asks for."""
+        self.used_ms = now_ms()
+        if self.closed:
+            answer.set_exception(Refusal(ErrorCode.not_coordinator))
+            return
+        self._owed.add(answer)  # answered in any case: if need be, when the group is lost
+        answer.add_done_callback(self._owed.discard)
+        with self.whole():
+            work(self, answer)
+
+    def handle(self, event: ClassicEvent | ConsumerEvent) -> None:
+        """Change the group by an event."""
+        if self.closed:
+            return
+        with self.whole():
+            self._run(self.machine.handle(event, now_ms=now_ms()))
+
+    def commit(
+        self,
+        answer: Answered,
+        committer: Committer,
+        offsets: Mapping[Partition, CommittedOffset],
+    ) -> None:
+        """Commit offsets; answered with the partitions that turned out not to exist."""
+        code = self.machine.check_commit(
+            member_id=committer.member_id,
+            instance_id=committer.instance_id,
+            generation_id=committer.generation_id,
+            now_ms=now_ms(),
+        )
+        if code is not ErrorCode.none:
+            answer.set_exception(Refusal(code))
+        elif not offsets:
+            answer.set_result(frozenset())
+        else:
+            self._metrics.offset_commits.inc()
+            written = self._writes.commit(self.group_id, self.owner_epoch, offsets)
+            self._follow(written)
+            written.add_done_callback(partial(_pass_on, answer))
+
+    def check_fetch(self, answer: Answered, member_id: str | None, member_epoch: int) -> None:
+        """Answered with True once the member may read what was committed before it asked."""
+        code = self.machine.check_fetch(
+            member_id=member_id, member_epoch=member_epoch, now_ms=now_ms()
+        )
+        if code is not ErrorCode.none:
+            answer.set_exception(Refusal(code))
+        elif self._writing is None:
+            answer.set_result(True)
+        else:
+            self._writing.add_done_callback(partial(_resolve_after, answer, True))
+
+    def close(self, code: ErrorCode) -> None:
+        """End: answer everybody who waits with `code`."""
+        self.closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for answer in list(self._owed):
+            if not answer.done():
+                answer.set_exception(Refusal(code))
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Give the group up if its machine raises: it may be half changed."""
+        try:
+            yield
+        except BaseException:
+            self._lost(self, ErrorCode.unknown_server_error)
+            raise
+
+    # --- effects
+
+    def _run(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Save():
+                    self._save(effect.group)
+                case Reply():
+                    self._reply(effect)
+                case ArmTimer():
+                    self._arm(effect.deadline_ms)
+
+    def _save(self, snapshot: GroupSnapshot) -> None:
+        if snapshot.generation_id != self._generation_id:
+            self._generation_id = snapshot.generation_id
+            self._metrics.rebalances.inc()
+        self._saving = self._writes.save(self.owner_epoch, record_of(snapshot))
+        self._follow(self._saving)
+
+    def _reply(self, reply: Reply) -> None:
+        token = reply.token
+        assert isinstance(token, asyncio.Future)
+        if self._saving is not None:
+            self._saving.add_done_callback(partial(_resolve_after, token, reply.answer))
+        elif not token.done():
+            token.set_result(reply.answer)
+
+    def _arm(self, deadline_ms: int | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if deadline_ms is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(deadline_ms / 1000, self._fire, deadline_ms)
+
+    def _fire(self, deadline_ms: int) -> None:
+        self._timer = None
+        with self.whole():  # a timer that fires early, by the loop's resolution, is on time
+            self._run(self.machine.handle(TimerFired(), now_ms=max(now_ms(), deadline_ms)))
+
+    # --- writes
+
+    def _follow(self, written: Written) -> None:
+        """See to the end of a write before anybody else hears of it."""
+        if written is not self._writing:
+            self._writing = written
+            written.add_done_callback(self._written)
+
+    def _written(self, written: Written) -> None:
+        failure = failure_of(written)
+        if self.closed:
+            return
+        if failure is not None:
+            fenced = not isinstance(failure, MetadataUnavailable)
+            if fenced:
+                self._metrics.fenced_groups.inc()
+            log.warning("group lost", group_id=self.group_id, fenced=fenced, reason=str(failure))
+            code = ErrorCode.not_coordinator if fenced else ErrorCode.coordinator_not_available
+            self._lost(self, code)
+            return
+        if written is self._saving:
+            self._saving = None
+        if written is self._writing:
+            self._writing = None
+
+
+def _resolve_after(answer: Answered, result: object, written: Written) -> None:
+    """Answer once a write is durable; if it failed, the loss of the group answers."""
+    if failure_of(written) is None and not answer.done():
+        answer.set_result(result)
+
+
+def _pass_on(answer: Answered, written: Written) -> None:
+    if failure_of(written) is None and not answer.done():
+        answer.set_result(written.result())

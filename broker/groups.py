@@ -1,0 +1,152 @@
+"""The groups that this broker coordinates, as handlers see them (D9).
+
+    groups.py          what can be asked of a group
+    group_table.py     which groups are in memory, and how they get there
+    group_runner.py    one group: machine, timer, who waits for an answer
+    group_writes.py    what goes to Postgres
+    group_upkeep.py    takeover, changed topics, expiry
+
+Every failure is a Refusal with Kafka's code. If Postgres does not answer, that is one that makes
+clients try again; nothing that a client was told is ever taken back.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from broker.group_catalog import GroupCatalog
+from broker.group_runner import Answered, Committer, GroupRunner
+from broker.group_table import GroupTable, refusal_of
+from broker.refusals import Refusal
+from coordinator.events import ClassicEvent, ConsumerEvent, Token
+from protocol.ids import Partition
+from storage.errors import MetadataUnavailable
+from storage.groups import CommittedOffset, GroupListing, GroupStore
+
+MakeEvent = Callable[[Token], ClassicEvent | ConsumerEvent]
+
+
+class Groups:
+    """What can be asked of groups.
+
+    Args:
+        coordinates: whether this broker is the coordinator of a group id.
+
+    Attributes:
+        catalog: the topics as consumer groups see them.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: GroupStore,
+        table: GroupTable,
+        catalog: GroupCatalog,
+        coordinates: Callable[[str], bool],
+    ) -> None:
+        self._store = store
+        self._table = table
+        self._coordinates = coordinates
+        self.catalog = catalog
+
+    def handle(
+        self, group_id: str, make_event: MakeEvent, *, create: bool = False
+    ) -> Awaitable[Any]:
+        """Hand the group an event; the answer is the machine's, or None without such a group."""
+
+        def work(runner: GroupRunner | None, answer: Answered) -> None:
+            if runner is None:
+                answer.set_result(None)
+            else:
+                runner.handle(make_event(answer))
+
+        return self._table.call(group_id, work, create=create)
+
+    def commit(
+        self, group_id: str, committer: Committer, offsets: Mapping[Partition, CommittedOffset]
+    ) -> Awaitable[frozenset[Partition] | None]:
+        """Commit offsets; the answer holds those partitions that turned out not to exist.
+
+        Who is no member makes the group if need be; for a member it is None without such a group.
+        """
+
+        def work(runner: GroupRunner | None, answer: Answered) -> None:
+            if runner is None:
+                answer.set_result(None)
+            else:
+                runner.commit(answer, committer, offsets)
+
+        return self._table.call(group_id, work, create=committer.generation_id < 0)
+
+    def may_fetch(
+        self, group_id: str, *, member_id: str | None, member_epoch: int
+    ) -> Awaitable[bool]:
+        """Wait until `committed` tells what was committed before; False without such a group."""
+
+        def work(runner: GroupRunner | None, answer: Answered) -> None:
+            if runner is None:
+                answer.set_result(False)
+            else:
+                runner.check_fetch(answer, member_id, member_epoch)
+
+        return self._table.call(group_id, work)
+
+    async def committed(
+        self, group_id: str, partitions: Sequence[Partition] | None
+    ) -> dict[Partition, CommittedOffset]:
+        """Return the offsets that the group committed of these partitions, or of all (None)."""
+        try:
+            return await self._store.committed_offsets(group_id, partitions)
+        except MetadataUnavailable as unavailable:
+            raise refusal_of(unavailable) from unavailable
+
+    def find(self, group_id: str) -> Awaitable[GroupRunner | None]:
+        """Return the group, to look at; None if there is no such."""
+        return self._table.call(group_id, lambda runner, answer: answer.set_result(runner))
+
+    async def list(self) -> list[GroupListing]:
+        """Return the groups that this broker coordinates."""
+        try:
+            listed = await self._store.list_groups()
+        except MetadataUnavailable as unavailable:
+            raise refusal_of(unavailable) from unavailable
+        return [self._now(one) for one in listed if self._coordinates(one.group_id)]
+
+    def delete(self, group_id: str) -> Awaitable[ErrorCode]:
+        """Delete a group without members, and its offsets; return what became of that."""
+
+        def work(runner: GroupRunner | None, answer: Answered) -> None:
+            if runner is None:
+                answer.set_result(ErrorCode.group_id_not_found)
+            elif not runner.machine.is_empty:
+                answer.set_result(ErrorCode.non_empty_group)
+            else:
+                self._table.delete(runner, answer)
+
+        return self._table.call(group_id, work)
+
+    async def delete_offsets(self, group: GroupRunner, partitions: Sequence[Partition]) -> None:
+        """Forget committed offsets."""
+        try:
+            done = await self._store.delete_offsets(group.group_id, group.owner_epoch, partitions)
+        except MetadataUnavailable as unavailable:
+            raise refusal_of(unavailable) from unavailable
+        if not done:
+            self._table.lose(group, ErrorCode.not_coordinator)
+            raise Refusal(ErrorCode.not_coordinator)
+
+    def _now(self, listing: GroupListing) -> GroupListing:
+        """Return a group as it is in memory: not every change of its state is saved."""
+        runner = self._table.get(listing.group_id)
+        if runner is None:
+            return listing
+        machine = runner.machine
+        return replace(
+            listing,
+            group_type=machine.group_type.value,
+            state=machine.state.value,
+            protocol_type=machine.protocol_type,
+            member_count=machine.member_count,
+        )

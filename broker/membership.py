@@ -1,0 +1,115 @@
+"""Keeps this broker a member of the cluster, and the others' comings and goings known here.
+
+Every HEARTBEAT_S one statement says that this broker is alive and brings the set of live brokers,
+judged by the database's clock. So a broker that dies is out of the set, everywhere, within
+TIME_TO_LIVE_MS + 2 x HEARTBEAT_S of its last heartbeat, one that stops cleanly within HEARTBEAT_S.
+While Postgres does not answer, the last known set stays in force: who owns what is for locality,
+and commits need Postgres anyway.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final
+from uuid import UUID
+
+import structlog
+
+from broker.cluster import BrokerSet
+from storage.brokers import BrokerStore, Membership
+from storage.errors import MetadataUnavailable
+
+HEARTBEAT_S: Final = 0.25
+TIME_TO_LIVE_MS: Final = 2_200
+LEAVE_S: Final = 0.5
+
+log = structlog.get_logger()
+
+Listener = Callable[[BrokerSet], None]
+
+
+class Members:
+    """The live brokers.
+
+    Attributes:
+        current: the set in force.
+    """
+
+    def __init__(self, store: BrokerStore, incarnation: UUID) -> None:
+        self._store = store
+        self._incarnation = incarnation
+        self._listeners: list[Listener] = []
+        self._left = False
+        self._asking = asyncio.Lock()  # a heartbeat must not come after the goodbye
+        self.current = BrokerSet(Membership(node_id=-1, generation=-1, brokers=()))
+
+    async def join(
+        self, addresses: Sequence[str], *, rack: str | None, preferred_node_id: int, alone: bool
+    ) -> None:
+        """Register; the set is known after it.
+
+        Raises:
+            MetadataUnavailable: no answer.
+        """
+        membership = await self._store.register_broker(
+            self._incarnation,
+            addresses,
+            rack=rack,
+            preferred_node_id=preferred_node_id,
+            alone=alone,
+            time_to_live_ms=TIME_TO_LIVE_MS,
+        )
+        self._take(membership)
+
+    def on_change(self, listener: Listener) -> None:
+        """Call `listener` with the set in force now, and with every new one."""
+        self._listeners.append(listener)
+        listener(self.current)
+
+    async def beat(self) -> None:
+        """Send heartbeats until cancelled.
+
+        Raises:
+            BrokerDisplaced: another process has registered with this identity.
+        """
+        while True:
+            await asyncio.sleep(HEARTBEAT_S)
+            if not self._left:
+                await self._ask(self._send_heartbeat)
+
+    async def leave(self) -> bool:
+        """Tell the others that this broker stops; return whether anybody is there to take over."""
+        self._left = True
+        mine = self.current.membership.node_id
+        with suppress(TimeoutError):  # then the others notice by themselves
+            async with asyncio.timeout(LEAVE_S):
+                await self._ask(lambda: self._store.deregister_broker(mine, self._incarnation))
+        return any(one.node_id != mine for one in self.current.membership.brokers)
+
+    async def _send_heartbeat(self) -> Membership:
+        return await self._store.broker_heartbeat(
+            self.current.membership.node_id, self._incarnation, time_to_live_ms=TIME_TO_LIVE_MS
+        )
+
+    async def _ask(self, ask: Callable[[], Awaitable[Membership]]) -> None:
+        try:
+            async with self._asking:
+                membership = await ask()
+        except MetadataUnavailable as error:
+            log.warning("no news of other brokers", reason=str(error))
+            return
+        if membership.brokers:  # the last one to leave stays the owner of everything to its end
+            self._take(membership)
+
+    def _take(self, membership: Membership) -> None:
+        if membership.generation <= self.current.generation:  # an answer that was overtaken
+            return
+        log.info(
+            "brokers changed",
+            generation=membership.generation,
+            node_id=membership.node_id,
+            live=[one.node_id for one in membership.brokers],
+        )
+        self.current = BrokerSet(membership)
+        for listener in self._listeners:
+            listener(self.current)

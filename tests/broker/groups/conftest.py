@@ -1,0 +1,53 @@
+"""One broker for all tests of groups; each test has groups and topics of its own."""
+
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.support.broker import BrokerProcess, running_broker
+from tests.support.group_members import Member
+from tests.support.wire import WireClient
+
+SETTINGS = (
+    *("--set", "group.initial.rebalance.delay.ms=0"),
+    *("--set", "group.min.session.timeout.ms=200"),
+    *("--set", "group.max.size=3"),
+    *("--set", "group.consumer.max.size=3"),
+    *("--set", "offset.metadata.max.bytes=10"),
+)
+
+_numbers = itertools.count()
+
+MakeMember = Callable[..., Awaitable[Member]]
+
+
+@pytest.fixture(scope="session")
+def group_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with running_broker(tmp_path_factory.mktemp("groups"), *SETTINGS) as broker:
+        yield broker
+
+
+@pytest.fixture
+async def client(group_broker: BrokerProcess) -> AsyncIterator[WireClient]:
+    async with await WireClient.connect(group_broker.bootstrap) as client:
+        yield client
+
+
+@pytest.fixture
+def group() -> str:
+    """Return a group id that no other test uses."""
+    return f"group-{next(_numbers)}"
+
+
+@pytest.fixture
+async def member(group_broker: BrokerProcess, group: str) -> AsyncIterator[MakeMember]:
+    """Make members of the test's group, each with a connection of its own."""
+    async with AsyncExitStack() as stack:
+
+        async def make(**joining: object) -> Member:
+            connecting = await WireClient.connect(group_broker.bootstrap)
+            return Member(await stack.enter_async_context(connecting), group, **joining)
+
+        yield make

@@ -1,0 +1,149 @@
+"""The groups of one broker over a store at the test's mercy; no sockets, no processes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, cast
+
+from prometheus_client import CollectorRegistry
+
+from broker.group_catalog import GroupCatalog
+from broker.group_runner import Committer
+from broker.group_table import GroupTable
+from broker.group_upkeep import ExpiryConfig, GroupUpkeep
+from broker.group_writes import GroupWrites
+from broker.groups import Groups
+from broker.metrics import GroupMetrics
+from broker.topics import Topics
+from coordinator.config import ClassicConfig, ConsumerConfig, GroupConfig
+from coordinator.events import Heartbeat, Join, Protocol, Sync, Token
+from protocol.ids import Partition
+from storage.groups import CommittedOffset
+from tests.support.held_groups import HeldGroups
+
+_ids = count(1)
+
+
+@dataclass(slots=True)
+class _NoTopics:
+    """Stands for broker.topics.Topics where no topic matters."""
+
+    change_count: int = 0
+
+    def all(self) -> tuple[()]:
+        return ()
+
+
+@dataclass(slots=True)
+class World:
+    """Attributes:
+    ours: group ids that this broker coordinates; all, if None.
+    topics: what the catalog is made of.
+    """
+
+    store: HeldGroups
+    groups: Groups
+    table: GroupTable
+    upkeep: GroupUpkeep
+    metrics: GroupMetrics
+    topics: _NoTopics
+    ours: set[str] | None = field(default=None)
+
+    def join(self, group_id: str, member_id: str = "", **values: Any) -> "asyncio.Future[Any]":
+        """Let a member join; one who is new gets its id at once."""
+        said: dict[str, Any] = {
+            "instance_id": None,
+            "client_id": "test",
+            "client_host": "/127.0.0.1",
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 10_000,
+            "protocol_type": "consumer",
+            "protocols": [Protocol(name="range", metadata=b"")],
+            "needs_member_id": False,
+            "skips_assignment": False,
+        }
+
+        def event(token: Token) -> Join:
+            return Join(token=token, member_id=member_id, **(said | values))
+
+        return asyncio.ensure_future(self.groups.handle(group_id, event, create=not member_id))
+
+    def sync(self, group_id: str, member_id: str, generation_id: int) -> "asyncio.Future[Any]":
+        def event(token: Token) -> Sync:
+            return Sync(
+                token=token,
+                generation_id=generation_id,
+                member_id=member_id,
+                instance_id=None,
+                protocol_type=None,
+                protocol_name=None,
+                assignments={member_id: b"all"},
+            )
+
+        return asyncio.ensure_future(self.groups.handle(group_id, event))
+
+    def beat(self, group_id: str, member_id: str, generation_id: int) -> "asyncio.Future[Any]":
+        def event(token: Token) -> Heartbeat:
+            return Heartbeat(
+                token=token, generation_id=generation_id, member_id=member_id, instance_id=None
+            )
+
+        return asyncio.ensure_future(self.groups.handle(group_id, event))
+
+    def commit(
+        self,
+        group_id: str,
+        offsets: Mapping[Partition, CommittedOffset],
+        *,
+        member_id: str = "",
+        generation_id: int = -1,
+    ) -> "asyncio.Future[Any]":
+        committer = Committer(member_id=member_id, instance_id=None, generation_id=generation_id)
+        return asyncio.ensure_future(self.groups.commit(group_id, committer, offsets))
+
+    async def stable(self, group_id: str, **joining: Any) -> str:
+        """Make a stable group of one, in its first generation; return the member's id."""
+        joined = await self.join(group_id, **joining)
+        synced = await self.sync(group_id, joined.member_id, joined.generation_id)
+        assert (synced.error_code, synced.assignment) == (0, b"all")
+        return str(joined.member_id)
+
+
+@asynccontextmanager
+async def world(store: HeldGroups, **expiry: int) -> AsyncIterator[World]:
+    """Run a broker's groups; a second one on the same store is another broker."""
+    metrics = GroupMetrics(CollectorRegistry())
+    writes = GroupWrites(store, metrics)
+    topics = _NoTopics()
+    catalog = GroupCatalog(cast("Topics", topics))
+
+    def coordinates(group_id: str) -> bool:
+        return made.ours is None or group_id in made.ours
+
+    config = GroupConfig(
+        classic=ClassicConfig(initial_rebalance_delay_ms=0, min_session_timeout_ms=1),
+        consumer=ConsumerConfig(),
+        new_uuid=lambda: f"uuid-{next(_ids)}",
+    )
+    table = GroupTable(
+        store=store, writes=writes, coordinates=coordinates, config=config, metrics=metrics
+    )
+    upkeep = GroupUpkeep(
+        store=store,
+        table=table,
+        writes=writes,
+        catalog=catalog,
+        coordinates=coordinates,
+        expiry=ExpiryConfig(**({"retention_ms": 60_000, "check_interval_ms": 60_000} | expiry)),
+    )
+    groups = Groups(store=store, table=table, catalog=catalog, coordinates=coordinates)
+    made = World(store, groups, table, upkeep, metrics, topics)
+    running = asyncio.create_task(upkeep.run())
+    try:
+        yield made
+    finally:
+        upkeep.close()
+        running.cancel()
+        await asyncio.wait([running])

@@ -1,0 +1,116 @@
+"""Groups whose coordinator goes while another broker is there to take over."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.broker.groups.conftest import SETTINGS
+from tests.support.broker import BrokerProcess, start_broker
+from tests.support.group_members import Member, stable
+from tests.support.group_wire import committed, fetch_request, named
+from tests.support.postgres import create_empty_database
+from tests.support.wire import WireClient
+
+NONE = ErrorCode.none
+FIND_COORDINATOR = 10
+PATIENCE_S = 30.0
+GROUPS = 8
+MOVED = {ErrorCode.not_coordinator, ErrorCode.coordinator_not_available}
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[list[BrokerProcess]]:
+    """Two brokers on one Postgres and one store."""
+    with ThreadPoolExecutor() as pool:
+        dsn = pool.submit(asyncio.run, create_empty_database()).result()
+        store = f"file://{tmp_path / 'objects'}"
+        starting = [
+            pool.submit(
+                start_broker, tmp_path / name, "--postgres", dsn, "--store", store, *SETTINGS
+            )
+            for name in ("one", "two")
+        ]
+        brokers = [one.result() for one in starting]
+    yield brokers
+    for broker in brokers:
+        broker.stop()
+
+
+async def coordinator(client: WireClient, group: str) -> int:
+    """Return the port of a group's coordinator."""
+    request = named(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=(group,))
+    (answer,) = (await client.ask(request)).coordinators
+    assert answer.error_code is NONE
+    return int(answer.port)
+
+
+async def until_taken_over(member: Member) -> float:
+    """Heartbeat until somebody answers for the group; return how long that took."""
+    began_s = time.monotonic()
+    async with asyncio.timeout(PATIENCE_S):
+        while (code := await member.heartbeat()) in MOVED:
+            await asyncio.sleep(0.01)
+    assert code == NONE
+    return time.monotonic() - began_s
+
+
+async def started(
+    brokers: list[BrokerProcess], clients: dict[int, WireClient]
+) -> tuple[dict[str, Member], dict[str, int]]:
+    """Make stable groups of one, each with an offset; return the members and the coordinators."""
+    first = clients[brokers[0].port]
+    await first.create_topic("t")
+    members, ports = {}, {}
+    for number in range(GROUPS):
+        group = f"g{number}"
+        async with asyncio.timeout(PATIENCE_S):  # until both brokers know of each other
+            while len({await coordinator(client, group) for client in clients.values()}) > 1:
+                await asyncio.sleep(0.01)
+        ports[group] = await coordinator(first, group)
+        members[group] = Member(clients[ports[group]], group)
+        await stable(members[group])
+        assert await members[group].commit("t", {0: number}) == [NONE]
+    return members, ports
+
+
+@pytest.mark.parametrize("ending", ["kill", "stop"])
+async def test_another_broker_goes_on_with_the_same_generation(
+    pair: list[BrokerProcess], ending: str
+) -> None:
+    async with (
+        await WireClient.connect(pair[0].bootstrap) as one,
+        await WireClient.connect(pair[1].bootstrap) as two,
+    ):
+        # Given groups at both brokers
+        clients = {pair[0].port: one, pair[1].port: two}
+        members, ports = await started(pair, clients)
+        moving = [group for group, port in ports.items() if port == pair[0].port]
+        assert moving
+        assert len(moving) < GROUPS
+
+        # Then who asks the wrong one is sent away
+        stranger = Member(two, moving[0])
+        assert (await stranger.join()).error_code is ErrorCode.not_coordinator
+
+        # When one broker is killed, or stops
+        await asyncio.to_thread(getattr(pair[0], ending))
+
+        # Then the other takes its groups over, with generation, assignment and offset
+        for group in moving:
+            member = members[group]
+            member.client = two
+            took_s = await until_taken_over(member)
+            assert took_s < (6.0 if ending == "kill" else 3.0)  # with room for a busy machine
+            synced = await member.sync()
+            assert (synced.error_code, synced.assignment) == (NONE, member.member_id.encode())
+            assert await coordinator(two, group) == pair[1].port
+        for number, group in enumerate(members):
+            answer: Any = await two.ask(fetch_request(group, None))
+            assert committed(answer) == {"t": {0: (number, "")}}
+            assert await members[group].commit("t", {0: 100}) == [NONE]

@@ -1,0 +1,168 @@
+"""The pipeline of writes: one statement at a time, what waits goes together, nothing overtakes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from broker import group_writes
+from broker.group_writes import GroupFenced, GroupWrites
+from broker.metrics import GroupMetrics
+from storage.errors import MetadataUnavailable
+from storage.groups import GroupRecord
+from tests.support.held_groups import HeldGroups, at
+
+
+@pytest.fixture
+async def store() -> HeldGroups:
+    return HeldGroups()
+
+
+@pytest.fixture
+async def writes(store: HeldGroups) -> AsyncIterator[GroupWrites]:
+    pipeline = GroupWrites(store, GroupMetrics(CollectorRegistry()))
+    running = asyncio.create_task(pipeline.run())
+    yield pipeline
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def taken(store: HeldGroups, *group_ids: str) -> list[int]:
+    """Take groups; return their owner epochs."""
+    return [(await store.take_groups([one], create=True))[0].owner_epoch for one in group_ids]
+
+
+def record(group_id: str, generation_id: int) -> GroupRecord:
+    return GroupRecord(
+        group_id=group_id,
+        group_type="Classic",
+        state="Stable",
+        protocol_type="consumer",
+        generation_id=generation_id,
+        member_count=1,
+        document="{}",
+    )
+
+
+async def underway(store: HeldGroups, calls: int) -> None:
+    async with asyncio.timeout(5):
+        while len(store.writes) < calls:
+            await asyncio.sleep(0)
+
+
+async def test_one_commit_is_one_statement(store: HeldGroups, writes: GroupWrites) -> None:
+    topic_id = await store.topic()
+    (epoch,) = await taken(store, "g")
+    assert await writes.commit("g", epoch, at(topic_id, p0=5)) == frozenset()
+    assert await store.offsets("g") == {0: 5}
+    assert len(store.writes) == 1
+
+
+async def test_what_comes_meanwhile_goes_together_and_in_order(
+    store: HeldGroups, writes: GroupWrites
+) -> None:
+    # Given a write that is under way
+    topic_id = await store.topic()
+    ours, theirs = await taken(store, "ours", "theirs")
+    store.hold()
+    first = writes.commit("ours", ours, at(topic_id, p0=1))
+    await underway(store, 1)
+
+    # When more comes: twice for one partition, for another group, and records
+    rest = [
+        writes.commit("ours", ours, at(topic_id, p0=2, p1=2)),
+        writes.save(ours, record("ours", 7)),
+        writes.commit("theirs", theirs, at(topic_id, p0=9)),
+        writes.commit("ours", ours, at(topic_id, p0=3)),
+        writes.save(ours, record("ours", 8)),
+    ]
+    assert not first.done()
+    store.release()
+    await asyncio.gather(first, *rest)
+
+    # Then it is one more statement, with the last of everything
+    assert len(store.writes) == 2
+    mine, other = store.writes[1]
+    assert mine.record == record("ours", 8)
+    assert mine.offsets == at(topic_id, p0=3, p1=2)
+    assert (other.group_id, other.record) == ("theirs", None)
+    assert await store.offsets("ours") == {0: 3, 1: 2}
+
+
+async def test_a_statement_is_bounded(
+    store: HeldGroups, writes: GroupWrites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given four groups whose offsets do not fit into one statement
+    monkeypatch.setattr(group_writes, "MAX_OFFSETS", 4)
+    topic_id = await store.topic(partitions=5)
+    names = ("a", "b", "c", "d")
+    epochs = await taken(store, *names)
+    five = at(topic_id, p0=1, p1=1, p2=1, p3=1, p4=1)
+    await asyncio.gather(
+        *(
+            writes.commit(name, epoch, five if name == "d" else at(topic_id, p0=1, p1=1))
+            for name, epoch in zip(names, epochs, strict=True)
+        )
+    )
+
+    # Then those who waited longest go first, and who is too large alone goes alone
+    assert [[one.group_id for one in call] for call in store.writes] == [["a", "b"], ["c"], ["d"]]
+
+
+async def test_partitions_that_are_gone_are_named(store: HeldGroups, writes: GroupWrites) -> None:
+    topic_id = await store.topic(partitions=1)
+    (epoch,) = await taken(store, "g")
+    unknown = await writes.commit("g", epoch, at(topic_id, p0=5, p7=5))
+    assert [partition.index for partition in unknown] == [7]
+    assert await store.offsets("g") == {0: 5}
+
+
+async def test_a_group_that_was_taken_is_fenced_alone(
+    store: HeldGroups, writes: GroupWrites
+) -> None:
+    # Given two groups, one of which another broker takes while a write is under way
+    topic_id = await store.topic()
+    mine, lost = await taken(store, "mine", "lost")
+    store.hold()
+    kept = writes.commit("mine", mine, at(topic_id, p0=1))
+    gone = writes.commit("lost", lost, at(topic_id, p0=1))
+    await underway(store, 1)
+    behind = writes.commit("lost", lost, at(topic_id, p0=2))
+    await store.take_elsewhere("lost")
+    store.release()
+
+    # Then only its writes fail, those behind it, too
+    assert await kept == frozenset()
+    with pytest.raises(GroupFenced):
+        await gone
+    with pytest.raises(asyncio.CancelledError):
+        await behind
+    assert await store.offsets("lost") == {}
+    assert len(store.writes) == 1
+
+
+async def test_without_an_answer_nothing_more_is_written_under_that_epoch(
+    store: HeldGroups, writes: GroupWrites
+) -> None:
+    # Given a write under way, and one behind it
+    topic_id = await store.topic()
+    (epoch,) = await taken(store, "g")
+    store.hold()
+    first = writes.commit("g", epoch, at(topic_id, p0=1))
+    await underway(store, 1)
+    behind = writes.commit("g", epoch, at(topic_id, p0=2))
+
+    # When Postgres does not answer
+    store.go_away()
+    store.release()
+    with pytest.raises(MetadataUnavailable):
+        await first
+
+    # Then the one behind is given up with it, and what comes later is written
+    assert behind.cancelled()
+    store.come_back()
+    (newer,) = await taken(store, "g")
+    await writes.commit("g", newer, at(topic_id, p0=3))
+    assert len(store.writes) == 2
+    assert await store.offsets("g") == {0: 3}

@@ -1,0 +1,139 @@
+"""What groups keep when their coordinator, or its Postgres, is killed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.broker.groups.conftest import SETTINGS
+from tests.crash.external_postgres import ExternalPostgres, external_postgres
+from tests.crash.processes import stable_port
+from tests.support.broker import BrokerProcess, start_broker
+from tests.support.group_members import Member, stable
+from tests.support.group_wire import (
+    codes,
+    commit_request,
+    committed,
+    consumer_heartbeat_request,
+    fetch_request,
+    join_request,
+    new_member_id,
+)
+from tests.support.wire import WireClient
+
+NONE = ErrorCode.none
+PATIENCE_S = 30.0
+AGAIN = {
+    ErrorCode.coordinator_load_in_progress,
+    ErrorCode.coordinator_not_available,
+    ErrorCode.not_coordinator,
+}
+"""What makes every stock client try again."""
+
+pytestmark = pytest.mark.crash
+
+
+@pytest.fixture
+def postgres(tmp_path: Path) -> Iterator[ExternalPostgres]:
+    with external_postgres(tmp_path / "external") as server:
+        yield server
+
+
+class Killable:
+    """A broker that comes back at its address."""
+
+    def __init__(self, data: Path, postgres: ExternalPostgres) -> None:
+        self._data = data
+        self._arguments = ("--postgres", postgres.dsn, *SETTINGS)
+        self._listen = f"127.0.0.1:{stable_port()}"
+        self.process = self.start()
+
+    def start(self) -> BrokerProcess:
+        self.process = start_broker(self._data, *self._arguments, listen=self._listen)
+        return self.process
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[WireClient]:
+        async with await WireClient.connect(self._listen) as client:
+            yield client
+
+
+@pytest.fixture
+def killable(tmp_path: Path, postgres: ExternalPostgres) -> Iterator[Killable]:
+    broker = Killable(tmp_path / "broker", postgres)
+    yield broker
+    broker.process.stop()
+
+
+async def test_members_go_on_after_their_coordinator_was_killed(killable: Killable) -> None:
+    # Given a stable group of two, a consumer group of one, and offsets
+    me = new_member_id()
+    async with killable.client() as one, killable.client() as two:
+        await one.create_topic("t", 2)
+        first, second = Member(one, "g"), Member(two, "g")
+        await stable(first, second)
+        assert await first.commit("t", {0: (5, "note")}) == [NONE]
+        joining = consumer_heartbeat_request("modern", me, 0, subscribed_topic_names=("t",))
+        epoch = (await one.ask(joining)).member_epoch
+
+    # When the broker is killed and comes back
+    killable.process.kill()
+    killable.start()
+
+    # Then all members heartbeat on, in the same generation, with their assignments
+    async with killable.client() as one, killable.client() as two:
+        first.client, second.client = one, two
+        async with asyncio.timeout(PATIENCE_S):
+            while (code := await first.heartbeat()) in AGAIN:
+                await asyncio.sleep(0.02)
+        assert code == NONE
+        assert await second.heartbeat() == NONE
+        synced = await second.sync()
+        assert (synced.error_code, synced.assignment) == (NONE, second.member_id.encode())
+        beat = await one.ask(consumer_heartbeat_request("modern", me, epoch))
+        assert (beat.error_code, beat.member_epoch) == (NONE, epoch)
+
+        # And the offsets are there, and more can be committed
+        assert await second.commit("t", {1: 7}) == [NONE]
+        answer = await one.ask(fetch_request("g", None))
+        assert committed(answer) == {"t": {0: (5, "note"), 1: (7, "")}}
+
+
+async def test_while_postgres_is_away_everybody_is_told_to_try_again(
+    killable: Killable, postgres: ExternalPostgres
+) -> None:
+    # Given a stable group with an offset
+    async with killable.client() as client:
+        await client.create_topic("t")
+        member = Member(client, "g")
+        await stable(member)
+        assert await member.commit("t", {0: 5}) == [NONE]
+
+        # When Postgres is killed
+        postgres.kill_all()
+
+        # Then heartbeats do not need it
+        assert await member.heartbeat() == NONE
+
+        # And whatever needs it is refused in a way that clients repeat
+        (code,) = await member.commit("t", {0: 6})
+        assert code in AGAIN
+        assert (await client.ask(join_request("new", version=3))).error_code in AGAIN
+        for version, code_of in ((8, lambda a: a.groups[0].error_code), (1, lambda a: codes(a)[0])):
+            answer = await client.ask(fetch_request("g", {"t": [0]}, version=version))
+            assert code_of(answer) == ErrorCode.coordinator_load_in_progress
+        request = commit_request("new", {"t": {0: 1}})
+        assert codes(await client.ask(request))[0] in AGAIN
+
+        # And when it is back, the same member commits on in its generation
+        postgres.start()
+        async with asyncio.timeout(PATIENCE_S):
+            while (code := (await member.commit("t", {0: 7}))[0]) in AGAIN:
+                await asyncio.sleep(0.02)
+        assert code == NONE
+        assert await member.heartbeat() == NONE
+        answer = await client.ask(fetch_request("g", {"t": [0]}))
+        assert committed(answer) == {"t": {0: (7, "")}}

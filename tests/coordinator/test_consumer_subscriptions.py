@@ -1,0 +1,97 @@
+"""Patterns are bounded and matched as Kafka matches them; a new catalog is resolved at once."""
+
+from uuid import UUID
+
+import pytest
+
+from coordinator.catalog import Catalog, CatalogTopic
+from coordinator.subscriptions import (
+    MAX_PATTERN_BYTES,
+    InvalidPattern,
+    Subscription,
+    Subscriptions,
+    compile_pattern,
+)
+
+
+def catalog(version: int, **sizes: int) -> Catalog:
+    topics = {
+        name: CatalogTopic(
+            topic_id=UUID(bytes=name.encode().rjust(16)), name=name, partition_count=size
+        )
+        for name, size in sizes.items()
+    }
+    return Catalog(version=version, by_name=topics)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(",
+        "a{1001}",
+        r"(a)\1",
+        "(?=a)",
+        "a" * (MAX_PATTERN_BYTES + 1),
+        "((a{99}){99}){99}",
+        "\udcff",
+    ],
+)
+def test_a_pattern_that_re2_does_not_take_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidPattern):
+        compile_pattern(pattern)
+
+
+def test_a_pattern_matches_the_whole_name() -> None:
+    subscriptions = Subscriptions()
+    subscriptions.see(catalog(1, orders=1, reorders=1, __offsets=1))
+    subscriptions.admit("orders|__.*")
+    wanted = Subscription(frozenset({"missing"}), "orders|__.*")
+    assert subscriptions.names(wanted) == {"missing", "orders", "__offsets"}
+    assert len(subscriptions.topic_ids(wanted)) == 2
+    assert subscriptions.topic_ids(wanted) is subscriptions.topic_ids(wanted)
+
+
+def test_topics_come_and_go() -> None:
+    # Given a pattern that matches one topic
+    subscriptions = Subscriptions()
+    subscriptions.see(catalog(1, a1=1, b1=1))
+    subscriptions.admit("a.*")
+    wanted = Subscription(pattern="a.*")
+    before = subscriptions.fingerprint([wanted])
+
+    # When topics change that it does not match, or that it does
+    subscriptions.see(catalog(2, a1=1, b2=1))
+    unrelated = subscriptions.fingerprint([wanted])
+    subscriptions.see(catalog(3, a2=1))
+
+    # Then only the latter can be told
+    assert unrelated == before
+    assert subscriptions.fingerprint([wanted]) != before
+    assert subscriptions.names(wanted) == {"a2"}
+
+
+def test_more_partitions_and_a_topic_made_again_change_the_fingerprint() -> None:
+    subscriptions = Subscriptions()
+    wanted = [Subscription(frozenset({"a1"}))]
+    prints = set()
+    again = CatalogTopic(topic_id=UUID(int=1), name="a1", partition_count=2)
+    for topics in (catalog(1, a1=1), catalog(2, a1=2), Catalog(version=3, by_name={"a1": again})):
+        subscriptions.see(topics)
+        prints.add(subscriptions.fingerprint(wanted))
+    assert len(prints) == 3
+
+
+def test_an_older_catalog_is_not_new() -> None:
+    subscriptions = Subscriptions()
+    assert subscriptions.is_new(catalog(0))
+    subscriptions.see(catalog(2))
+    assert not subscriptions.is_new(catalog(2))
+    assert not subscriptions.is_new(catalog(1))
+
+
+def test_patterns_that_nobody_uses_are_forgotten() -> None:
+    subscriptions = Subscriptions()
+    subscriptions.see(catalog(1, a1=1))
+    subscriptions.admit("a.*")
+    subscriptions.keep([])
+    assert subscriptions.names(Subscription(pattern="a.*")) == set()

@@ -1,0 +1,82 @@
+"""The in-memory store of groups, at a test's mercy: calls are held, refused and counted."""
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from uuid import UUID
+
+from protocol.ids import Partition
+from storage.errors import MetadataUnavailable
+from storage.groups import CommittedOffset, GroupWrite, TakenGroup, WriteOutcome
+from storage.metadata_memory import MemoryMetadata
+
+
+class HeldGroups(MemoryMetadata):
+    """Attributes:
+    writes: every write_groups call, as it came.
+    takes: the group ids of every take_groups call.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Random(1))
+        self.writes: list[list[GroupWrite]] = []
+        self.takes: list[list[str]] = []
+        self._open = asyncio.Event()
+        self._open.set()
+        self._away = False
+
+    def hold(self) -> None:
+        """Let calls wait from now on."""
+        self._open.clear()
+
+    def release(self) -> None:
+        self._open.set()
+
+    def go_away(self) -> None:
+        """Give no answer to any call from now on, not to those that are held, either."""
+        self._away = True
+
+    def come_back(self) -> None:
+        self._away = False
+
+    async def write_groups(self, writes: Sequence[GroupWrite]) -> WriteOutcome:
+        self.writes.append(list(writes))
+        await self._answerable()
+        return await super().write_groups(writes)
+
+    async def take_groups(self, group_ids: Sequence[str], *, create: bool) -> list[TakenGroup]:
+        self.takes.append(list(group_ids))
+        await self._answerable()
+        return await super().take_groups(group_ids, create=create)
+
+    async def take_elsewhere(self, group_id: str) -> None:
+        """Do what another broker does."""
+        await super().take_groups([group_id], create=False)
+
+    async def offsets(self, group_id: str) -> dict[int, int]:
+        """Return what a group committed, by partition of its only topic."""
+        found = await self.committed_offsets(group_id, None)
+        return {partition.index: committed.offset for partition, committed in found.items()}
+
+    async def topic(self, partitions: int = 3) -> UUID:
+        """Create a topic; return its id."""
+        created = await self.create_topic(
+            f"topic-{len(self._topics)}",
+            partition_count=partitions,
+            replication_factor=1,
+            configs={},
+        )
+        return created.topic_id
+
+    async def _answerable(self) -> None:
+        await self._open.wait()
+        if self._away:
+            raise MetadataUnavailable("away")
+
+
+def at(topic_id: UUID, **offsets: int) -> dict[Partition, CommittedOffset]:
+    """Return what to commit: `at(topic_id, p0=5)` is offset 5 of partition 0."""
+    return {
+        Partition(topic_id, int(name[1:])): CommittedOffset(offset=offset)
+        for name, offset in offsets.items()
+    }

@@ -1,11 +1,8 @@
 """Questions to a cluster and changes to its topics; what a broker refuses becomes a Failure."""
 
-import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
-from typing import Final, TypeVar
 
-from confluent_kafka import KafkaException, Node, TopicCollection, TopicPartition
+from confluent_kafka import Node, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not marked as re-exports
     AlterConfigOpType,
     ConfigEntry,
@@ -24,30 +21,21 @@ from streamctl.cluster_state import (
     TopicSetting,
     TopicState,
 )
-from streamctl.connection import Connection, Trouble, admin_client
-from streamctl.errors import (
-    UNREACHABLE,
-    BrokerUnreachable,
-    Failure,
-    UnknownTopic,
-    kafka_error,
-    refusal,
-)
-
-CONNECT_TIMEOUT_S: Final = 5.0
-REQUEST_TIMEOUT_S: Final = 30.0
-_LISTEN_S: Final = 0.05  # how often errors are looked at while a request is under way
-
-Result = TypeVar("Result")
+from streamctl.connection import Connection
+from streamctl.errors import Failure
+from streamctl.requests import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, Requests
 
 
 class Cluster:
-    """A connection for questions and changes; every method raises Failure when refused."""
+    """A connection for questions and changes; every method raises Failure when refused.
+
+    Attributes:
+        requests: the client under it, for questions about other things than topics.
+    """
 
     def __init__(self, connection: Connection) -> None:
-        self._bootstrap = connection.bootstrap
-        self._trouble = Trouble()
-        self._client = admin_client(connection, self._trouble)
+        self.requests = Requests(connection)
+        self._client = self.requests.client
 
     def identity(self) -> ClusterIdentity:
         """Return the cluster's id and brokers.
@@ -56,7 +44,7 @@ class Cluster:
             BrokerUnreachable: none answered within CONNECT_TIMEOUT_S.
         """
         asked = self._client.describe_cluster(request_timeout=CONNECT_TIMEOUT_S)
-        answer = self._wait(asked, "cluster", timeout_s=CONNECT_TIMEOUT_S)
+        answer = self.requests.wait(asked, "cluster", timeout_s=CONNECT_TIMEOUT_S)
         return ClusterIdentity(
             cluster_id=answer.cluster_id,
             controller_id=_node_id(answer.controller),
@@ -68,10 +56,7 @@ class Cluster:
 
     def topic_names(self) -> list[str]:
         """Return the names of all topics, sorted."""
-        try:
-            return sorted(self._client.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
-        except KafkaException as exception:
-            raise self._failure("topics", exception, REQUEST_TIMEOUT_S) from exception
+        return self.requests.topic_names()
 
     def topics(self, names: Iterable[str]) -> list[TopicState]:
         """Return the topics of these names, in their order.
@@ -87,7 +72,7 @@ class Cluster:
         )
         states = []
         for name in wanted:
-            described = self._wait(answers[name], f"topic {name!r}", topic=name)
+            described = self.requests.wait(answers[name], f"topic {name!r}", topic=name)
             partitions = [
                 PartitionState(
                     index=partition.id,
@@ -112,6 +97,25 @@ class Cluster:
         self.identity()  # tells "no broker" within seconds, apart from "no such topic"
         return self.topics([name])[0]
 
+    def partitions(self, topic: str, wanted: Iterable[int] | None) -> list[int]:
+        """Return the wanted partitions of a topic, or all (None), sorted.
+
+        Raises:
+            UnknownTopic: it does not exist.
+            Failure: it has not got one of them.
+        """
+        existing = [at.index for at in self.topics([topic])[0].partitions]
+        if wanted is None:
+            return existing
+        chosen = sorted(set(wanted))
+        missing = sorted(set(chosen) - set(existing))
+        if missing:
+            raise Failure(
+                f"topic {topic!r} has no partition {missing[0]}",
+                fix=f"it has 0 to {len(existing) - 1}",
+            )
+        return chosen
+
     def earliest_offsets(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """Return the log start offset of each partition."""
         return self._offsets(topic, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
@@ -120,11 +124,23 @@ class Cluster:
         """Return the high watermark (exclusive) of each partition."""
         return self._offsets(topic, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
+    def offsets_at(
+        self, topic: str, partitions: Iterable[int], timestamp_ms: int
+    ) -> dict[int, int | None]:
+        """Return the first offset of each partition whose record is not older than a time.
+
+        Returns:
+            By partition; None where every record is older.
+        """
+        spec = OffsetSpec.for_timestamp(timestamp_ms)
+        found = self._offsets(topic, partitions, spec)
+        return {at: None if offset < 0 else offset for at, offset in found.items()}
+
     def topic_settings(self, name: str) -> list[TopicSetting]:
         """Return the configurations that are not defaults, by name."""
         resource = ConfigResource(ResourceType.TOPIC, name)
         asked = self._client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
-        entries = self._wait(asked[resource], f"settings of {name!r}", topic=name)
+        entries = self.requests.wait(asked[resource], f"settings of {name!r}", topic=name)
         return [
             TopicSetting(name=entry.name, value=entry.value, source=_source_name(entry.source))
             for entry in sorted(entries.values(), key=lambda entry: entry.name)
@@ -145,14 +161,14 @@ class Cluster:
         except ValueError as error:  # the client's own limits
             raise Failure(str(error)) from error
         asked = self._client.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)
-        self._wait(asked[name], f"topic {name!r}")
+        self.requests.wait(asked[name], f"topic {name!r}")
 
     def add_partitions(self, name: str, *, total: int) -> None:
         """Raise the partition count of a topic to `total`."""
         asked = self._client.create_partitions(
             [NewPartitions(name, total)], request_timeout=REQUEST_TIMEOUT_S
         )
-        self._wait(asked[name], f"topic {name!r}", topic=name)
+        self.requests.wait(asked[name], f"topic {name!r}", topic=name)
 
     def alter_topic(self, name: str, changes: Mapping[str, str | None]) -> None:
         """Set configurations of a topic, or unset (None) them."""
@@ -170,12 +186,12 @@ class Cluster:
         asked = self._client.incremental_alter_configs(
             [resource], request_timeout=REQUEST_TIMEOUT_S
         )
-        self._wait(asked[resource], f"topic {name!r}", topic=name)
+        self.requests.wait(asked[resource], f"topic {name!r}", topic=name)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with all its records."""
         asked = self._client.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)
-        self._wait(asked[name], f"topic {name!r}", topic=name)
+        self.requests.wait(asked[name], f"topic {name!r}", topic=name)
 
     def _offsets(self, topic: str, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
         wanted = {TopicPartition(topic, partition): spec for partition in partitions}
@@ -183,41 +199,9 @@ class Cluster:
             return {}
         asked = self._client.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S)
         return {
-            at.partition: self._wait(answer, f"{topic!r} partition {at.partition}").offset
+            at.partition: self.requests.wait(answer, f"{topic!r} partition {at.partition}").offset
             for at, answer in asked.items()
         }
-
-    def _wait(
-        self,
-        answer: "Future[Result]",
-        subject: str,
-        *,
-        topic: str | None = None,
-        timeout_s: float = REQUEST_TIMEOUT_S,
-    ) -> Result:
-        """Return the answer, listening meanwhile for errors that no waiting will cure."""
-        give_up = time.monotonic() + timeout_s + 1  # librdkafka keeps the time; this is a net
-        while True:
-            try:
-                return answer.result(timeout=_LISTEN_S)
-            except TimeoutError:
-                self._client.poll(0)
-                if self._trouble.permanent or time.monotonic() > give_up:
-                    raise self._unreachable(timeout_s) from None
-            except KafkaException as exception:
-                if topic and kafka_error(exception).name() == "UNKNOWN_TOPIC_OR_PART":
-                    raise UnknownTopic(topic, self.topic_names()) from exception
-                raise self._failure(subject, exception, timeout_s) from exception
-
-    def _failure(self, subject: str, exception: KafkaException, waited_s: float) -> Failure:
-        error = kafka_error(exception)
-        if error.name() in UNREACHABLE:
-            return self._unreachable(waited_s)
-        return refusal(subject, error)
-
-    def _unreachable(self, waited_s: float) -> BrokerUnreachable:
-        self._client.poll(0)  # the reason may have come with the failure
-        return BrokerUnreachable(self._bootstrap, waited_s=waited_s, reason=self._trouble.reason)
 
 
 def _node_id(node: Node | None) -> int | None:

@@ -1,32 +1,22 @@
 """streamctl consume: print records of a topic, from any offset, until told to stop."""
 
-import os
-import sys
-from collections.abc import Iterable
-from enum import StrEnum
+from functools import partial
 from typing import Annotated, Final
 
 import typer
 
 from streamctl.cluster import Cluster
 from streamctl.connection import Connection
+from streamctl.consume_run import RecordFormat, read_as_member, read_partitions
 from streamctl.errors import Failure, UsageError
+from streamctl.group_reading import GroupPlan
 from streamctl.options import connected, duration_ms, flag
-from streamctl.output import counted, note
-from streamctl.printable import Record, as_json, as_text
-from streamctl.reading import Reader, ReadPlan
+from streamctl.reading import ReadPlan
 from streamctl.units import DURATION_EXAMPLES
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
-
-
-class RecordFormat(StrEnum):
-    """How a record is printed."""
-
-    TEXT = "text"
-    JSON = "json"
-    RAW = "raw"
+COMMIT_EVERY_S: Final = 5.0
 
 
 @connected
@@ -34,8 +24,28 @@ def consume(
     connection: Connection,
     *,
     topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to read.")],
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            metavar="NAME",
+            help="Join this consumer group: share its partitions, go on where it stopped.",
+        ),
+    ] = None,
+    auto_commit: Annotated[
+        bool,
+        flag(
+            "--auto-commit",
+            text=f"With --group: commit every {COMMIT_EVERY_S:g} s, not after every batch.",
+        ),
+    ] = False,
     from_beginning: Annotated[
-        bool, flag("--from-beginning", text="Start at the log start, not at the end.")
+        bool,
+        flag(
+            "--from-beginning",
+            text="Start at the log start, not at the end. With --group only where the group "
+            "has no offset yet (auto.offset.reset=earliest).",
+        ),
     ] = False,
     partition: Annotated[
         list[int] | None,
@@ -74,6 +84,10 @@ def consume(
     text is partition@offset, time, key, value, headers; <null> is no value, <empty> one
     of no bytes. JSON is one object a line; bytes that are not text are {"base64": …}.
 
+    With --group the group remembers what was shown. An offset is committed only after its
+    message was written out: after each batch, so a crash repeats at most one batch; with
+    --auto-commit every 5 s and at the end. Ctrl-C commits and leaves the group.
+
     Examples:
       streamctl consume --topic user-events
       streamctl consume --topic user-events --from-beginning --limit 10
@@ -81,54 +95,68 @@ def consume(
       streamctl consume --topic user-events --offset -5 --exit-at-end
       streamctl consume --topic user-events --from-beginning --exit-at-end \
           --format json | jq .value
+      streamctl consume --topic user-events --group analytics --auto-commit
+      streamctl consume --topic user-events --group analytics \
+          --from-beginning --limit 100
     """
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit}: at least one message")
+    idle_s = None if timeout is None else timeout / 1000
+    if group is not None:
+        _check_group(connection, group, partition=partition, offset=offset)
+    elif auto_commit:
+        raise UsageError("--auto-commit needs --group", fix="name the group: --group NAME")
     where = _start_word(from_beginning=from_beginning, offset=offset)
     if _is_absolute(where) and not partition:
         raise UsageError(
             f"--offset {where} needs --partition: every partition counts its own offsets"
         )
     cluster = Cluster(connection)
-    chosen = _chosen(topic, [at.index for at in cluster.topic(topic).partitions], partition)
+    cluster.identity()  # tells "no broker" within seconds, apart from "no such topic"
+    chosen = cluster.partitions(topic, partition or None)
+    if group is not None:
+        offsets = cluster.earliest_offsets if from_beginning else cluster.latest_offsets
+        group_plan = GroupPlan(
+            topic=topic,
+            group=group,
+            from_beginning=from_beginning,
+            starts=partial(offsets, topic),
+            stops=cluster.latest_offsets(topic, chosen) if exit_at_end else None,
+            limit=limit,
+            idle_s=idle_s,
+            commit_every_s=COMMIT_EVERY_S if auto_commit else 0,
+        )
+        read_as_member(connection, group_plan, output)
+        return
     ends = cluster.latest_offsets(topic, chosen)
-    starts = _starts(where, cluster.earliest_offsets(topic, chosen), ends)
     plan = ReadPlan(
         topic=topic,
-        starts=starts,
+        starts=_starts(where, cluster.earliest_offsets(topic, chosen), ends),
         stops=ends if exit_at_end else None,
         limit=limit,
-        idle_s=None if timeout is None else timeout / 1000,
+        idle_s=idle_s,
     )
-    reader = Reader(connection, plan)
-    _announce(plan, where)
-    try:
-        _print_all(reader, output)
-    finally:
-        note(f"{counted(reader.count, 'message')} read from {topic}")
-        reader.close()
+    read_partitions(connection, plan, output, where=where)
 
 
-def _print_all(reader: Reader, output: RecordFormat) -> None:
-    colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    try:
-        for batch in reader.batches():
-            sys.stdout.buffer.write(b"".join(_lines(batch, output, colours=colours)))
-            sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        # `… | head` has seen enough; python's own flush at exit must not fail on the pipe again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _lines(batch: Iterable[Record], output: RecordFormat, *, colours: bool) -> Iterable[bytes]:
-    for record in batch:
-        match output:
-            case RecordFormat.TEXT:
-                yield as_text(record, colours=colours).encode() + b"\n"
-            case RecordFormat.JSON:
-                yield as_json(record).encode() + b"\n"
-            case RecordFormat.RAW:
-                yield (record.value or b"") + b"\n"
+def _check_group(
+    connection: Connection, group: str, *, partition: list[int] | None, offset: str | None
+) -> None:
+    """Raise UsageError for what a group's member cannot be told."""
+    if not group:
+        raise UsageError("--group '' is no name", fix="name the group: --group NAME")
+    for option, given in (("--partition", partition), ("--offset", offset)):
+        if given:
+            raise UsageError(
+                f"--group and {option} exclude each other: the group says what to read and where",
+                fix=f"leave one out; streamctl group reset {group} moves the group's offsets",
+            )
+    property_group = connection.properties.get("group.id", group)
+    if property_group != group:
+        raise UsageError(
+            f"--group {group} and the property group.id={property_group} exclude each other",
+            fix="leave one out",
+        )
 
 
 def _start_word(*, from_beginning: bool, offset: str | None) -> str:
@@ -145,16 +173,6 @@ def _start_word(*, from_beginning: bool, offset: str | None) -> str:
 
 def _is_absolute(where: str) -> bool:
     return where.isdecimal()
-
-
-def _chosen(topic: str, existing: list[int], wanted: list[int] | None) -> list[int]:
-    missing = sorted(set(wanted or ()) - set(existing))
-    if missing:
-        raise Failure(
-            f"topic {topic!r} has no partition {missing[0]}",
-            fix=f"it has 0 to {len(existing) - 1}",
-        )
-    return sorted(set(wanted)) if wanted else existing
 
 
 def _starts(where: str, earliest: dict[int, int], latest: dict[int, int]) -> dict[int, int]:
@@ -177,9 +195,3 @@ def _starts(where: str, earliest: dict[int, int], latest: dict[int, int]) -> dic
                 fix=f"its log starts at {earliest[at]} and the next record gets {end}",
             )
     return dict.fromkeys(latest, number)
-
-
-def _announce(plan: ReadPlan, where: str) -> None:
-    if plan.stops is None:
-        partitions = counted(len(plan.starts), "partition")
-        note(f"reading {plan.topic} from {where}, {partitions}; Ctrl-C ends")

@@ -1,6 +1,6 @@
 """The entry point of `streamctl`: the command tree, and how failures end a process.
 
-Exit codes: 0 done, 1 failed, 2 the command line makes no sense, 130 Ctrl-C.
+Exit codes: 0 done, 1 failed, 2 the command line makes no sense, 130 Ctrl-C, 143 SIGTERM.
 """
 
 import sys
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from streamctl import cluster_commands, topic_commands
+from streamctl import cluster_commands, group_commands, topic_commands
 from streamctl.consume_command import consume
 from streamctl.errors import Failure
 from streamctl.options import Bootstrap, ConfigFiles, Properties, explained, given_connection
@@ -24,6 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(topic_commands.app, name="topic")
+app.add_typer(group_commands.app, name="group")
 app.add_typer(cluster_commands.app, name="cluster")
 app.command()(produce)
 app.command()(consume)
@@ -62,6 +63,8 @@ def root(
       streamctl produce --topic user-events --key user-123 \
           --message '{"event": "login"}'
       streamctl consume --topic user-events --from-beginning
+      streamctl consume --topic user-events --group analytics --auto-commit
+      streamctl group describe analytics
       streamctl topic describe user-events
 
     Every command explains itself with examples: streamctl COMMAND --help.

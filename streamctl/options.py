@@ -22,6 +22,7 @@ from streamctl.units import (
     parse_duration,
     parse_retention,
     parse_size,
+    parse_time,
 )
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -138,6 +139,11 @@ def flag(*names: str, text: str) -> OptionInfo:
 def duration_ms(text: str) -> int:
     """Parse an option's duration; a mistake is a usage error."""
     return _parsed(parse_duration, text)
+
+
+def timestamp_ms(text: str) -> int:
+    """Parse an option's time, ISO 8601 or milliseconds; a mistake is a usage error."""
+    return _parsed(parse_time, text)
 
 
 def retention_ms(text: str) -> int:

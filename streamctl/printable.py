@@ -50,6 +50,11 @@ def printable(data: Bytes) -> str:
     )
 
 
+def printable_text(text: str) -> str:
+    """Return a name that a client chose as one safe line."""
+    return printable(text.encode("utf-8", "surrogateescape"))
+
+
 def iso_time(timestamp_ms: int | None) -> str:
     """Return a timestamp as 2025-01-31T12:00:00.123Z, or "-" if there is none to show."""
     if timestamp_ms is None:
@@ -65,8 +70,7 @@ def iso_time(timestamp_ms: int | None) -> str:
 def as_text(record: Record, *, colours: bool) -> str:
     """Return a record as one line: partition@offset, time, key, value, headers."""
     headers = "  ".join(
-        f"{printable(name.encode('utf-8', 'surrogateescape'))}={printable(value)}"
-        for name, value in record.headers
+        f"{printable_text(name)}={printable(value)}" for name, value in record.headers
     )
     place, time = f"{record.partition}@{record.offset}", iso_time(record.timestamp_ms)
     key, value = printable(record.key), printable(record.value)

@@ -122,7 +122,7 @@ class Reader:
                 elif message.topic() is not None:
                     raise refusal(f"topic {self._plan.topic!r} partition {partition}", error)
                 continue  # errors of no partition are the coordinator's, and nobody asked it
-            record = _record(message)
+            record = record_of(message)
             stop = None if self._plan.stops is None else self._plan.stops[record.partition]
             if stop is not None and record.offset >= stop - 1:
                 self._finish(partition)
@@ -136,20 +136,28 @@ class Reader:
             self._open.discard(partition)
 
 
-def _record(message: Message) -> Record:
+def timestamp_of(message: Message) -> tuple[str, int | None]:
+    """Return the timestamp's type (create, log-append or none) and its milliseconds."""
+    kind, timestamp_ms = message.timestamp()
+    named = _TIMESTAMP_TYPES.get(kind)
+    return ("none", None) if named is None else (named, timestamp_ms)
+
+
+def record_of(message: Message) -> Record:
+    """Return a message that is not an error as a record."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None  # a message without an error has a place
     assert partition is not None
     assert offset is not None
-    kind, timestamp_ms = message.timestamp()
+    timestamp_type, timestamp_ms = timestamp_of(message)
     headers = message.headers() or []
     pairs = headers.items() if isinstance(headers, dict) else headers
     return Record(
         topic=topic,
         partition=partition,
         offset=offset,
-        timestamp_ms=timestamp_ms if kind in _TIMESTAMP_TYPES else None,
-        timestamp_type=_TIMESTAMP_TYPES.get(kind, "none"),
+        timestamp_ms=timestamp_ms,
+        timestamp_type=timestamp_type,
         key=message.key(),
         value=message.value(),
         headers=[

@@ -1,6 +1,7 @@
 """Durations and sizes as people write them: 30d, 1d12h, 10GiB, infinite."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 INFINITE: Final = -1  # Kafka's own word for "no limit" in retention.ms and retention.bytes
@@ -20,6 +21,7 @@ BYTES: Final = {
     **{prefix + "ib": 1024**power for power, prefix in enumerate("kmgtp", start=1)},
 }
 DURATION_EXAMPLES: Final = "30d, 12h, 45m, 90s, 1500ms, 2w, 1d12h"
+TIME_EXAMPLES: Final = "2025-01-31T12:00:00Z, 2025-01-31, 1738324800000"
 SIZE_EXAMPLES: Final = "10GiB, 500MB, 1048576"
 
 _DURATION = re.compile(r"(?:[0-9]+(?:ms|w|d|h|m|s))+")
@@ -45,6 +47,25 @@ def parse_duration(text: str) -> int:
             f"{text!r} has units out of order or twice: write it like {DURATION_EXAMPLES}"
         )
     return _in_range(text, sum(int(count) * MILLISECONDS[unit] for count, unit in parts))
+
+
+def parse_time(text: str) -> int:
+    """Return milliseconds since 1970 in UTC; a time without a zone is UTC, as in Kafka's tools.
+
+    Raises:
+        ValueError: neither ISO 8601 nor milliseconds, or before 1970.
+    """
+    if re.fullmatch(r"[0-9]+", text):
+        return _in_range(text, int(text))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a time: write it like {TIME_EXAMPLES}") from error
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    milliseconds = (moment - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+    if milliseconds < 0:
+        raise ValueError(f"{text!r} is before 1970, where Kafka's time begins")
+    return milliseconds
 
 
 def parse_retention(text: str) -> int:

@@ -9,16 +9,19 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import KafkaError, Message, Producer
 
 from streamctl.cluster import Cluster
 from streamctl.connection import Connection
+from streamctl.groups import Groups
 from streamctl.main import main
 from tests.support.broker import running_broker
 
@@ -70,6 +73,25 @@ class Running:
         self._process.send_signal(signal.SIGINT)
         return self.finish()
 
+    def terminate(self) -> Ended:
+        self._process.terminate()
+        return self.finish()
+
+    def kill(self) -> Ended:
+        self._process.kill()
+        return self.finish()
+
+    def stop_reading(self) -> Ended:
+        """Close our end of its stdout, as `head` does, and wait for it to end."""
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        assert self._process.stderr is not None
+        err = self._process.stderr.read().decode()
+        exit_code = self._process.wait()
+        self._watchdog.cancel()
+        self._process.stderr.close()
+        return Ended(exit_code=exit_code, out=b"", err="".join(self._heard) + err)
+
     def finish(self) -> Ended:
         out, err = self._process.communicate()
         self._watchdog.cancel()
@@ -109,6 +131,7 @@ class Streamctl:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
+                bufsize=0,  # what a line was not read from is left to `finish`
                 env=self._environment(),
                 cwd=REPOSITORY,
             )
@@ -140,6 +163,53 @@ def cluster(bootstrap: str) -> Cluster:
     return Cluster(Connection(bootstrap=bootstrap))
 
 
+@pytest.fixture(scope="session")
+def groups(cluster: Cluster) -> Groups:
+    return Groups(cluster.requests)
+
+
+@pytest.fixture
+def group(groups: Groups) -> Iterator[str]:
+    """Yield a new group's name; a group of that name is gone after the test."""
+    name = f"group-{uuid4().hex[:12]}"
+    yield name
+    give_up = time.monotonic() + FINISH_S  # a killed member stays for its session timeout
+    while (state := groups.states([name]).get(name)) is not None:
+        if not state.members:
+            groups.delete(name)
+            return
+        assert time.monotonic() < give_up, state
+        time.sleep(0.2)
+
+
+@pytest.fixture(scope="session")
+def send(bootstrap: str) -> Callable[..., None]:
+    """Return a function that produces values to a partition, and waits until they are there."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+
+    def produce(
+        topic: str, partition: int, values: Iterable[str], *, timestamp_ms: int = 0
+    ) -> None:
+        """Produce; 0 is the time of now."""
+        refused: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            if error is not None:
+                refused.append(error)
+
+        for value in values:
+            producer.produce(
+                *(topic, value),
+                partition=partition,
+                timestamp=timestamp_ms,
+                on_delivery=delivered,
+            )
+        assert producer.flush(FINISH_S) == 0
+        assert refused == []
+
+    return produce
+
+
 @pytest.fixture
 def topic_name(cluster: Cluster) -> Iterator[str]:
     """Yield a new name; a topic of that name is gone after the test."""
@@ -152,8 +222,19 @@ def topic_name(cluster: Cluster) -> Iterator[str]:
 @pytest.fixture
 def topic(cluster: Cluster, topic_name: str) -> str:
     """Return a topic with seven partitions."""
-    cluster.create_topic(topic_name, partitions=7, replication_factor=-1, settings={})
+    create_topic(cluster, topic_name, partitions=7)
     return topic_name
+
+
+def create_topic(cluster: Cluster, name: str, *, partitions: int) -> None:
+    """Create a topic and wait until it has leaders: a controller may answer before."""
+    cluster.create_topic(name, partitions=partitions, replication_factor=-1, settings={})
+    give_up = time.monotonic() + FINISH_S
+    while name not in cluster.topic_names() or any(
+        at.leader is None for at in cluster.topic(name).partitions
+    ):
+        assert time.monotonic() < give_up, name
+        time.sleep(0.02)
 
 
 @pytest.fixture

@@ -18,6 +18,10 @@ COMMANDS = (
     ("topic", "delete"),
     ("produce",),
     ("consume",),
+    ("group", "list"),
+    ("group", "describe"),
+    ("group", "reset"),
+    ("group", "delete"),
     ("cluster", "describe"),
 )
 

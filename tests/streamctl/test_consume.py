@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from streamctl.groups import Groups
 from tests.streamctl.conftest import COMMAND, REPOSITORY, Ended, Streamctl
 
 
@@ -123,6 +124,15 @@ def test_offsets_and_partitions_that_are_not_there_are_named(
     assert f"did you mean {topic}?" in unknown.err
 
 
+def test_reading_alone_leaves_no_group_behind(
+    streamctl: Streamctl, topic: str, groups: Groups
+) -> None:
+    before = groups.ids()
+    _send(streamctl, topic, 0, 5)
+    assert len(_values(streamctl, topic, "--from-beginning", "--exit-at-end")) == 5
+    assert groups.ids() == before
+
+
 @pytest.mark.parametrize(
     ("options", "advice"),
     [
@@ -131,7 +141,11 @@ def test_offsets_and_partitions_that_are_not_there_are_named(
         (("--offset", "soon"), "earliest"),
         (("--limit", "0"), "at least one"),
         (("--timeout", "5"), "no unit"),
-        (("--group", "analytics"), "No such option"),
+        (("--group", "g", "--partition", "1"), "--group and --partition exclude"),
+        (("--group", "g", "--offset", "5"), "streamctl group reset g"),
+        (("--auto-commit",), "needs --group"),
+        (("--group", ""), "no name"),
+        (("--group", "g", "-X", "group.id=h"), "group.id=h exclude"),
     ],
 )
 def test_impossible_reads_are_refused(

@@ -15,6 +15,7 @@ from streamctl.units import (
     parse_duration,
     parse_retention,
     parse_size,
+    parse_time,
 )
 
 
@@ -53,6 +54,27 @@ def test_a_duration_is_read_in_milliseconds(text: str, milliseconds: int) -> Non
 def test_what_is_no_duration_is_refused_with_advice(text: str, advice: str) -> None:
     with pytest.raises(ValueError, match=re.escape(advice)):
         parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("1738324800000", 1_738_324_800_000),
+        ("2025-01-31T12:00:00Z", 1_738_324_800_000),
+        ("2025-01-31T12:00:00.123", 1_738_324_800_123),
+        ("2025-01-31T13:00:00+01:00", 1_738_324_800_000),
+        ("2025-01-31", 1_738_281_600_000),
+        ("0", 0),
+    ],
+)
+def test_a_time_is_read_in_milliseconds_of_utc(text: str, milliseconds: int) -> None:
+    assert parse_time(text) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "noon", "-1", "31.01.2025", "1969-12-31", "9" * 20])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"2025-01-31|before 1970|64 bits"):
+        parse_time(text)
 
 
 def test_only_retention_may_be_infinite() -> None:

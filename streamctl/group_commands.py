@@ -1,0 +1,112 @@
+"""streamctl group list | delete; describe and reset have files of their own."""
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from streamctl.cluster import Cluster
+from streamctl.connection import Connection
+from streamctl.errors import Failure, UsageError
+from streamctl.group_describe import describe, state_cell
+from streamctl.group_reset import reset
+from streamctl.group_state import GroupListing
+from streamctl.groups import GroupInUse, Groups
+from streamctl.options import FormatOption, connected, flag
+from streamctl.output import Format, note, print_done, print_json, results, table
+from streamctl.printable import printable_text
+
+app = typer.Typer(no_args_is_help=True, help="Look at, reset and delete consumer groups.")
+
+
+@app.command(name="list")
+@connected
+def list_groups(connection: Connection, *, output: FormatOption = Format.TABLE) -> None:
+    """List the consumer groups of the cluster.
+
+    TYPE is the protocol that the members speak: Classic, or Consumer (KIP-848).
+
+    Examples:
+      streamctl group list
+      streamctl group list --format json | jq -r '.[] | select(.members == 0).group_id'
+    """
+    cluster = Cluster(connection)
+    cluster.identity()
+    groups = Groups(cluster.requests)
+    listed, errors = groups.listing()
+    for error in errors:
+        note(f"not all groups are shown: {error}")
+    states = groups.states(group.group_id for group in listed)
+    members = {group_id: len(state.members) for group_id, state in states.items()}
+    present = [group for group in listed if group.group_id in members]  # others went meanwhile
+    if output is Format.JSON:
+        print_json(
+            [
+                {
+                    "group_id": group.group_id,
+                    "type": group.type,
+                    "state": group.state,
+                    "members": members[group.group_id],
+                }
+                for group in present
+            ]
+        )
+        return
+    if not present:
+        note("no groups yet; join one: streamctl consume --topic user-events --group analytics")
+        return
+    _print(present, members)
+
+
+app.command()(describe)  # here: help lists commands as they are registered
+app.command()(reset)
+
+
+@app.command()
+@connected
+def delete(
+    connection: Connection,
+    *,
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME", show_default=False, help="The groups.")
+    ],
+    yes: Annotated[bool, flag("--yes", "-y", text="Do not ask.")] = False,
+) -> None:
+    """Delete groups with their committed offsets, for good.
+
+    A group that has members is not deleted: stop its consumers first.
+
+    Examples:
+      streamctl group delete analytics
+      streamctl group delete scratch-1 scratch-2 --yes
+    """
+    wanted = list(dict.fromkeys(names))
+    cluster = Cluster(connection)
+    cluster.identity()
+    groups = Groups(cluster.requests)
+    for group in groups.existing(wanted):  # all must be free before the first one goes
+        if group.members:
+            raise GroupInUse(group.group_id, group.members)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("deleting needs a yes", fix="add --yes to delete without being asked")
+        question = f"Delete {', '.join(wanted)} and every offset committed there?"
+        if not typer.confirm(question, err=True):
+            raise Failure("nothing was deleted")
+    for group_id in wanted:
+        groups.delete(group_id)
+        print_done(f"deleted group {group_id}")
+
+
+def _print(groups: list[GroupListing], members: dict[str, int]) -> None:
+    listing = table("GROUP", "TYPE", "STATE", "MEMBERS", numbers=("MEMBERS",))
+    for group in groups:
+        count = members[group.group_id]
+        listing.add_row(
+            Text(printable_text(group.group_id)),
+            Text(group.type),
+            state_cell(group.state),
+            Text(str(count), style="" if count else "dim"),
+        )
+    results().print(listing)

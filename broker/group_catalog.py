@@ -11,6 +11,14 @@ class GroupCatalog:
         self._topics = topics
         self._catalog: Catalog | None = None
 
+    async def refresh(self) -> None:
+        """Ask Postgres for news: a group that moved here must not miss a topic that it had there.
+
+        Raises:
+            MetadataUnavailable: no answer.
+        """
+        await self._topics.refresh()
+
     def current(self) -> Catalog:
         """Return the topics as they are now."""
         catalog = self._catalog

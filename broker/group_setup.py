@@ -38,6 +38,7 @@ def make_groups(
     table = GroupTable(
         store=store,
         writes=writes,
+        catalog=catalog,
         coordinates=coordinates,
         config=group_config(config),
         metrics=metrics,

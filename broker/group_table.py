@@ -14,11 +14,13 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
+from broker.group_catalog import GroupCatalog
 from broker.group_runner import Answered, GroupRunner
 from broker.group_writes import GroupWrites
 from broker.metrics import GroupMetrics
 from broker.refusals import Refusal
 from coordinator.config import GroupConfig
+from coordinator.events import TopicsChanged
 from storage.errors import MetadataUnavailable
 from storage.groups import GroupStore, TakenGroup
 
@@ -63,12 +65,14 @@ class GroupTable:
         *,
         store: GroupStore,
         writes: GroupWrites,
+        catalog: GroupCatalog,
         coordinates: Callable[[str], bool],
         config: GroupConfig,
         metrics: GroupMetrics,
     ) -> None:
         self._store = store
         self._writes = writes
+        self._catalog = catalog
         self._coordinates = coordinates
         self._config = config
         self._metrics = metrics
@@ -152,6 +156,8 @@ class GroupTable:
         taken = {
             one.group_id: one for one in await self._store.take_groups(group_ids, create=create)
         }
+        if any(one.record is not None for one in taken.values()):
+            await self._catalog.refresh()
         loop = asyncio.get_running_loop()
         for group_id in group_ids:  # each by itself, so that a bug with one costs only that one
             loop.call_soon(self._settle, group_id, taken.get(group_id))
@@ -206,6 +212,8 @@ class GroupTable:
         )
         self._running[taken.group_id] = runner
         runner.start()
+        if runner.machine.needs_catalog:
+            runner.handle(TopicsChanged(catalog=self._catalog.current()))
         for waiter in waiters:
             runner.do(waiter.work, waiter.answer)
 

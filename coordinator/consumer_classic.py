@@ -82,6 +82,10 @@ def _joining(core: ConsumerCore, event: Join) -> _Joining:
     if catalog is None:  # only just restored: without it nobody knows what the member owns
         raise Refused(ErrorCode.rebalance_in_progress, "The topics are not known yet.")
     member, known_as = _find(core, event)
+    if known_as is None and event.member_id and says.owned:
+        # it was removed, and others may have what it still holds: it has to let go of all first;
+        # one whose member id is fresh (KIP-394) owns nothing
+        raise Refused(ErrorCode.unknown_member_id, "It is not a member any more.")
     max_size = core.config.consumer.max_size
     if known_as is None and len(core.members) >= max_size:
         raise Refused(

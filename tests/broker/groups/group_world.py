@@ -35,6 +35,9 @@ class _NoTopics:
     def all(self) -> tuple[()]:
         return ()
 
+    async def refresh(self) -> None:
+        """There is no news."""
+
 
 @dataclass(slots=True)
 class World:
@@ -128,7 +131,12 @@ async def world(store: HeldGroups, **expiry: int) -> AsyncIterator[World]:
         new_uuid=lambda: f"uuid-{next(_ids)}",
     )
     table = GroupTable(
-        store=store, writes=writes, coordinates=coordinates, config=config, metrics=metrics
+        store=store,
+        writes=writes,
+        catalog=catalog,
+        coordinates=coordinates,
+        config=config,
+        metrics=metrics,
     )
     upkeep = GroupUpkeep(
         store=store,

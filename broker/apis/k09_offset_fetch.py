@@ -4,6 +4,10 @@ v2 null topics is all, and a code for the group; v5 leader epochs (KIP-320), v6 
 require_stable (KIP-447), v8 several groups (KIP-709), v9 members of consumer groups (KIP-848), v10
 topic ids.
 
+Offsets are read from Postgres, so a broker that is not the coordinator (any more) can answer, too,
+and does: librdkafka never repeats an OffsetFetch that was answered with NOT_COORDINATOR after a
+SyncGroup, and its consumer would read nothing for ever. It learns of the move by its heartbeat.
+
 What is not committed is -1 without an error. Every offset is stable: there are no transactions, so
 require_stable asks for nothing more. One statement for each group.
 """
@@ -17,6 +21,7 @@ from kio.static.protocol import Payload
 from broker.group_requests import outcome_of
 from broker.group_table import refusal_of
 from broker.offset_requests import AskedTopic, look_up_topics
+from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
@@ -100,7 +105,12 @@ async def _fetch(request: Request, group: Any, may_fetch: Awaitable[bool]) -> li
     Raises:
         Refusal: not for this member, or not now.
     """
-    is_known = await may_fetch
+    try:
+        is_known = await may_fetch
+    except Refusal as refusal:
+        if refusal.code is not ErrorCode.not_coordinator:
+            raise
+        is_known = True
     try:
         asked = None if group.topics is None else await look_up_topics(request, group.topics)
         if asked is None:

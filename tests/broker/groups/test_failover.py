@@ -94,9 +94,11 @@ async def test_another_broker_goes_on_with_the_same_generation(
         assert moving
         assert len(moving) < GROUPS
 
-        # Then who asks the wrong one is sent away
+        # Then who joins at the wrong one is sent away; what was committed any broker can tell
         stranger = Member(two, moving[0])
         assert (await stranger.join()).error_code is ErrorCode.not_coordinator
+        elsewhere: Any = await two.ask(fetch_request(moving[0], None))
+        assert committed(elsewhere) == {"t": {0: (int(moving[0][1:]), "")}}
 
         # When one broker is killed, or stops
         await asyncio.to_thread(getattr(pair[0], ending))

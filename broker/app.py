@@ -180,9 +180,9 @@ class Broker:
             Dispatch(self._services(cluster, producer_ids), self._metrics) for cluster in clusters
         ]
 
-    def _brokers_changed(self, _: BrokerSet) -> None:
+    def _brokers_changed(self, brokers: BrokerSet) -> None:
         self.topics.answers.clear()
-        self.group_upkeep.membership_changed()
+        self.group_upkeep.membership_changed(brokers.generation)
         self.log.wake_waiters()  # who waits here for a partition that moved is to be told
 
     def _coordinates(self, key: str) -> bool:

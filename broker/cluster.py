@@ -9,9 +9,10 @@ locality only: whoever appends, the offset comes from the commit.
 import re
 import struct
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, Self
 
 import mmh3
 
@@ -23,6 +24,7 @@ LOG_EPOCH: Final = 0
 """The leader epoch of every batch: no log is ever truncated, so it has one epoch (KIP-101)."""
 
 MAX_REMEMBERED: Final = 200_000
+MAX_REMEMBERED_KEY: Final = 256
 _RACK: Final = re.compile(r"(?:^|[,;])rack=([^,;]+)")
 _WEIGHED: Final = struct.Struct(">i")
 
@@ -111,7 +113,8 @@ class BrokerSet:
             if len(self._coordinators) >= MAX_REMEMBERED:
                 self._coordinators.clear()
             coordinator = _rank(key.encode(), self.membership.brokers)[0]
-            self._coordinators[key] = coordinator
+            if len(key) <= MAX_REMEMBERED_KEY:  # clients make them up, of any length
+                self._coordinators[key] = coordinator
         return coordinator
 
     def coordinates(self, key: str) -> bool:
@@ -139,6 +142,10 @@ class Cluster:
         """Go over to another generation."""
         self.brokers = brokers
         self.nodes = tuple(self.node(one) for one in brokers.membership.brokers)
+
+    def frozen(self) -> Self:
+        """Return the cluster as it is now, for an answer that takes a while to make."""
+        return copy(self)
 
     @property
     def node_id(self) -> int:

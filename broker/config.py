@@ -47,8 +47,8 @@ class Settings(BaseSettings):
     data: Path = Path("streamhouse-data")
     postgres: str = Field(default="", repr=False)
     store: str = ""
-    workers: Annotated[int, Field(ge=1, le=64)] = 1
-    worker: Annotated[int, Field(ge=0, le=63)] = 0
+    workers: Annotated[int, Field(ge=1, le=16)] = 1
+    worker: Annotated[int, Field(ge=0, le=15)] = 0
     set: Annotated[dict[str, str], NoDecode] = Field(default_factory=dict)
     writer: WriterConfig = WriterConfig()
     cache: CacheConfig = CacheConfig()
@@ -162,13 +162,15 @@ def _advertising_problems(settings: Settings) -> list[str]:
 
 
 def _workers_problems(settings: Settings) -> list[str]:
-    if settings.workers == 1 or not any(text.endswith(":0") for text in _addresses(settings)):
+    if settings.workers == 1:
         return []
-    return ["workers: they take ports one after the other; give --listen and --http one, not 0"]
-
-
-def _addresses(settings: Settings) -> tuple[str, ...]:
-    return (*settings.listen, *settings.advertise, settings.http)
+    ports = [int(text.rpartition(":")[2]) for text in (*settings.listen, settings.http)]
+    if 0 in ports:
+        return ["workers: they take ports one after the other; give --listen and --http one, not 0"]
+    taken = [port + worker for port in ports for worker in range(settings.workers)]
+    if max(taken) > 65535 or len(set(taken)) < len(taken):
+        return [f"workers: choose --listen and --http so that ports {taken} differ and exist"]
+    return []
 
 
 def _below_environment(config_file: Path | None) -> dict[str, Any]:

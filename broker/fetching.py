@@ -76,7 +76,7 @@ class Fetch:
                 left_s = deadline_s - loop.time()
                 enough = self._size >= min_bytes or self._from_store
                 if enough or self._has_errors() or left_s <= 0:
-                    return
+                    return  # UNKNOWN_LEADER_EPOCH waits: this broker is about to hear of it, too
                 if self._size:  # counts towards min_bytes; 0 would mean: look again at once
                     growth.grown(self._size)
                 await asyncio.wait([growth.enough], timeout=left_s)
@@ -85,7 +85,8 @@ class Fetch:
                     one.log.remove_waiter(growth)
 
     def _has_errors(self) -> bool:
-        return any(one.answer.error_code for one in self._wanted)
+        fine = (ErrorCode.none, ErrorCode.unknown_leader_epoch)
+        return any(one.answer.error_code not in fine for one in self._wanted)
 
     async def _gather(self) -> None:
         self._size = self._planned = 0

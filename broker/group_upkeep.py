@@ -60,14 +60,21 @@ class GroupUpkeep:
         self._catalog = catalog
         self._coordinates = coordinates
         self._expiry = expiry
+        self._generation = -1
         self._members_changed = asyncio.Event()
         self._members_changed.set()
         self._topics_changed = asyncio.Event()
 
-    def membership_changed(self) -> None:
-        """Take note that groups came or went: the ones gone are answered for at once."""
+    def membership_changed(self, generation: int) -> None:
+        """Take note that groups came or went: the ones gone are answered for at once.
+
+        If this broker missed a generation of the cluster (it was paused, and called dead), another
+        one may have had any of its groups meanwhile, so it takes all of them again.
+        """
+        missed = generation > self._generation + 1
+        self._generation = generation
         for runner in self._table.running():
-            if not self._coordinates(runner.group_id):
+            if missed or not self._coordinates(runner.group_id):
                 self._table.lose(runner, ErrorCode.not_coordinator)
         self._members_changed.set()
 
@@ -126,6 +133,7 @@ class GroupUpkeep:
             for runner in self._table.running():
                 if runner.machine.needs_catalog:
                     loop.call_soon(runner.handle, event)
+                    await asyncio.sleep(0)  # others have their turn between any two groups
 
     async def _forget_idle(self) -> None:
         """Drop groups without members from memory that nobody has asked for anything."""

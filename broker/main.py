@@ -4,6 +4,7 @@ import asyncio
 import errno
 import importlib
 import multiprocessing
+import os
 import signal
 import sys
 from contextlib import AsyncExitStack
@@ -120,7 +121,7 @@ def serve_command(
             ("store", store),
             ("workers", workers),
         )
-        if value
+        if value or value == 0
     }
     try:
         if settings:
@@ -148,14 +149,26 @@ def _run_worker(order: WorkerOrder, sender: "Connection") -> None:
 
 async def _run_workers(settings: Settings, flags: dict[str, Any], config_file: Path | None) -> int:
     stop = _stop_on_signals()
-    try:
+
+    async def run() -> None:
         async with AsyncExitStack() as stack:
             dsn = settings.postgres
             if not dsn:
                 embedded = EmbeddedPostgres(settings.data / "postgres")
                 dsn = (await stack.enter_async_context(embedded)).dsn
             given = orders(settings, flags, config_file, dsn)
+            serving.set()
             await run_workers(given, _run_worker, stop)
+
+    serving = asyncio.Event()
+    running, stopping = asyncio.create_task(run()), asyncio.create_task(stop.wait())
+    await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
+    if not serving.is_set():  # told to stop while Postgres starts
+        running.cancel()
+    try:
+        await running
+    except asyncio.CancelledError:
+        return 0
     except (OSError, EmbeddedPostgresError, WorkerFailed) as error:
         typer.echo(f"streamhouse: {error}", err=True)
         return 1
@@ -163,19 +176,14 @@ async def _run_workers(settings: Settings, flags: dict[str, Any], config_file: P
 
 
 def _stop_on_signals() -> asyncio.Event:
-    """Return an event that is set by SIGTERM, SIGINT, or the end of the parent of a worker."""
+    """Return an event that is set by SIGTERM and SIGINT; a worker dies with its parent."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
     parent = multiprocessing.parent_process()
-    if parent is not None:
-
-        def orphaned() -> None:
-            loop.remove_reader(parent.sentinel)
-            stop.set()
-
-        loop.add_reader(parent.sentinel, orphaned)
+    if parent is not None:  # as in a crash: whoever starts the command again needs the ports
+        loop.add_reader(parent.sentinel, os._exit, 1)
     return stop
 
 

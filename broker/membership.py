@@ -16,12 +16,14 @@ from uuid import UUID
 import structlog
 
 from broker.cluster import BrokerSet
+from storage.backoff import Backoff
 from storage.brokers import BrokerStore, Membership
 from storage.errors import MetadataUnavailable
 
 HEARTBEAT_S: Final = 0.25
 TIME_TO_LIVE_MS: Final = 2_200
-LEAVE_S: Final = 0.5
+LEAVE_S: Final = 1.0
+WARN_AGAIN_S: Final = 60.0
 
 log = structlog.get_logger()
 
@@ -40,26 +42,30 @@ class Members:
         self._incarnation = incarnation
         self._listeners: list[Listener] = []
         self._left = False
+        self._warned_s = float("-inf")
         self._asking = asyncio.Lock()  # a heartbeat must not come after the goodbye
         self.current = BrokerSet(Membership(node_id=-1, generation=-1, brokers=()))
 
     async def join(
         self, addresses: Sequence[str], *, rack: str | None, preferred_node_id: int, alone: bool
     ) -> None:
-        """Register; the set is known after it.
-
-        Raises:
-            MetadataUnavailable: no answer.
-        """
-        membership = await self._store.register_broker(
-            self._incarnation,
-            addresses,
-            rack=rack,
-            preferred_node_id=preferred_node_id,
-            alone=alone,
-            time_to_live_ms=TIME_TO_LIVE_MS,
-        )
-        self._take(membership)
+        """Register; the set is known after it. A database that does not answer is waited for."""
+        backoff = Backoff()
+        while True:
+            try:
+                membership = await self._store.register_broker(
+                    self._incarnation,
+                    addresses,
+                    rack=rack,
+                    preferred_node_id=preferred_node_id,
+                    alone=alone,
+                )
+            except MetadataUnavailable as error:
+                self._warn(error)
+                await backoff.wait()
+            else:
+                self._take(membership)
+                return
 
     def on_change(self, listener: Listener) -> None:
         """Call `listener` with the set in force now, and with every new one."""
@@ -88,7 +94,10 @@ class Members:
 
     async def _send_heartbeat(self) -> Membership:
         return await self._store.broker_heartbeat(
-            self.current.membership.node_id, self._incarnation, time_to_live_ms=TIME_TO_LIVE_MS
+            self.current.membership.node_id,
+            self._incarnation,
+            known_generation=self.current.generation,
+            time_to_live_ms=TIME_TO_LIVE_MS,
         )
 
     async def _ask(self, ask: Callable[[], Awaitable[Membership]]) -> None:
@@ -96,10 +105,18 @@ class Members:
             async with self._asking:
                 membership = await ask()
         except MetadataUnavailable as error:
-            log.warning("no news of other brokers", reason=str(error))
+            self._warn(error)
             return
+        self._warned_s = float("-inf")
         if membership.brokers:  # the last one to leave stays the owner of everything to its end
             self._take(membership)
+
+    def _warn(self, error: MetadataUnavailable) -> None:
+        """Log that there is no news, once a minute while that lasts."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._warned_s >= WARN_AGAIN_S:
+            self._warned_s = now_s
+            log.warning("no news of other brokers", reason=str(error))
 
     def _take(self, membership: Membership) -> None:
         if membership.generation <= self.current.generation:  # an answer that was overtaken

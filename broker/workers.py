@@ -2,12 +2,12 @@
 
 This process keeps the embedded Postgres, if there is one, and the workers: one that dies is
 started again, on the same port and so with the same node id. Told to stop, it stops them all. A
-worker whose parent died stops by itself: nobody would look after Postgres any more.
+worker whose parent died dies at once, as in a crash: who starts the command again needs its port.
 """
 
 import asyncio
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -22,6 +22,8 @@ from broker.config import Settings
 from storage.backoff import Backoff
 
 STOP_S: Final = 6.0
+RESTART_AT_MOST_S: Final = 5.0
+STEADY_S: Final = 10.0
 
 log = structlog.get_logger()
 _spawn = multiprocessing.get_context("spawn")  # a forked child would share the event loop's state
@@ -100,8 +102,10 @@ class Worker:
         Raises:
             WorkerFailed: it ended before it served for the first time.
         """
-        backoff = Backoff(most_s=5.0)
+        backoff = Backoff(most_s=RESTART_AT_MOST_S)
+        loop = asyncio.get_running_loop()
         while not self._stopping.is_set():
+            began_s = loop.time()
             receiver, sender = _spawn.Pipe(duplex=False)
             self._process = _spawn.Process(target=target, args=(self._order, sender))
             self._process.start()
@@ -113,7 +117,9 @@ class Worker:
             if not self.ready.done():
                 raise WorkerFailed(f"worker {self._order.flags['worker']} did not start")
             log.error("worker died", worker=self._order.flags["worker"], exit_code=code)
-            await backoff.wait()
+            if loop.time() - began_s > STEADY_S:
+                backoff = Backoff(most_s=RESTART_AT_MOST_S)
+            await _first_of(backoff.wait(), self._stopping.wait())
 
     async def _wait(self, receiver: Connection) -> None:
         """Return when the process has ended; its ready message resolves `ready` meanwhile."""
@@ -137,6 +143,14 @@ class Worker:
     def kill(self) -> None:
         if self._process is not None and self._process.is_alive():
             self._process.kill()
+
+
+async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
+    """Wait until one of them is over, and give up the others."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
 
 
 @contextmanager

@@ -4,7 +4,8 @@ Contract, checked for Postgres and for the in-memory fake by tests/contracts/tes
 - Whoever registers with an identity (its first advertised address) that was seen in the last day
   gets the node id that it had; nobody else gets it as long as it is alive, and a day longer.
 - The generation grows with every change of the set of live brokers, and never for anything else but
-  a registration: two brokers that know the same generation know the same set.
+  a registration: two brokers that know the same generation know the same set. One that a broker
+  has seen is not given again, even by a database that forgot it (a standby that lagged).
 - A broker that has not been heard of for the time to live is dead as soon as another one sends its
   heartbeat, unless that one was away, too: then it is the database that was away, and everybody
   gets the time to come back.
@@ -59,7 +60,6 @@ class BrokerStore(Protocol):
         rack: str | None,
         preferred_node_id: int,
         alone: bool,
-        time_to_live_ms: int,
     ) -> Membership:
         """Join the cluster.
 
@@ -69,7 +69,7 @@ class BrokerStore(Protocol):
         """
 
     async def broker_heartbeat(
-        self, node_id: int, incarnation: UUID, *, time_to_live_ms: int
+        self, node_id: int, incarnation: UUID, *, known_generation: int, time_to_live_ms: int
     ) -> Membership:
         """Say that this broker is alive, and see who else is.
 

@@ -146,8 +146,7 @@ class GroupStore(Protocol):
     async def expire_offsets(self, retention_ms: int) -> int:
         """Forget what nobody wants any more; return how many offsets and groups went.
 
-        By the database's clock: all offsets of groups that have had no member for `retention_ms`
-        (a group without a record counts from its last commit of each partition); and groups that
-        are Empty, or without a record, and have neither offsets nor been written or taken for
-        `retention_ms`.
+        By the database's clock: offsets that were committed longer ago than `retention_ms`, of
+        groups that have had no member for as long (or have no record); and groups that are Empty,
+        or without a record, and have neither offsets nor been written or taken for as long.
         """

@@ -39,11 +39,10 @@ class MemoryBrokers:
         rack: str | None,
         preferred_node_id: int,
         alone: bool,
-        time_to_live_ms: int,
     ) -> Membership:
         now_ms = self._now_ms()
         for one in self._brokers.values():
-            one.live = one.live and not alone and one.heartbeat_ms >= now_ms - time_to_live_ms
+            one.live = one.live and not alone
         known = {one.record.addresses[0]: node_id for node_id, one in self._brokers.items()}
         for identity, node_id in known.items():
             gone = self._brokers[node_id]
@@ -66,7 +65,7 @@ class MemoryBrokers:
         return self._membership(mine)
 
     async def broker_heartbeat(
-        self, node_id: int, incarnation: UUID, *, time_to_live_ms: int
+        self, node_id: int, incarnation: UUID, *, known_generation: int, time_to_live_ms: int
     ) -> Membership:
         mine = self._brokers.get(node_id)
         if mine is None or mine.incarnation != incarnation:
@@ -75,20 +74,23 @@ class MemoryBrokers:
         oldest_ms = now_ms - time_to_live_ms
         steady = mine.live and mine.heartbeat_ms >= oldest_ms
         judges = steady and mine.returned_ms < oldest_ms
-        changed = not mine.live
+        changed = not mine.live or known_generation > self._generation
         mine.live, mine.heartbeat_ms = True, now_ms
         if not steady:
             mine.returned_ms = now_ms
         for one in self._brokers.values():
             if judges and one.live and one.heartbeat_ms < oldest_ms:
                 one.live, changed = False, True
-        self._generation += changed
+        if changed:
+            lost = known_generation > self._generation
+            self._generation = known_generation + 2 if lost else self._generation + 1
         return self._membership(node_id)
 
     async def deregister_broker(self, node_id: int, incarnation: UUID) -> Membership:
         mine = self._brokers.get(node_id)
         if mine is not None and mine.incarnation == incarnation and mine.live:
             mine.live = False
+            mine.incarnation = UUID(int=0)
             self._generation += 1
         return self._membership(node_id)
 

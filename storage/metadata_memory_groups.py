@@ -45,9 +45,8 @@ class _Group:
 
     def expired(self, oldest_ms: int) -> list[Partition]:
         """Return the partitions whose offsets have had their time."""
-        if self.empty_since_ms is not None and self.empty_since_ms < oldest_ms:
-            return list(self.offsets)
-        if self.record is not None:
+        empty_ms = self.empty_since_ms
+        if self.record is not None and (empty_ms is None or empty_ms >= oldest_ms):
             return []
         return [partition for partition, at in self.committed_ms.items() if at < oldest_ms]
 

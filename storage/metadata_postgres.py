@@ -1,6 +1,7 @@
 """The metadata port on Postgres (D2)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import asyncpg
 
@@ -21,6 +22,7 @@ from storage.metadata_postgres_topics import PostgresTopics
 from storage.migrate import migrate
 from storage.postgres_pool import CommitConnection, PostgresPool
 
+HEARTBEAT_TIMEOUT_S = 1.0  # less than the time after which a silent broker is called dead
 MAX_ROWS_PER_LOOKUP = 100  # a lookup that has more is asked again, further on
 
 
@@ -32,11 +34,16 @@ class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups):
     """
 
     def __init__(
-        self, pool: PostgresPool, commits: CommitConnection, group_writer: GroupWriter
+        self,
+        pool: PostgresPool,
+        commits: CommitConnection,
+        group_writer: GroupWriter,
+        broker_connection: CommitConnection,
     ) -> None:
         super().__init__(pool)
         self._commits = commits
         self._group_writer = group_writer
+        self._broker_connection = broker_connection
 
     @classmethod
     async def open(cls, dsn: str, config: PostgresConfig | None = None) -> "PostgresMetadata":
@@ -50,7 +57,11 @@ class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups):
         await migrate(dsn, config)
         pool = await PostgresPool.open(dsn, config)
         group_writer = GroupWriter(CommitConnection(dsn, config))
-        return cls(pool, CommitConnection(dsn, config), group_writer)
+        hasty = replace(
+            config, connect_timeout_s=HEARTBEAT_TIMEOUT_S, command_timeout_s=HEARTBEAT_TIMEOUT_S
+        )
+        brokers = CommitConnection(dsn, hasty)
+        return cls(pool, CommitConnection(dsn, config), group_writer, brokers)
 
     async def cluster_id(self) -> str:
         rows = await self._pool.fetch("cluster_id")
@@ -122,6 +133,7 @@ class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups):
     async def close(self) -> None:
         await self._commits.close()
         await self._group_writer.close()
+        await self._broker_connection.close()
         await self._pool.close()
 
 

@@ -7,13 +7,17 @@ import asyncpg
 
 from storage.brokers import BrokerRecord, Membership
 from storage.errors import BrokerDisplaced
-from storage.postgres_pool import PostgresPool
+from storage.postgres_pool import CommitConnection
 
 
 class PostgresBrokers:
-    """Brokers; see BrokerStore for what each method promises."""
+    """Brokers; see BrokerStore for what each method promises.
 
-    _pool: PostgresPool
+    Heartbeats have a connection of their own, with short timeouts: they wait for no slow statement,
+    and a lost connection is noticed before others call this broker dead.
+    """
+
+    _broker_connection: CommitConnection
 
     async def register_broker(
         self,
@@ -23,25 +27,29 @@ class PostgresBrokers:
         rack: str | None,
         preferred_node_id: int,
         alone: bool,
-        time_to_live_ms: int,
     ) -> Membership:
         return _membership(
-            await self._pool.fetch(
-                "broker_register",
-                *(incarnation, list(addresses), rack, preferred_node_id, alone, time_to_live_ms),
+            await self._broker_connection.fetch(
+                "broker_register", incarnation, list(addresses), rack, preferred_node_id, alone
             )
         )
 
     async def broker_heartbeat(
-        self, node_id: int, incarnation: UUID, *, time_to_live_ms: int
+        self, node_id: int, incarnation: UUID, *, known_generation: int, time_to_live_ms: int
     ) -> Membership:
-        rows = await self._pool.fetch("broker_heartbeat", node_id, incarnation, time_to_live_ms)
+        rows = await self._broker_connection.fetch(
+            "broker_heartbeat", node_id, incarnation, known_generation, time_to_live_ms
+        )
         if not rows:
-            raise BrokerDisplaced(f"another process has registered as broker {node_id}")
+            raise BrokerDisplaced(
+                f"another process has registered as broker {node_id}, or it was away for a day"
+            )
         return _membership(rows)
 
     async def deregister_broker(self, node_id: int, incarnation: UUID) -> Membership:
-        return _membership(await self._pool.fetch("broker_deregister", node_id, incarnation))
+        return _membership(
+            await self._broker_connection.fetch("broker_deregister", node_id, incarnation)
+        )
 
 
 def _membership(rows: Sequence[asyncpg.Record]) -> Membership:

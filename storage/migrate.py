@@ -33,6 +33,11 @@ async def migrate(dsn: str, config: PostgresConfig) -> list[str]:
             dsn, timeout=config.connect_timeout_s, command_timeout=MIGRATE_TIMEOUT_S
         )
     try:
+        encoding = connection.get_settings().server_encoding
+        if encoding != "UTF8":  # what clients call things must have a place
+            raise DatabaseNotSupported(
+                f"the metadata database has encoding {encoding}; make one with ENCODING 'UTF8'"
+            )
         with unavailable_without_answer():
             async with connection.transaction():
                 applied = await _apply_missing(connection)

@@ -176,7 +176,7 @@ class PostgresPool:
 
 
 class CommitConnection:
-    """The one connection on which a broker commits, so that its commits keep their order."""
+    """One connection for statements that keep their order: commits, group writes, heartbeats."""
 
     def __init__(self, dsn: str, config: PostgresConfig) -> None:
         self._dsn = dsn
@@ -186,7 +186,12 @@ class CommitConnection:
         self._warning: str | None = None
 
     async def fetch_row(self, name: str, *arguments: object) -> asyncpg.Record:
-        """Run the statement `name` in a transaction of its own; return its only row.
+        """Run the statement `name`; return its only row. Else as fetch()."""
+        (row,) = await self.fetch(name, *arguments)
+        return row
+
+    async def fetch(self, name: str, *arguments: object) -> list[asyncpg.Record]:
+        """Run the statement `name` in a transaction of its own; return its rows.
 
         Raises:
             MetadataUnavailable: no answer. The connection is gone with whatever it was doing, and
@@ -201,7 +206,7 @@ class CommitConnection:
             self._warning = None
             try:
                 with unavailable_without_answer():
-                    row = await connection.fetchrow(query(name), *arguments)
+                    rows = await connection.fetch(query(name), *arguments)
             except BaseException:  # cancelled, too: nobody can know what the session still does
                 self._connection = None
                 connection.terminate()
@@ -210,8 +215,7 @@ class CommitConnection:
                 # "committed locally, but might not have been replicated": an operator cancelled the
                 # wait for the standby, and the server reports success all the same.
                 raise MetadataUnavailable(f"committed with a warning: {self._warning}")
-            assert row is not None
-            return row
+            return rows
 
     def _heard(self, _connection: object, message: asyncpg.PostgresLogMessage) -> None:
         if message.severity_en == "WARNING":

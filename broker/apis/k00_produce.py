@@ -2,7 +2,7 @@
 
 acks=1 and acks=all are answered when the records are durable and committed (D7); acks=0 is never
 answered, an error then closes the connection. A partition answers for itself. Not done: KIP-951
-leader hints (one broker), per-record errors (a batch is refused whole, with a message).
+leader hints (KIP-951), per-record errors (a batch is refused whole, with a message).
 """
 
 import asyncio

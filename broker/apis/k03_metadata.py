@@ -9,12 +9,14 @@ leaders: any broker can append, and traffic between racks costs money.
 Not done: authorised operations of topics (no authoriser).
 """
 
+import asyncio
 from typing import Any, Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.cluster import Cluster
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import KnownTopic
@@ -23,6 +25,7 @@ from protocol.topics import name_problem
 from storage.errors import TopicAlreadyExists
 
 _FIRST_NULL_IS_ALL: Final = 1
+_MANY: Final = 500
 
 
 async def handle(request: Request) -> Payload | bytes:
@@ -34,16 +37,20 @@ async def handle(request: Request) -> Payload | bytes:
     if known is not None:
         return known[:4] + request.header.correlation_id.to_bytes(4, signed=True) + known[8:]
     body = request.decode()
-    generation = answers.generation
-    topics, complete = await _topics(request, body)
-    encoded = encode_response(request.header.correlation_id, _response(request, topics))
+    generation, cluster = answers.generation, cluster.frozen()
+    topics, complete = await _topics(request, body, cluster)
+    response = _response(request, topics, cluster)
+    if len(topics) < _MANY:
+        encoded = encode_response(request.header.correlation_id, response)
+    else:
+        encoded = await asyncio.to_thread(encode_response, request.header.correlation_id, response)
     if complete and generation == answers.generation:
         answers.put(key, encoded)
     return encoded
 
 
-def _response(request: Request, topics: list[object]) -> Payload:
-    types, cluster = request.types, request.services.cluster
+def _response(request: Request, topics: list[object], cluster: Cluster) -> Payload:
+    types = request.types
     brokers = tuple(
         types.MetadataResponseBroker(
             node_id=node.node_id, host=node.host, port=node.port, rack=node.rack
@@ -62,18 +69,30 @@ def _response(request: Request, topics: list[object]) -> Payload:
     return response
 
 
-async def _topics(request: Request, body: Any) -> tuple[list[object], bool]:
-    """Return the topics' part of the answer, and whether every one was found."""
+async def _topics(request: Request, body: Any, cluster: Cluster) -> tuple[list[object], bool]:
+    """Return the topics' part of the answer, and whether every one was found.
+
+    With many partitions that takes a while, so now and then others have their turn.
+    """
     asked = body.topics
     if asked is None or (request.version < _FIRST_NULL_IS_ALL and not asked):
-        return [_describe(request, topic) for topic in request.services.topics.all()], True
+        described = []
+        partitions = 0
+        for topic in tuple(request.services.topics.all()):
+            described.append(_describe(request, topic, cluster))
+            partitions += len(topic.logs)
+            if partitions >= _MANY:
+                partitions = 0
+                await asyncio.sleep(0)
+        return described, True
     topics, complete = [], True
     may_create = getattr(body, "allow_auto_topic_creation", True)
     for one in asked:
         topic_id = getattr(one, "topic_id", None) or None
         name = one.name or ""
         try:
-            topics.append(_describe(request, await _find(request, name, topic_id, may_create)))
+            found = await _find(request, name, topic_id, may_create)
+            topics.append(_describe(request, found, cluster))
         except CONDITIONS as condition:
             complete = False
             topics.append(
@@ -118,8 +137,8 @@ async def _find(request: Request, name: str, topic_id: UUID | None, may_create: 
     return services.topics.changed(created)
 
 
-def _describe(request: Request, topic: KnownTopic) -> object:
-    types, cluster = request.types, request.services.cluster
+def _describe(request: Request, topic: KnownTopic, cluster: Cluster) -> object:
+    types = request.types
     rack = cluster.rack_of(request.header.client_id)
     partitions = tuple(
         types.MetadataResponsePartition(

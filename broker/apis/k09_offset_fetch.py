@@ -13,6 +13,7 @@ require_stable asks for nothing more. One statement for each group.
 """
 
 from collections.abc import Awaitable, Iterable
+from itertools import groupby
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -133,11 +134,10 @@ async def _all(request: Request, group_id: str) -> list[object]:
     """Return all that the group committed; a topic that has just been deleted is not shown."""
     committed = await request.services.groups.committed(group_id, None)
     topics = []
-    for topic_id in sorted({partition.topic_id for partition in committed}):
+    for topic_id, found in groupby(sorted(committed), key=lambda one: one.topic_id):
         known = await request.services.topics.find(topic_id=topic_id)
         if known is None:
             continue
-        found = sorted(one for one in committed if one.topic_id == topic_id)
         partitions = (_partition(request, one.index, committed[one]) for one in found)
         topics.append(_topic(request, {"name": known.topic.name, "topic_id": topic_id}, partitions))
     return topics

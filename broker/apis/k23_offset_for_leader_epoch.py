@@ -14,6 +14,7 @@ from broker.refusals import code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import KnownTopic
 from storage.errors import MetadataUnavailable
+from storage.partition_log import PartitionLog
 
 _UNKNOWN: Final = -1
 
@@ -21,9 +22,10 @@ _UNKNOWN: Final = -1
 async def handle(request: Request) -> Payload:
     """Answer each partition by itself."""
     body, types = request.decode(), request.types
+    known, unavailable = await _refresh_all(request, body)
     topics = []
     for asked in body.topics:
-        topic, unavailable = await _find(request, asked)
+        topic = known.get(asked.topic)
         partitions = tuple(
             _answer(request, topic, partition, unavailable) for partition in asked.partitions
         )
@@ -34,18 +36,28 @@ async def handle(request: Request) -> Payload:
     return response
 
 
-async def _find(
-    request: Request, asked: Any
-) -> tuple[KnownTopic | None, MetadataUnavailable | None]:
-    """Return the topic, its offsets up to date, or what each partition tells if that failed."""
+async def _refresh_all(
+    request: Request, body: Any
+) -> tuple[dict[str, KnownTopic], MetadataUnavailable | None]:
+    """Return the topics that exist, with their offsets up to date, by one query for all.
+
+    If Postgres does not answer, the error is returned for each partition to tell.
+    """
+    known: dict[str, KnownTopic] = {}
+    logs: list[PartitionLog] = []
     try:
-        topic = await request.services.topics.find(asked.topic)
-        if topic is not None:
+        for asked in body.topics:
+            topic = await request.services.topics.find(asked.topic)
+            if topic is None:
+                continue
+            known[asked.topic] = topic
             found = (topic.log(partition.partition) for partition in asked.partitions)
-            await request.services.log.refresh([log for log in found if log is not None])
+            logs += [log for log in found if log is not None]
+        if logs:
+            await request.services.log.refresh(logs)
     except MetadataUnavailable as unavailable:
-        return None, unavailable
-    return topic, None
+        return known, unavailable
+    return known, None
 
 
 def _answer(

@@ -1,7 +1,7 @@
 """DescribeTopicPartitions: v0 (KIP-966). Topics in the order of their names, page by page.
 
-A page holds max.request.partition.size.limit partitions at most. A partition has one replica to be
-told of, its owner (D1); there are no eligible leaders besides it.
+A page holds max.request.partition.size.limit partitions at most. Any broker can lead any partition
+(D1), so there are no eligible leaders to be told of besides the replicas.
 """
 
 from typing import Any, Final

@@ -286,8 +286,7 @@ BEGIN
             SELECT g.group_id
             FROM streamhouse_internal.groups AS g
             WHERE g.group_id = w.group_id AND (
-                g.empty_since < oldest
-                OR (g.document IS NULL AND EXISTS (
+                ((g.empty_since < oldest OR g.document IS NULL) AND EXISTS (
                     SELECT FROM streamhouse_internal.group_offsets AS o
                     WHERE o.group_id = w.group_id AND o.committed_at < oldest
                     OFFSET 0
@@ -313,8 +312,8 @@ BEGIN
         CROSS JOIN LATERAL (
             SELECT found.ctid AS place
             FROM streamhouse_internal.group_offsets AS found
-            WHERE found.group_id = w.group_id
-                AND (g.empty_since < oldest OR (g.without_record AND found.committed_at < oldest))
+            WHERE found.group_id = w.group_id AND found.committed_at < oldest
+                AND (g.empty_since < oldest OR g.without_record)
             OFFSET 0
         ) AS o
         LIMIT p_max_offsets
@@ -410,7 +409,7 @@ CREATE VIEW streamhouse.group_lag AS
 SELECT
     o.group_id, t.name AS topic, o.partition, o.committed_offset,
     p.high_watermark AS log_end_offset,
-    greatest(p.high_watermark - o.committed_offset, 0) AS lag,
+    greatest(p.high_watermark - greatest(o.committed_offset, p.log_start_offset), 0) AS lag,
     CASE
         WHEN p.high_watermark <= o.committed_offset THEN 0
         WHEN s.max_timestamp_ms >= 0

@@ -1,5 +1,5 @@
 -- Join the cluster; one row per live broker, this one among them.
 -- $1 incarnation uuid; $2 addresses text[], the first is the identity; $3 rack text or null;
--- $4 preferred node_id int; $5 alone boolean; $6 time to live, milliseconds bigint.
+-- $4 preferred node_id int; $5 alone boolean.
 SELECT this_node_id, generation, node_id, addresses, rack
-FROM streamhouse_internal.register_broker($1, $2, $3, $4, $5, $6::bigint * interval '1 millisecond')
+FROM streamhouse_internal.register_broker($1, $2, $3, $4, $5)

@@ -15,10 +15,9 @@ from kio.schema.errors import ErrorCode
 
 from protocol.records import Record, build_batch
 from tests.clients.confluent import Confluent
-from tests.support.broker import BrokerFailed, start_broker
 from tests.support.load import Load
 from tests.support.three_brokers import Trio, three_brokers
-from tests.support.wire import WireClient, build, fetch_request, request_entities
+from tests.support.wire import WireClient, fetch_request
 
 PARTITIONS: Final = 12
 DEAD_S: Final = 3.0
@@ -35,16 +34,8 @@ def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
 
 async def describe(bootstrap: str, topic: str) -> Any:
     """Return a broker's answer to Metadata."""
-    module = request_entities(3, 12)
-    request = build(
-        module,
-        "MetadataRequest",
-        topics=(module.MetadataRequestTopic(topic_id=None, name=topic),),
-        allow_auto_topic_creation=False,
-        include_topic_authorized_operations=False,
-    )
     async with await WireClient.connect(bootstrap) as wire:
-        return await wire.ask(request)
+        return await wire.describe(topic)
 
 
 async def leaders(bootstrap: str, topic: str) -> dict[int, int]:
@@ -274,11 +265,6 @@ async def test_a_consumer_is_sent_to_its_rack(tmp_path: Path, topic: str) -> Non
             request = fetch_request([(topic, 0, 0)], rack=other.rack)
             (answer,) = (await wire.ask(request)).responses[0].partitions
             assert (answer.error_code, answer.preferred_read_replica) == (0, -1)
-
-
-def test_workers_need_ports_that_follow_each_other(tmp_path: Path) -> None:
-    with pytest.raises(BrokerFailed, match=r"workers: .*--listen"):
-        start_broker(tmp_path, "--workers", "2")
 
 
 def test_all_brokers_can_be_replaced_under_load(trio: Trio, topic: str) -> None:

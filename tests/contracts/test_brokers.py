@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 from uuid import UUID, uuid4
@@ -39,7 +39,6 @@ class Registry:
             rack=rack,
             preferred_node_id=preferred,
             alone=alone,
-            time_to_live_ms=TTL_MS,
         )
         return Member(self.store, incarnation, membership)
 
@@ -59,7 +58,10 @@ class Member:
     async def beat(self) -> list[int]:
         """Send a heartbeat; return who is alive."""
         self.seen = await self.store.broker_heartbeat(
-            self.node_id, self.incarnation, time_to_live_ms=TTL_MS
+            self.node_id,
+            self.incarnation,
+            known_generation=self.seen.generation,
+            time_to_live_ms=TTL_MS,
         )
         return alive(self.seen)
 
@@ -196,11 +198,38 @@ async def test_who_leaves_is_gone_at_once(registry: Registry) -> None:
     assert await first.leave() == []
 
 
-async def test_who_registers_buries_the_dead(registry: Registry) -> None:
-    await steady(registry, "a:1", "b:1")
+async def test_who_registers_calls_nobody_dead(registry: Registry) -> None:
+    # Given two brokers that could not send heartbeats, because the database was away
+    first, second = await steady(registry, "a:1", "b:1")
     await registry.passes(2 * TTL_MS)
+
+    # When a third one starts before they are heard of again, it waits for them
     newcomer = await registry.register("c:1")
-    assert (newcomer.node_id, alive(newcomer.seen)) == (2, [2])
+    assert (newcomer.node_id, alive(newcomer.seen)) == (2, [0, 1, 2])
+    assert await first.beat() == [0, 1, 2]
+    assert await second.beat() == [0, 1, 2]
+    assert second.seen.generation == 2
+
+
+async def test_a_generation_that_was_seen_is_not_given_again(registry: Registry) -> None:
+    # Given brokers that know a generation which the database has lost (a standby that lagged)
+    first, second = await steady(registry, "a:1", "b:1")
+    first.seen = replace(first.seen, generation=7)
+
+    # When the first is heard of, the set gets a new one
+    assert await first.beat() == [0, 1]
+    assert first.seen.generation == 9
+    assert await second.beat() == [0, 1]
+    assert second.seen.generation == 9
+
+
+async def test_a_heartbeat_that_comes_after_the_goodbye_revives_nobody(registry: Registry) -> None:
+    first, second = await steady(registry, "a:1", "b:1")
+    assert await second.leave() == [0]
+    with pytest.raises(BrokerDisplaced):
+        await second.beat()
+    assert await first.beat() == [0]
+    assert (await registry.register("b:1")).node_id == 1
 
 
 async def test_one_who_is_alone_buries_all(registry: Registry) -> None:

@@ -140,6 +140,17 @@ class WireClient:
         (result,) = (await self.ask(request)).topics
         assert result.error_code == 0, result
 
+    async def describe(self, topic: str) -> Any:
+        """Return the answer to Metadata."""
+        module = request_entities(3, 12)
+        return await self.ask(
+            module.MetadataRequest(
+                topics=(module.MetadataRequestTopic(topic_id=None, name=topic),),
+                allow_auto_topic_creation=False,
+                include_topic_authorized_operations=False,
+            )
+        )
+
     async def topic_id(self, name: str) -> UUID:
         module = request_entities(3, 12)
         response = await self.ask(

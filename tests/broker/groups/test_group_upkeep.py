@@ -48,7 +48,7 @@ async def test_what_moves_to_another_broker_is_refused_here(here: World, store: 
 
     # When both groups move
     here.ours = set()
-    here.upkeep.membership_changed()
+    here.upkeep.membership_changed(0)
     store.release()
 
     # Then everybody is sent away, at once, and later
@@ -58,8 +58,26 @@ async def test_what_moves_to_another_broker_is_refused_here(here: World, store: 
 
     # And when they move back, the generation is still there
     here.ours = None
-    here.upkeep.membership_changed()
+    here.upkeep.membership_changed(1)
     assert (await here.beat("g", member, 1)).error_code is NONE
+
+
+async def test_who_missed_a_generation_of_the_cluster_takes_its_groups_again(
+    here: World, store: HeldGroups
+) -> None:
+    # Given a group that another broker took and changed, while this one was paused
+    here.upkeep.membership_changed(0)
+    old = await here.stable("g")
+    async with world(store) as there:
+        await there.stable("g", member_id=old)
+        assert (await there.beat("g", old, 2)).error_code is NONE
+
+    # When this one is back, and sees that it missed a generation of brokers
+    here.upkeep.membership_changed(2)
+
+    # Then it goes on with what the other one left
+    assert (await here.beat("g", old, 2)).error_code is NONE
+    assert (await here.beat("g", old, 1)).error_code is ErrorCode.illegal_generation
 
 
 async def test_members_that_died_with_their_coordinator_are_missed(
@@ -73,7 +91,7 @@ async def test_members_that_died_with_their_coordinator_are_missed(
     takes = len(store.takes)
 
     # When this broker becomes their coordinator
-    here.upkeep.membership_changed()
+    here.upkeep.membership_changed(0)
 
     # Then it takes all that have members, with one statement, and finds them silent
     await until(lambda: len(here.table.running()) == 3)
@@ -88,7 +106,7 @@ async def test_a_takeover_is_tried_until_postgres_answers(here: World, store: He
     async with world(store) as there:
         await there.stable("g")
     store.go_away()
-    here.upkeep.membership_changed()
+    here.upkeep.membership_changed(0)
     await until(lambda: len(store.takes) >= 4)
     store.come_back()
     await until(lambda: here.table.get("g") is not None)

@@ -12,12 +12,12 @@ more of them: nothing more is begun while its send buffer is full.
 
 import asyncio
 from collections import deque
-from functools import partial
+from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 import structlog
 
-from broker.memory import MemoryBudget
+from broker.memory import HeldMemory, MemoryBudget
 from broker.metrics import BrokerMetrics
 from broker.ordered_answers import OrderedAnswers, Reply
 from protocol.errors import MalformedRequest, UnsupportedVersion
@@ -39,9 +39,15 @@ class CloseConnection(Exception):
 
 
 class Dispatcher(Protocol):
-    """Turns a frame into its answer, at once or later; raises CloseConnection."""
+    """Turns a frame into its answer, at once or later; raises CloseConnection.
 
-    async def dispatch(self, frame: bytearray, connection: "Connection") -> Reply: ...
+    `give_back` may be called once the frame is decoded and cleared; else its memory is counted
+    until the answer is known.
+    """
+
+    async def dispatch(
+        self, frame: bytearray, connection: "Connection", give_back: Callable[[], None]
+    ) -> Reply: ...
 
 
 class Roll(Protocol):
@@ -201,14 +207,17 @@ class Connection(asyncio.BufferedProtocol):
             while len(self._answers) >= MAX_IN_FLIGHT:
                 await self._answers.wait_first()
             frame = self._queue.popleft()
+            held = HeldMemory(self._memory, len(frame))  # whether or not the peer is gone
+            self._held_bytes -= len(frame)
             try:
-                reply = await self._dispatcher.dispatch(frame, self)
-            except (CloseConnection, MalformedRequest, UnsupportedVersion) as error:
+                reply = await self._dispatcher.dispatch(frame, self, held.give_back)
+            except BaseException as error:
+                held.give_back()
+                if not isinstance(error, CloseConnection | MalformedRequest | UnsupportedVersion):
+                    raise
                 self.refuse(str(error))
                 return
-            self._held_bytes -= len(frame)
-            size = len(frame)  # counted until the answer is known, whether or not the peer is gone
-            self._answers.add(reply, partial(self._memory.give_back, size))
+            self._answers.add(reply, held.give_back)
             if len(self._queue) == MAX_QUEUED_FRAMES // 2:
                 self._resume_if_memory()
 

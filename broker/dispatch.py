@@ -1,4 +1,4 @@
-"""The API table, and the one place that knows what an unexpected exception does.
+"""The API table, and what an unexpected exception in a handler does.
 
 Every API is one row here and one file in broker/apis; ApiVersions answers from this table, so what
 is advertised is what works.
@@ -125,28 +125,36 @@ class Dispatch:
         self._metrics = metrics
         self._observers = {key: metrics.observer(api.name) for key, api in APIS.items()}
 
-    async def dispatch(self, frame: bytearray, connection: Connection) -> Reply:
-        """Answer one frame, now or by an awaitable.
+    async def dispatch(
+        self, frame: bytearray, connection: Connection, give_back: Callable[[], None]
+    ) -> Reply:
+        """Answer one frame, now or by an awaitable; `give_back` stops counting its memory.
 
         Raises:
             CloseConnection, MalformedRequest, UnsupportedVersion: it gets no answer.
         """
-        began_s = time.monotonic()
+        began_s, size = time.monotonic(), len(frame)
         header = read_request_header(frame, is_supported)
-        request = Request(header=header, frame=frame, services=self._services, peer=connection.peer)
+        request = Request(
+            header=header,
+            frame=frame,
+            services=self._services,
+            peer=connection.peer,
+            give_back=give_back,
+        )
         reply = await self._guarded(request, APIS[header.api_key].handle(request))
         if isinstance(reply, Awaitable):
-            return self._later(request, reply, began_s)
-        self._observers[header.api_key](len(frame), time.monotonic() - began_s)
+            return self._later(request, reply, began_s, size)
+        self._observers[header.api_key](size, time.monotonic() - began_s)
         return reply
 
     async def _later(
-        self, request: Request, reply: Awaitable[Payload | Answer], began_s: float
+        self, request: Request, reply: Awaitable[Payload | Answer], began_s: float, size: int
     ) -> Answer:
         answer = await self._guarded(request, reply)
         assert not isinstance(answer, Awaitable)  # only a handler's first result may be one
         observe = self._observers[request.header.api_key]
-        observe(len(request.frame), time.monotonic() - began_s)
+        observe(size, time.monotonic() - began_s)
         return answer
 
     async def _guarded(
@@ -162,7 +170,7 @@ class Dispatch:
             raise
         except CONDITIONS as condition:
             return self._error(request, code_of(condition))
-        except Exception:  # the only such place: a bug costs this request, not the broker
+        except Exception:  # here and in group_writes.py: a bug costs this request, not the broker
             log.exception(
                 "bug in a handler",
                 api=APIS[header.api_key].name,

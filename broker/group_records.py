@@ -1,11 +1,11 @@
 """Groups between their machines and the store: neither tier knows the other's words."""
 
-from coordinator.snapshots import GroupSnapshot, GroupState, GroupType
+from coordinator.snapshots import Document, GroupSnapshot, GroupState, GroupType
 from storage.groups import GroupRecord
 
 
 def record_of(snapshot: GroupSnapshot) -> GroupRecord:
-    """Return a machine's snapshot as it is kept."""
+    """Return a machine's snapshot as it is kept; this writes its document."""
     return GroupRecord(
         group_id=snapshot.group_id,
         group_type=snapshot.group_type.value,
@@ -13,7 +13,7 @@ def record_of(snapshot: GroupSnapshot) -> GroupRecord:
         protocol_type=snapshot.protocol_type,
         generation_id=snapshot.generation_id,
         member_count=snapshot.member_count,
-        document=snapshot.document,
+        document=snapshot.document.text,
     )
 
 
@@ -26,5 +26,5 @@ def snapshot_of(record: GroupRecord) -> GroupSnapshot:
         protocol_type=record.protocol_type,
         generation_id=record.generation_id,
         member_count=record.member_count,
-        document=record.document,
+        document=Document(lambda: record.document),
     )

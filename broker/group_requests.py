@@ -16,6 +16,11 @@ NOT_ASKED: Final = -(2**31)
 
 MAX_REASON_LENGTH: Final = 255
 
+MAX_JOIN_BYTES: Final = 1024 * 1024
+MAX_JOIN_PROTOCOLS: Final = 100
+MAX_SYNC_BYTES: Final = 16 * 1024 * 1024
+"""What a member may say of itself, and a leader of all: kept for as long as the group has them."""
+
 T = TypeVar("T")
 
 
@@ -28,6 +33,17 @@ def named_group(group_id: str) -> str:
     if not group_id:
         raise Refusal(ErrorCode.invalid_group_id)
     return group_id
+
+
+def check_size(request: Request, most_bytes: int) -> None:
+    """Check a request that is kept while it waits for other members.
+
+    Raises:
+        Refusal: INVALID_REQUEST: it is too large. Kafka keeps whatever fits into a record.
+    """
+    if len(request.frame) > most_bytes:
+        message = f"A request of {len(request.frame)} bytes; at most {most_bytes}."
+        raise Refusal(ErrorCode.invalid_request, message)
 
 
 def client_host(request: Request) -> str:

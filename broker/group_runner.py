@@ -15,7 +15,7 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from broker.group_records import record_of, snapshot_of
-from broker.group_writes import GroupWrites, Written, failure_of
+from broker.group_writes import GroupFenced, GroupWrites, Written, failure_of
 from broker.metrics import GroupMetrics
 from broker.refusals import Refusal
 from coordinator.config import GroupConfig
@@ -24,7 +24,6 @@ from coordinator.events import ClassicEvent, ConsumerEvent, TimerFired
 from coordinator.group import Group
 from coordinator.snapshots import GroupSnapshot
 from protocol.ids import Partition
-from storage.errors import MetadataUnavailable
 from storage.groups import CommittedOffset, TakenGroup
 
 log = structlog.get_logger()
@@ -80,6 +79,7 @@ class GroupRunner:
         self._metrics = metrics
         self._lost = lost
         self._owed: set[Answered] = set()
+        self._asking: Answered | None = None
         self._saving: Written | None = None
         self._writing: Written | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -114,8 +114,10 @@ class GroupRunner:
             return
         self._owed.add(answer)  # answered in any case: if need be, when the group is lost
         answer.add_done_callback(self._owed.discard)
+        self._asking = answer
         with self.whole():
             work(self, answer)
+        self._asking = None
 
     def handle(self, event: ClassicEvent | ConsumerEvent) -> None:
         """Change the group by an event."""
@@ -170,11 +172,17 @@ class GroupRunner:
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Give the group up if its machine raises: it may be half changed."""
+        """Give the group up if its machine raises: it may be half changed.
+
+        Who asked for what it cannot do is told so; the others shall go on with the group anew.
+        """
         try:
             yield
         except BaseException:
-            self._lost(self, ErrorCode.unknown_server_error)
+            if self._asking is not None and not self._asking.done():
+                self._asking.set_exception(Refusal(ErrorCode.unknown_server_error))
+                self._asking.exception()  # the one who waits for it may be the one who is raised to
+            self._lost(self, ErrorCode.coordinator_not_available)
             raise
 
     # --- effects
@@ -193,7 +201,8 @@ class GroupRunner:
         if snapshot.generation_id != self._generation_id:
             self._generation_id = snapshot.generation_id
             self._metrics.rebalances.inc()
-        self._saving = self._writes.save(self.owner_epoch, record_of(snapshot))
+        make_record = partial(record_of, snapshot)
+        self._saving = self._writes.save(self.group_id, self.owner_epoch, make_record)
         self._follow(self._saving)
 
     def _reply(self, reply: Reply) -> None:
@@ -230,7 +239,7 @@ class GroupRunner:
         if self.closed:
             return
         if failure is not None:
-            fenced = not isinstance(failure, MetadataUnavailable)
+            fenced = isinstance(failure, GroupFenced)
             if fenced:
                 self._metrics.fenced_groups.inc()
             log.warning("group lost", group_id=self.group_id, fenced=fenced, reason=str(failure))

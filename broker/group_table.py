@@ -2,20 +2,23 @@
 
 A group is loaded by the first request for it, or before, when it becomes ours (group_upkeep.py). It
 leaves when it is no longer ours, when a write of it failed (group_writes.py), or when nobody needs
-it. Those who wait are then told with a code that makes clients look for the coordinator again.
+it. Those who wait are then told with a code that makes clients look for the coordinator again. If
+it is still ours, it is taken over again soon: its members may be gone, and nobody would miss them.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
+import structlog
 from kio.schema.errors import ErrorCode
 
 from broker.group_catalog import GroupCatalog
+from broker.group_loads import GroupLoads
 from broker.group_runner import Answered, GroupRunner
+from broker.group_waiters import Pause, Waiter, Work
 from broker.group_writes import GroupWrites
 from broker.metrics import GroupMetrics
 from broker.refusals import Refusal
@@ -27,30 +30,10 @@ from storage.groups import GroupStore, TakenGroup
 MAX_GROUP_ID_LENGTH: Final = 512
 """Characters; an id is part of keys in Postgres, which have a limit (Kafka's is 32,767 bytes)."""
 
-Work = Callable[[GroupRunner | None, Answered], None]
-"""Does what a request asks for and sees to its answer; the group is None if there is no such."""
+TAKE_AGAIN_AFTER_S: Final = 1.0
+"""A group that is lost again and again, by a bug, must not keep Postgres busy."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Waiter:
-    work: Work
-    answer: Answered
-    create: bool
-
-    def refuse(self, error: BaseException) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(error)
-
-
-@dataclass(slots=True)
-class _Pause:
-    """A group that is being taken, or deleted, and the requests for it meanwhile, in order."""
-
-    waiters: list[_Waiter] = field(default_factory=list)
-
-    def refuse(self, error: BaseException) -> None:
-        for waiter in self.waiters:
-            waiter.refuse(error)
+log = structlog.get_logger()
 
 
 class GroupTable:
@@ -58,6 +41,10 @@ class GroupTable:
 
     Args:
         coordinates: whether this broker is the coordinator of a group id.
+
+    Attributes:
+        lost_with_members: called some time after groups were lost that are ours, and may have
+            members: who sets it takes them over again.
     """
 
     def __init__(
@@ -77,8 +64,11 @@ class GroupTable:
         self._config = config
         self._metrics = metrics
         self._running: dict[str, GroupRunner] = {}
-        self._paused: dict[str, _Pause] = {}
+        self._paused: dict[str, Pause] = {}
+        self._loads = GroupLoads(self._take_wanted)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._take_again: asyncio.TimerHandle | None = None
+        self.lost_with_members: Callable[[], None] = _nothing
         self._closed = False
 
     def running(self) -> list[GroupRunner]:
@@ -105,9 +95,9 @@ class GroupTable:
         elif (runner := self._running.get(group_id)) is not None:
             runner.do(work, answer)
         elif (pause := self._paused.get(group_id)) is not None:
-            pause.waiters.append(_Waiter(work, answer, create))
+            pause.waiters.append(Waiter(work, answer, create))
         else:
-            self._load(group_id, [_Waiter(work, answer, create)])
+            self._load(group_id, [Waiter(work, answer, create)])
         return answer
 
     def take_over(self, group_ids: Iterable[str]) -> asyncio.Task[None]:
@@ -121,20 +111,22 @@ class GroupTable:
             if group_id not in self._running and group_id not in self._paused
         ]
         for group_id in missing:
-            self._paused[group_id] = _Pause()
+            self._paused[group_id] = Pause()
         return self._start(self._take(missing, create=False), missing)
 
     def delete(self, runner: GroupRunner, answer: Answered) -> None:
         """Delete a group while nobody else can get at it; answered with what became of that."""
         runner.disown(answer)
         self.lose(runner, ErrorCode.not_coordinator)
-        self._paused[runner.group_id] = _Pause([_Waiter(_no_work, answer, create=False)])
+        self._paused[runner.group_id] = Pause([Waiter(_no_work, answer, create=False)])
         self._start(self._delete(runner, answer), [runner.group_id])
 
     def lose(self, runner: GroupRunner, code: ErrorCode) -> None:
         """Drop a group from memory; those who wait are answered with `code`."""
         if self._running.get(runner.group_id) is runner:
             del self._running[runner.group_id]
+            if not self._closed and not runner.idle and self._coordinates(runner.group_id):
+                self._miss()  # whether it had members is for the store to say: a leave may be lost
             self._writes.discard(runner.group_id)
         runner.close(code)
 
@@ -143,19 +135,35 @@ class GroupTable:
         self._closed = True
         for runner in self.running():
             self.lose(runner, ErrorCode.not_coordinator)
+        if self._take_again is not None:
+            self._take_again.cancel()
+        for group_id in self._loads.clear():
+            self._settle(group_id, None)
         for task in self._tasks:
             task.cancel()
 
+    def _miss(self) -> None:
+        if self._take_again is None:
+            loop = asyncio.get_running_loop()
+            self._take_again = loop.call_later(TAKE_AGAIN_AFTER_S, self._have_taken_again)
+
+    def _have_taken_again(self) -> None:
+        self._take_again = None
+        self.lost_with_members()
+
     # --- loading
 
-    def _load(self, group_id: str, waiters: list[_Waiter]) -> None:
-        self._paused[group_id] = _Pause(waiters)
-        self._start(self._take([group_id], create=waiters[0].create), [group_id])
+    def _load(self, group_id: str, waiters: list[Waiter]) -> None:
+        self._paused[group_id] = Pause(waiters)
+        self._loads.want(group_id, create=waiters[0].create)
+
+    def _take_wanted(self, group_ids: Sequence[str], create: bool) -> asyncio.Task[None]:
+        return self._start(self._take(group_ids, create=create), group_ids)
 
     async def _take(self, group_ids: Sequence[str], *, create: bool) -> None:
-        taken = {
-            one.group_id: one for one in await self._store.take_groups(group_ids, create=create)
-        }
+        ours = [group_id for group_id in group_ids if self._coordinates(group_id)]
+        answer = await self._store.take_groups(ours, create=create) if ours else ()
+        taken = {one.group_id: one for one in answer}
         if any(one.record is not None for one in taken.values()):
             await self._catalog.refresh()
         loop = asyncio.get_running_loop()
@@ -186,10 +194,21 @@ class GroupTable:
             failure = task.exception()
             if failure is None:
                 return
-            error = refusal_of(failure) if isinstance(failure, MetadataUnavailable) else failure
+            error = self._why(failure, group_ids)
         for group_id in group_ids:
             if (pause := self._paused.pop(group_id, None)) is not None:
                 pause.refuse(error)
+
+    def _why(self, failure: BaseException, group_ids: Sequence[str]) -> BaseException:
+        """Return what those who wait are told; nobody knows which of several groups is to blame."""
+        if isinstance(failure, MetadataUnavailable):
+            if not self._closed:
+                self._miss()  # a takeover passes over those that are being taken for a request
+            return refusal_of(failure)
+        if isinstance(failure, Refusal) or len(group_ids) == 1:
+            return failure
+        log.error("bug while groups were taken", group_ids=group_ids[:10], exc_info=failure)
+        return Refusal(ErrorCode.coordinator_not_available)
 
     def _settle(self, group_id: str, taken: TakenGroup | None) -> None:
         """Let those begin who waited for the group."""
@@ -206,7 +225,7 @@ class GroupTable:
             pause.refuse(Refusal(ErrorCode.unknown_server_error))
             raise
 
-    def _begin(self, taken: TakenGroup, waiters: Sequence[_Waiter]) -> None:
+    def _begin(self, taken: TakenGroup, waiters: Sequence[Waiter]) -> None:
         runner = GroupRunner(
             taken, self._config, writes=self._writes, metrics=self._metrics, lost=self.lose
         )
@@ -214,10 +233,15 @@ class GroupTable:
         runner.start()
         if runner.machine.needs_catalog:
             runner.handle(TopicsChanged(catalog=self._catalog.current()))
-        for waiter in waiters:
-            runner.do(waiter.work, waiter.answer)
+        try:
+            for waiter in waiters:
+                runner.do(waiter.work, waiter.answer)
+        except BaseException:  # a bug with one of them: do() has told whose; the others come again
+            for waiter in waiters:
+                waiter.refuse(Refusal(ErrorCode.coordinator_not_available))
+            raise
 
-    def _begin_without(self, group_id: str, waiters: Sequence[_Waiter]) -> None:
+    def _begin_without(self, group_id: str, waiters: Sequence[Waiter]) -> None:
         for at, waiter in enumerate(waiters):
             if waiter.create:
                 self._load(group_id, list(waiters[at:]))
@@ -229,6 +253,10 @@ class GroupTable:
 def refusal_of(unavailable: MetadataUnavailable) -> Refusal:
     """Return what answers a request about groups that Postgres did not: clients try again."""
     return Refusal(ErrorCode.coordinator_not_available, str(unavailable))
+
+
+def _nothing() -> None:
+    """Stand where nobody listens."""
 
 
 def _no_work(runner: GroupRunner | None, answer: Answered) -> None:

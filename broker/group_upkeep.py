@@ -63,6 +63,7 @@ class GroupUpkeep:
         self._generation = -1
         self._members_changed = asyncio.Event()
         self._members_changed.set()
+        table.lost_with_members = self._members_changed.set
         self._topics_changed = asyncio.Event()
 
     def membership_changed(self, generation: int) -> None:

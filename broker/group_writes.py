@@ -11,14 +11,21 @@ What keeps other brokers, and our own past, from interfering is the owner epoch 
   lock: only that makes a write that was given up either visible to it, or harmless for ever. To
   write again under the old epoch could let an old offset overtake a newer one.
 
+A record is made when its statement is: most are superseded while another statement is under way.
+What fails for another reason (a bug, or data that the database refuses) costs the groups of its
+statement, and a large record has a statement of its own.
+
 How much may wait here is bounded by queued.max.request.bytes: a request's frame is counted until
 it is answered, and it is answered when it is written.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
+
+import structlog
 
 from broker.metrics import GroupMetrics
 from protocol.ids import Partition
@@ -28,6 +35,16 @@ from storage.groups import CommittedOffset, GroupRecord, GroupStore, GroupWrite
 MAX_OFFSETS: Final = 10_000
 """Offsets in one statement, so that nobody's commit waits long for other groups' offsets."""
 
+MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
+"""Of all records in one statement, for the same reason."""
+
+LARGE_DOCUMENT_BYTES: Final = 1024 * 1024
+"""A record above this goes alone, so that other groups do not depend on what becomes of it."""
+
+log = structlog.get_logger()
+
+MakeRecord = Callable[[], GroupRecord]
+
 Written = asyncio.Future[frozenset[Partition]]
 """Resolves when a write is durable, with those partitions of its statement that do not exist."""
 
@@ -36,14 +53,29 @@ class GroupFenced(Exception):
     """Another broker took the group, or it is gone; nothing was written."""
 
 
+class WriteFailed(Exception):
+    """A bug: the log has it. Nobody knows what was written."""
+
+
 @dataclass(slots=True, kw_only=True)
 class _Entry:
-    """What is to be written of one group."""
+    """What is to be written of one group.
+
+    Attributes:
+        record: made by `make_record` when it is needed, which is None then.
+    """
 
     owner_epoch: int
     written: Written
+    make_record: MakeRecord | None = None
     record: GroupRecord | None = None
     offsets: dict[Partition, CommittedOffset] = field(default_factory=dict)
+
+    def document_bytes(self) -> int:
+        """Make the record; return how large its document is (JSON in ASCII)."""
+        if self.make_record is not None:
+            self.record, self.make_record = self.make_record(), None
+        return 0 if self.record is None else len(self.record.document)
 
 
 class GroupWrites:
@@ -55,10 +87,10 @@ class GroupWrites:
         self._queued: dict[str, _Entry] = {}
         self._wake = asyncio.Event()
 
-    def save(self, owner_epoch: int, record: GroupRecord) -> Written:
-        """Write a group's record, in place of one that waits."""
-        entry = self._entry(record.group_id, owner_epoch)
-        entry.record = record
+    def save(self, group_id: str, owner_epoch: int, make_record: MakeRecord) -> Written:
+        """Write a group's record, in place of one that waits; it is made when its turn comes."""
+        entry = self._entry(group_id, owner_epoch)
+        entry.make_record = make_record
         return entry.written
 
     def commit(
@@ -81,7 +113,9 @@ class GroupWrites:
             await self._wake.wait()
             self._wake.clear()
             while self._queued:
-                await self._write(self._take())
+                if taken := self._take():
+                    with self._at_the_cost_of(taken):
+                        await self._write(taken)
 
     def _entry(self, group_id: str, owner_epoch: int) -> _Entry:
         entry = self._queued.get(group_id)
@@ -95,14 +129,22 @@ class GroupWrites:
     def _take(self) -> dict[str, _Entry]:
         """Remove and return what goes into the next statement: those who waited longest."""
         taken: dict[str, _Entry] = {}
-        offsets = 0
-        for group_id, entry in self._queued.items():
+        offsets = total_bytes = 0
+        for group_id, entry in list(self._queued.items()):
+            document_bytes = 0
+            with self._at_the_cost_of({group_id: entry}):
+                document_bytes = entry.document_bytes()
+            if entry.written.done():
+                continue
             offsets += len(entry.offsets)
-            if taken and offsets > MAX_OFFSETS:
+            total_bytes += document_bytes
+            is_large = document_bytes > LARGE_DOCUMENT_BYTES
+            is_full = is_large or offsets > MAX_OFFSETS or total_bytes > MAX_DOCUMENT_BYTES
+            if taken and is_full:
                 break
-            taken[group_id] = entry
-        for group_id in taken:
-            del self._queued[group_id]
+            taken[group_id] = self._queued.pop(group_id)
+            if is_large:
+                break
         return taken
 
     async def _write(self, entries: Mapping[str, _Entry]) -> None:
@@ -116,19 +158,31 @@ class GroupWrites:
             for group_id, entry in entries.items()
         ]
         self._metrics.writes.inc()
-        try:
-            outcome = await self._store.write_groups(writes)
-        except MetadataUnavailable as unavailable:
-            for group_id, entry in entries.items():
-                entry.written.set_exception(MetadataUnavailable(str(unavailable)))
-                self.discard(group_id)
-            return
+        outcome = await self._store.write_groups(writes)
         for group_id, entry in entries.items():
             if group_id in outcome.fenced:
                 entry.written.set_exception(GroupFenced(group_id))
                 self.discard(group_id)
             else:
                 entry.written.set_result(outcome.unknown)
+
+    @contextmanager
+    def _at_the_cost_of(self, entries: Mapping[str, _Entry]) -> Iterator[None]:
+        """Let these writes fail with what is done here, and no others."""
+        failure: MetadataUnavailable | WriteFailed
+        try:
+            yield
+        except MetadataUnavailable as unavailable:
+            failure = unavailable
+        except Exception as bug:  # of one request's data; it must not end the writes of all others
+            log.exception("bug in a write of groups", group_ids=list(entries)[:10])
+            failure = WriteFailed(f"{type(bug).__name__}: {bug}")
+        else:
+            return
+        for group_id, entry in entries.items():
+            if not entry.written.done():
+                entry.written.set_exception(type(failure)(str(failure)))
+            self.discard(group_id)
 
 
 def failure_of(written: Written) -> BaseException | None:

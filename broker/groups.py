@@ -1,7 +1,8 @@
 """The groups that this broker coordinates, as handlers see them (D9).
 
     groups.py          what can be asked of a group
-    group_table.py     which groups are in memory, and how they get there
+    group_table.py     which groups are in memory, and how they get there (group_loads.py,
+                       group_waiters.py)
     group_runner.py    one group: machine, timer, who waits for an answer
     group_writes.py    what goes to Postgres
     group_upkeep.py    takeover, changed topics, expiry

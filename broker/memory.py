@@ -3,6 +3,9 @@
 A frame is counted from the moment its memory is allocated until its request is answered, which for
 Produce is when its records are committed. So a slow object store fills this budget, connections
 stop being read, and TCP slows the producers down; nothing is dropped.
+
+A request that waits for other clients (JoinGroup, SyncGroup) lets go of its frame before that: it
+may wait for minutes, and those it waits for need memory, too.
 """
 
 import sys
@@ -69,3 +72,19 @@ class MemoryBudget:
             size, granted = self._waiting.popleft()
             self.used_bytes += size
             granted()
+
+
+class HeldMemory:
+    """The memory of one frame, given back once: with the answer, or before."""
+
+    __slots__ = ("_budget", "_size")
+
+    def __init__(self, budget: MemoryBudget, size: int) -> None:
+        self._budget = budget
+        self._size = size
+
+    def give_back(self) -> None:
+        """Count it no longer; called again, this does nothing."""
+        size, self._size = self._size, 0
+        if size:
+            self._budget.give_back(size)

@@ -1,6 +1,7 @@
 """One request, as its handler gets it."""
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,12 +21,14 @@ class Request:
     Attributes:
         frame: header and body; the body begins at byte header.body.
         peer: the client's address, for logs.
+        give_back: see `forget_frame`.
     """
 
     header: RequestHeader
     frame: bytearray
     services: Services
     peer: str
+    give_back: Callable[[], None]
 
     @property
     def version(self) -> int:
@@ -44,3 +47,8 @@ class Request:
         """
         kind = request_type(self.header.api_key, self.header.api_version)
         return decode_request(kind, self.frame, self.header.body)
+
+    def forget_frame(self) -> None:
+        """Let go of the frame, which is decoded: this request may wait for other clients."""
+        self.frame.clear()
+        self.give_back()

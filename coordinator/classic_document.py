@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64decode, b64encode
+from functools import partial
 from typing import Any
 
 from coordinator.classic_members import ClassicMember, ClassicMembers
@@ -9,7 +10,7 @@ from coordinator.classic_state import ClassicState
 from coordinator.config import GroupConfig
 from coordinator.effects import Save
 from coordinator.events import Protocol
-from coordinator.snapshots import GroupSnapshot, GroupState, GroupType
+from coordinator.snapshots import Document, GroupSnapshot, GroupState, GroupType
 
 
 def save(state: ClassicState) -> Save:
@@ -57,7 +58,7 @@ def restored_state(snapshot: GroupSnapshot, config: GroupConfig, now_ms: int) ->
 
     A generation whose assignment was not saved yet waits for SyncGroup of its members anew.
     """
-    document = json.loads(snapshot.document)
+    document = json.loads(snapshot.document.text)
     members = ClassicMembers(
         (_member(entry) for entry in document["members"]), leader_id=document["leader"]
     )
@@ -81,9 +82,9 @@ def restored_state(snapshot: GroupSnapshot, config: GroupConfig, now_ms: int) ->
 
 def _document(
     leader_id: str | None, protocol_name: str | None, members: list[dict[str, object]]
-) -> str:
+) -> Document:
     document = {"leader": leader_id, "protocol": protocol_name, "members": members}
-    return json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return Document(partial(json.dumps, document, sort_keys=True, separators=(",", ":")))
 
 
 def _member_document(member: ClassicMember) -> dict[str, object]:

@@ -77,7 +77,7 @@ def _fits(state: ClassicState, event: Join) -> bool:
 
 
 def _join_new(state: ClassicState, event: Join, now_ms: int) -> list[Effect]:
-    member_id = f"{event.instance_id or event.client_id}-{state.config.new_uuid()}"
+    member_id = state.config.new_member_id(event.instance_id or event.client_id)
     if event.instance_id is not None:
         old_id = state.members.id_of_instance(event.instance_id)
         if old_id is not None:

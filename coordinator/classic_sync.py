@@ -1,5 +1,7 @@
 """SyncGroup and Heartbeat: what members of the current generation ask."""
 
+from dataclasses import replace
+
 from kio.schema.errors import ErrorCode
 
 from coordinator.answers import HeartbeatAnswer, SyncAnswer
@@ -21,7 +23,7 @@ def sync(state: ClassicState, event: Sync, now_ms: int) -> list[Effect]:
         member.heard(now_ms)
         return [Reply(token=event.token, answer=assigned(state, member))]
     effects = answer_parked_sync(member, ErrorCode.rebalance_in_progress)
-    member.parked_sync = event
+    member.parked_sync = replace(event, assignments={})  # only the leader's count, and only now
     if member.member_id == state.members.leader_id:
         effects += _assign(state, event, now_ms)
     return effects

@@ -2,6 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
+
+MAX_NAME_LENGTH: Final = 255
+"""How much of a client's name its member id begins with; an id has to fit into an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,3 +51,7 @@ class GroupConfig:
     classic: ClassicConfig
     consumer: ConsumerConfig
     new_uuid: Callable[[], str]
+
+    def new_member_id(self, name: str) -> str:
+        """Return a fresh id for a member that the client calls `name`."""
+        return f"{name[:MAX_NAME_LENGTH]}-{self.new_uuid()}"

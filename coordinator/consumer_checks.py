@@ -5,9 +5,10 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from coordinator.consumer_core import Refused
+from coordinator.consumer_core import Refused, invalid_regex
 from coordinator.consumer_member import JOINING_EPOCH, LEAVING_STATIC_EPOCH, Member
 from coordinator.events import ConsumerHeartbeat
+from coordinator.subscriptions import InvalidPattern, compile_pattern
 
 
 def check_request(event: ConsumerHeartbeat, assignors: Collection[str]) -> None:
@@ -25,6 +26,21 @@ def check_request(event: ConsumerHeartbeat, assignors: Collection[str]) -> None:
             f"ServerAssignor {event.server_assignor} is not supported. Supported assignors:"
             f" {', '.join(assignors)}.",
         )
+
+
+def check_new_pattern(event: ConsumerHeartbeat) -> None:
+    """Check the pattern of one who joins, before a group is made for it.
+
+    Raises:
+        Refused: INVALID_REGULAR_EXPRESSION.
+    """
+    pattern = event.subscribed_topic_regex
+    if event.member_epoch != JOINING_EPOCH or not pattern:
+        return
+    try:
+        compile_pattern(pattern)
+    except InvalidPattern as invalid:
+        raise invalid_regex(pattern, invalid) from invalid
 
 
 def _what_is_wrong(event: ConsumerHeartbeat) -> str | None:

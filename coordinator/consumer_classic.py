@@ -280,4 +280,4 @@ def _checked(core: ConsumerCore, member_id: str, instance_id: str | None) -> Mem
 
 
 def _new_member_id(core: ConsumerCore, event: Join) -> str:
-    return f"{event.instance_id or event.client_id}-{core.config.new_uuid()}"
+    return core.config.new_member_id(event.instance_id or event.client_id)

@@ -7,6 +7,7 @@ once; then each member is led to its target by its own requests (consumer_reconc
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Final, Self
 
 from kio.schema.errors import ErrorCode
@@ -22,7 +23,7 @@ from coordinator.consumer_members import Members
 from coordinator.consumer_reconcile import reconcile
 from coordinator.effects import Effect, Reply, Save
 from coordinator.events import Token
-from coordinator.snapshots import GroupSnapshot, GroupState, GroupType
+from coordinator.snapshots import Document, GroupSnapshot, GroupState, GroupType
 from coordinator.subscriptions import InvalidPattern, Subscriptions
 from protocol.ids import Partition
 
@@ -61,7 +62,7 @@ class ConsumerCore:
     def restore(cls, snapshot: GroupSnapshot, config: GroupConfig, *, now_ms: int) -> Self:
         """Go on with what `snapshot` holds; sessions and revocations have their whole time."""
         core = cls(snapshot.group_id, config)
-        document = json.loads(snapshot.document)
+        document = json.loads(snapshot.document.text)
         core.epoch = snapshot.generation_id
         core.assignment_epoch = document["assignment_epoch"]
         core._fingerprint = document["topics"]
@@ -72,6 +73,10 @@ class ConsumerCore:
         return core
 
     def snapshot(self) -> GroupSnapshot:
+        """Return the group as it is now; the members are written down when somebody reads them."""
+        write = partial(
+            _document, self.members, tuple(self.members), self.assignment_epoch, self._fingerprint
+        )
         return GroupSnapshot(
             group_id=self.group_id,
             group_type=GroupType.CONSUMER,
@@ -79,10 +84,7 @@ class ConsumerCore:
             protocol_type=PROTOCOL_TYPE,
             generation_id=self.epoch,
             member_count=len(self.members),
-            document=(
-                f'{{"assignment_epoch":{self.assignment_epoch},"topics":"{self._fingerprint}"'
-                f',"members":[{",".join(self.members.documents())}]}}'
-            ),
+            document=Document(write),
         )
 
     @property
@@ -116,11 +118,7 @@ class ConsumerCore:
         try:
             self.subscriptions.admit(pattern)
         except InvalidPattern as invalid:
-            raise Refused(
-                ErrorCode.invalid_regular_expression,
-                f"SubscribedTopicRegex {pattern[:100]!r} is not a valid regular expression:"
-                f" {invalid}.",
-            ) from invalid
+            raise invalid_regex(pattern, invalid) from invalid
 
     def put(self, member: Member) -> None:
         """Add or change a member, to be saved."""
@@ -233,3 +231,21 @@ class ConsumerCore:
             effects.append(Reply(token=token, answer=answer))
         effects += self.deadlines.arm()
         return effects
+
+
+def invalid_regex(pattern: str, invalid: InvalidPattern) -> Refused:
+    return Refused(
+        ErrorCode.invalid_regular_expression,
+        f"SubscribedTopicRegex {pattern[:100]!r} is not a valid regular expression: {invalid}.",
+    )
+
+
+def _document(
+    members: Members, then: tuple[Member, ...], assignment_epoch: int, fingerprint: str
+) -> str:
+    """Write down the group as it was when its members were `then`."""
+    documents = ",".join(map(members.document, then))
+    return (
+        f'{{"assignment_epoch":{assignment_epoch},"topics":"{fingerprint}"'
+        f',"members":[{documents}]}}'
+    )

@@ -1,6 +1,6 @@
 """The members of a consumer group, and who may hold which partition."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from coordinator.consumer_member import Member
 from coordinator.subscriptions import Subscription
@@ -57,13 +57,14 @@ class Members:
     def subscriptions(self) -> set[Subscription]:
         return {member.subscription for member in self}
 
-    def documents(self) -> Iterable[str]:
-        """Return the members as JSON texts, in order; only changed ones are written anew."""
-        for member_id, member in self._by_id.items():
-            document = self._documents.get(member_id)
-            if document is None:
-                document = self._documents[member_id] = member.to_json()
-            yield document
+    def document(self, member: Member) -> str:
+        """Return one of the members, as it is or was, as JSON; those who stay are written once."""
+        if self._by_id.get(member.member_id) is not member:
+            return member.to_json()
+        document = self._documents.get(member.member_id)
+        if document is None:
+            document = self._documents[member.member_id] = member.to_json()
+        return document
 
     def _forget(self, member: Member, *, keep_owned: bool) -> None:
         self._documents.pop(member.member_id, None)

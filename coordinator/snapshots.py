@@ -1,5 +1,6 @@
 """A group as it is kept between brokers."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -23,6 +24,35 @@ class GroupState(StrEnum):
     DEAD = "Dead"
 
 
+class Document:
+    """A text that is written when it is first asked for: most are superseded before that.
+
+    Args:
+        write: makes the text, of values that do not change any more.
+    """
+
+    __slots__ = ("_text", "_write")
+
+    def __init__(self, write: Callable[[], str]) -> None:
+        self._write: Callable[[], str] | None = write
+        self._text = ""
+
+    @property
+    def text(self) -> str:
+        if self._write is not None:
+            self._text, self._write = self._write(), None
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Document) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return f"Document({self.text!r})"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSnapshot:
     """All that a coordinator needs to go on with a group that another one began.
@@ -40,4 +70,4 @@ class GroupSnapshot:
     protocol_type: str
     generation_id: int
     member_count: int
-    document: str
+    document: Document

@@ -3,7 +3,9 @@
 v1 rebalance timeout, v4 a new member first gets its id (KIP-394), v5 static members (KIP-345), v6
 flexible, v7 protocol type (KIP-559), v8 reason (KIP-800), v9 skip_assignment (KIP-814).
 
-Parked until the group has a new generation; the connection's other requests go on meanwhile.
+Parked until the group has a new generation; the connection's other requests go on meanwhile, and
+the frame's memory is given back. So what a member says of itself has limits: MAX_JOIN_BYTES in all,
+MAX_JOIN_PROTOCOLS; beyond them it is INVALID_REQUEST.
 """
 
 from collections.abc import Awaitable
@@ -13,7 +15,15 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.group_requests import client_host, milliseconds, named_group, short_reason
+from broker.group_requests import (
+    MAX_JOIN_BYTES,
+    MAX_JOIN_PROTOCOLS,
+    check_size,
+    client_host,
+    milliseconds,
+    named_group,
+    short_reason,
+)
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.answers import JoinAnswer
@@ -27,15 +37,28 @@ _FIRST_SKIPPED_ASSIGNMENT: Final = 9
 
 async def handle(request: Request) -> Awaitable[Payload]:
     """Join, or join again; a group comes into being with its first member."""
-    body, config = request.decode(), request.services.config
-    group_id = named_group(body.group_id)
+    check_size(request, MAX_JOIN_BYTES)
+    body = request.decode()
+    group_id, is_new = named_group(body.group_id), not body.member_id
+    _check(request, body, is_new=is_new)
+    answer = request.services.groups.handle(group_id, partial(_event, request, body), create=is_new)
+    return _respond(request, answer, body.member_id)
+
+
+def _check(request: Request, body: Any, *, is_new: bool) -> None:
+    """Check what can be told without the group; nothing comes into being by what is refused here.
+
+    Raises:
+        Refusal: as the group would; who names a member learns first whether that is known.
+    """
+    config = request.services.config
     least_ms, most_ms = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if not least_ms <= milliseconds(body.session_timeout) <= most_ms:
         raise Refusal(ErrorCode.invalid_session_timeout)
-    answer = request.services.groups.handle(
-        group_id, partial(_event, request, body), create=not body.member_id
-    )
-    return _respond(request, answer, body.member_id)
+    if len(body.protocols) > MAX_JOIN_PROTOCOLS:
+        raise Refusal(ErrorCode.invalid_request, f"{len(body.protocols)} protocols")
+    if is_new and not (body.protocol_type and body.protocols):
+        raise Refusal(ErrorCode.inconsistent_group_protocol)
 
 
 def _event(request: Request, body: Any, token: Token) -> Join:
@@ -44,6 +67,7 @@ def _event(request: Request, body: Any, token: Token) -> Join:
     if request.version >= _FIRST_REBALANCE_TIMEOUT:
         rebalance_timeout_ms = milliseconds(body.rebalance_timeout)
     instance_id = getattr(body, "group_instance_id", None)
+    request.forget_frame()
     return Join(
         token=token,
         member_id=body.member_id,

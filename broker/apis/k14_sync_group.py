@@ -3,7 +3,8 @@
 v1 throttle time, v3 static members (KIP-345), v4 flexible, v5 protocol type and name, which must be
 the group's (KIP-559).
 
-Parked until the leader's assignment is here and saved.
+Parked until the leader's assignment is here and saved; the frame's memory is given back meanwhile.
+So it has a limit, MAX_SYNC_BYTES; beyond it is INVALID_REQUEST.
 """
 
 from collections.abc import Awaitable
@@ -13,7 +14,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.group_requests import named_group
+from broker.group_requests import MAX_SYNC_BYTES, check_size, named_group
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.answers import SyncAnswer
@@ -24,15 +25,17 @@ _FIRST_WITH_PROTOCOL: Final = 5
 
 async def handle(request: Request) -> Awaitable[Payload]:
     """Give a member its assignment; take all of them from the leader."""
+    check_size(request, MAX_SYNC_BYTES)
     body = request.decode()
     group_id = named_group(body.group_id)
     if request.version >= _FIRST_WITH_PROTOCOL and None in {body.protocol_type, body.protocol_name}:
         raise Refusal(ErrorCode.inconsistent_group_protocol)
-    answer = request.services.groups.handle(group_id, partial(_event, body))
+    answer = request.services.groups.handle(group_id, partial(_event, request, body))
     return _respond(request, answer)
 
 
-def _event(body: Any, token: Token) -> Sync:
+def _event(request: Request, body: Any, token: Token) -> Sync:
+    request.forget_frame()
     return Sync(
         token=token,
         generation_id=body.generation_id,

@@ -20,7 +20,7 @@ from broker.group_requests import client_host, milliseconds
 from broker.group_table import refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.answers import ConsumerHeartbeatAnswer
-from coordinator.consumer_checks import check_request
+from coordinator.consumer_checks import check_new_pattern, check_request
 from coordinator.consumer_core import Refused
 from coordinator.events import ConsumerHeartbeat, Token
 from protocol.ids import Partition
@@ -35,7 +35,9 @@ async def handle(request: Request) -> Awaitable[Payload] | Payload:
     body = request.decode()
     try:
         _check_ids(request, body)
-        check_request(_event(request, body, None), request.services.config.group_consumer_assignors)
+        event = _event(request, body, None)
+        check_request(event, request.services.config.group_consumer_assignors)
+        check_new_pattern(event)
     except Refused as refused:
         return _response(
             request,

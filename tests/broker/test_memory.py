@@ -3,7 +3,7 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.memory import MemoryBudget
+from broker.memory import HeldMemory, MemoryBudget
 
 
 def test_frames_wait_for_memory_in_the_order_they_came() -> None:
@@ -85,3 +85,12 @@ def test_no_limit_is_never_exhausted() -> None:
     budget = MemoryBudget(-1)
     assert budget.try_take(1 << 40)
     assert not budget.exhausted
+
+
+def test_the_memory_of_a_frame_is_given_back_once() -> None:
+    budget = MemoryBudget(100)
+    budget.take(60)
+    held = HeldMemory(budget, 40)
+    held.give_back()
+    held.give_back()
+    assert budget.used_bytes == 20

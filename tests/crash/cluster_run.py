@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Final
+from urllib.request import urlopen
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -167,9 +168,15 @@ class Run:
         for member in self.members:
             member.leave()
         for member in self.members:
-            code = member.process.wait(LEAVE_S)
-            if code != 0:
-                self.ledger.log.complaints.append(f"{member.settings.name} ended with {code}")
+            name = member.settings.name
+            try:
+                if (code := member.process.wait(LEAVE_S)) != 0:
+                    self.ledger.log.complaints.append(f"{name} ended with {code}")
+            except subprocess.TimeoutExpired:  # tell whether it is a broker that does not answer
+                owed = [unanswered_bytes(broker.http) for broker in self.trio.brokers]
+                complaint = f"{name} did not leave in {LEAVE_S} s; bytes not answered: {owed}"
+                self.ledger.log.complaints.append(complaint)
+                member.process.kill()
         for member in self.members:
             settings = member.settings
             read_history(self.ledger, settings.group, settings.name, member.page)
@@ -179,6 +186,15 @@ class Run:
             _merge(topic, ledger, self.ledger.log)
         self.ledger.place_acknowledged()
         self.ledger.bugs = bug_lines(self.trio)
+
+
+def unanswered_bytes(http: str) -> float:
+    """Return how much of requests a broker holds that it has not answered."""
+    with urlopen(f"http://{http}/metrics", timeout=CALL_S) as response:
+        for line in response.read().decode().splitlines():
+            if line.startswith("streamhouse_request_memory_bytes "):
+                return float(line.split()[1])
+    raise AssertionError("no such metric")
 
 
 def _describe(admin: AdminClient, group: str) -> GroupAtEnd:

@@ -9,9 +9,11 @@ from kio.schema.errors import ErrorCode
 from tests.broker.groups.conftest import MakeMember
 from tests.support.group_members import stable, until_rebalance
 from tests.support.group_wire import (
+    DESCRIBE_GROUPS,
     heartbeat_request,
     join_request,
     leave_request,
+    named,
     subscription,
     sync_request,
 )
@@ -175,6 +177,10 @@ async def test_who_joins_wrongly_is_told_why(
     values: dict[str, Any] = {"version": version, **wrong}
     answer = await client.ask(join_request(group, **values))
     assert answer.error_code is code
+    # and nothing came of it
+    request = named(DESCRIBE_GROUPS, 6, groups=(group,), include_authorized_operations=False)
+    (described,) = (await client.ask(request)).groups
+    assert described.error_code is ErrorCode.group_id_not_found
 
 
 async def test_one_with_other_protocols_cannot_join(client: WireClient, member: MakeMember) -> None:

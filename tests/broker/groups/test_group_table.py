@@ -147,6 +147,41 @@ async def test_a_bug_with_one_group_costs_only_that_one(
         assert (await here.beat(name, member, 1)).error_code is NONE
 
 
+async def test_after_a_bug_only_who_caused_it_is_told_of_it(
+    here: World, monkeypatch: pytest.MonkeyPatch, store: HeldGroups
+) -> None:
+    # Given a member whose join waits, and two requests for a group that is being loaded
+    await here.stable("g")
+    parked = here.join("g")
+    await here.stable("h")
+    async with world(store) as there:
+        store.hold()
+        waiting = [there.beat("h", "m", 1), there.beat("h", "m", 1)]
+        await until(lambda: len(store.takes) == 3)
+
+        # When the machines raise
+        def raises(_: object, event: object, *, now_ms: int) -> None:
+            raise RuntimeError(f"{event} {now_ms}")
+
+        raised: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: raised.append(context["exception"]))
+        with monkeypatch.context() as patched:
+            patched.setattr(Group, "handle", raises)
+            with pytest.raises(RuntimeError):
+                here.beat("g", "m", 1)
+            store.release()
+
+            # Then those who only waited are sent to the coordinator again
+            assert await refusal(parked) is ErrorCode.coordinator_not_available
+            assert [await refusal(one) for one in waiting] == [
+                ErrorCode.unknown_server_error,
+                ErrorCode.coordinator_not_available,
+            ]
+        assert [type(one) for one in raised] == [RuntimeError]
+        loop.set_exception_handler(None)
+
+
 async def test_what_was_committed_before_is_fetched(here: World, store: HeldGroups) -> None:
     # Given a commit that is under way
     topic_id = await store.topic()

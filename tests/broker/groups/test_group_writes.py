@@ -1,16 +1,17 @@
 """The pipeline of writes: one statement at a time, what waits goes together, nothing overtakes."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from broker import group_writes
-from broker.group_writes import GroupFenced, GroupWrites
+from broker.group_writes import GroupFenced, GroupWrites, WriteFailed
 from broker.metrics import GroupMetrics
 from storage.errors import MetadataUnavailable
-from storage.groups import GroupRecord
+from storage.groups import GroupRecord, GroupWrite, WriteOutcome
 from tests.support.held_groups import HeldGroups, at
 
 
@@ -33,7 +34,7 @@ async def taken(store: HeldGroups, *group_ids: str) -> list[int]:
     return [(await store.take_groups([one], create=True))[0].owner_epoch for one in group_ids]
 
 
-def record(group_id: str, generation_id: int) -> GroupRecord:
+def record(group_id: str, generation_id: int, document: str = "{}") -> GroupRecord:
     return GroupRecord(
         group_id=group_id,
         group_type="Classic",
@@ -41,7 +42,7 @@ def record(group_id: str, generation_id: int) -> GroupRecord:
         protocol_type="consumer",
         generation_id=generation_id,
         member_count=1,
-        document="{}",
+        document=document,
     )
 
 
@@ -72,10 +73,10 @@ async def test_what_comes_meanwhile_goes_together_and_in_order(
     # When more comes: twice for one partition, for another group, and records
     rest = [
         writes.commit("ours", ours, at(topic_id, p0=2, p1=2)),
-        writes.save(ours, record("ours", 7)),
+        writes.save("ours", ours, partial(record, "ours", 7)),
         writes.commit("theirs", theirs, at(topic_id, p0=9)),
         writes.commit("ours", ours, at(topic_id, p0=3)),
-        writes.save(ours, record("ours", 8)),
+        writes.save("ours", ours, partial(record, "ours", 8)),
     ]
     assert not first.done()
     store.release()
@@ -108,6 +109,87 @@ async def test_a_statement_is_bounded(
 
     # Then those who waited longest go first, and who is too large alone goes alone
     assert [[one.group_id for one in call] for call in store.writes] == [["a", "b"], ["c"], ["d"]]
+
+
+async def test_a_large_record_goes_alone_and_a_statement_has_a_size(
+    store: HeldGroups, writes: GroupWrites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given records of different sizes
+    monkeypatch.setattr(group_writes, "LARGE_DOCUMENT_BYTES", 100)
+    monkeypatch.setattr(group_writes, "MAX_DOCUMENT_BYTES", 200)
+    sizes = {"a": 90, "b": 90, "c": 90, "d": 101, "e": 10, "f": 1000}
+    epochs = await taken(store, *sizes)
+    await asyncio.gather(
+        *(
+            writes.save(name, epoch, partial(record, name, 1, document="x" * size))
+            for (name, size), epoch in zip(sizes.items(), epochs, strict=True)
+        )
+    )
+
+    # Then who is large goes alone, and the others as many as fit, first come, first served
+    together = [[one.group_id for one in call] for call in store.writes]
+    assert together == [["a", "b"], ["c"], ["d"], ["e"], ["f"]]
+
+
+async def test_what_cannot_be_written_costs_the_groups_of_its_statement(
+    store: HeldGroups, writes: GroupWrites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a store that does not take what one of two groups wants to write
+    topic_id = await store.topic()
+    bad, mixed, fine = await taken(store, "bad", "mixed", "fine")
+
+    async def refuses(groups: Sequence[GroupWrite]) -> WriteOutcome:
+        if any(one.group_id == "bad" for one in groups):
+            raise OverflowError("value out of int64 range")
+        return await HeldGroups.write_groups(store, groups)
+
+    monkeypatch.setattr(store, "write_groups", refuses)
+    lost = [
+        writes.commit("bad", bad, at(topic_id, p0=1)),
+        writes.commit("mixed", mixed, at(topic_id, p0=1)),
+    ]
+    for one in lost:
+        with pytest.raises(WriteFailed):
+            await one
+
+    # Then the others' writes go on
+    assert await writes.commit("fine", fine, at(topic_id, p0=1)) == frozenset()
+
+
+async def test_a_record_that_cannot_be_made_costs_only_its_group(
+    store: HeldGroups, writes: GroupWrites
+) -> None:
+    def cannot() -> GroupRecord:
+        raise RecursionError
+
+    topic_id = await store.topic()
+    bad, fine = await taken(store, "bad", "fine")
+    lost = writes.save("bad", bad, cannot)
+    kept = writes.commit("fine", fine, at(topic_id, p0=1))
+    with pytest.raises(WriteFailed):
+        await lost
+    assert await kept == frozenset()
+
+
+async def test_only_the_last_record_is_made(store: HeldGroups, writes: GroupWrites) -> None:
+    # Given a write that is under way, and saves behind it
+    topic_id = await store.topic()
+    (epoch,) = await taken(store, "g")
+    made: list[int] = []
+
+    def make(generation_id: int) -> GroupRecord:
+        made.append(generation_id)
+        return record("g", generation_id)
+
+    store.hold()
+    first = writes.commit("g", epoch, at(topic_id, p0=1))
+    await underway(store, 1)
+    saves = [writes.save("g", epoch, partial(make, generation_id)) for generation_id in (1, 2, 3)]
+
+    # Then only the one that is written is made
+    store.release()
+    await asyncio.gather(first, *saves)
+    assert made == [3]
 
 
 async def test_partitions_that_are_gone_are_named(store: HeldGroups, writes: GroupWrites) -> None:

@@ -28,6 +28,7 @@ INVALID = ErrorCode.invalid_request
         ({"owned": {UUID(int=1): [0]}}, INVALID),
         ({"subscribed_topic_names": None}, INVALID),
         ({"server_assignor": "sticky"}, ErrorCode.unsupported_assignor),
+        ({"subscribed_topic_regex": "("}, ErrorCode.invalid_regular_expression),
         ({"epoch": 5}, ErrorCode.group_id_not_found),
         ({"epoch": -1}, ErrorCode.group_id_not_found),
     ],

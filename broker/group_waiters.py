@@ -1,0 +1,31 @@
+"""Requests for a group that is not in memory yet."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from broker.group_runner import Answered, GroupRunner
+
+Work = Callable[[GroupRunner | None, Answered], None]
+"""Does what a request asks for and sees to its answer; the group is None if there is no such."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    work: Work
+    answer: Answered
+    create: bool
+
+    def refuse(self, error: BaseException) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+@dataclass(slots=True)
+class Pause:
+    """A group that is being taken, or deleted, and the requests for it meanwhile, in order."""
+
+    waiters: list[Waiter] = field(default_factory=list)
+
+    def refuse(self, error: BaseException) -> None:
+        for waiter in self.waiters:
+            waiter.refuse(error)

@@ -1,0 +1,160 @@
+"""Many groups that are not in memory are taken with few statements."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from itertools import chain
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from broker.group_loads import LOADED_TOGETHER, LOADS_AT_A_TIME
+from broker.refusals import Refusal
+from coordinator.events import Leave, LeavingMember
+from tests.broker.groups.group_world import World, world
+from tests.support.held_groups import HeldGroups, at
+
+
+@pytest.fixture
+async def store() -> HeldGroups:
+    return HeldGroups()
+
+
+@pytest.fixture
+async def here(store: HeldGroups) -> AsyncIterator[World]:
+    async with world(store) as made:
+        yield made
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0)
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_groups_that_are_wanted_together_are_taken_together(
+    here: World, store: HeldGroups
+) -> None:
+    # Given a store that is slow, and requests that name many groups, some of which are there
+    topic_id = await store.topic()
+    names = [f"g{number}" for number in range(5 * LOADED_TOGETHER + 1)]
+    await store.take_groups(names[:3], create=True)
+    store.takes.clear()
+    store.hold()
+    found = [here.groups.find(name) for name in names]
+    commits = [here.commit(f"new-{number}", at(topic_id, p0=number)) for number in range(3)]
+    await until(lambda: len(store.takes) == LOADS_AT_A_TIME)
+    await turns(10)
+
+    # Then few statements are under way, and each takes many
+    assert len(store.takes) == LOADS_AT_A_TIME
+
+    # And when the store answers, all are found, or made, with few more
+    store.release()
+    runners = await asyncio.gather(*found)
+    await asyncio.gather(*commits)
+    assert [runner is not None for runner in runners] == [True] * 3 + [False] * (len(names) - 3)
+    assert await store.offsets("new-2") == {0: 2}
+    assert max(len(together) for together in store.takes) == LOADED_TOGETHER
+    assert len(store.takes) == 7
+    assert sorted(chain.from_iterable(store.takes)) == sorted([*names, "new-0", "new-1", "new-2"])
+
+
+async def test_a_group_that_moved_while_it_waited_is_not_taken(
+    here: World, store: HeldGroups
+) -> None:
+    store.hold()
+    names = [f"g{number}" for number in range(3 * LOADED_TOGETHER)]
+    found = [asyncio.ensure_future(here.groups.find(name)) for name in names]
+    await until(lambda: len(store.takes) == LOADS_AT_A_TIME)
+    here.ours = set()
+    store.release()
+    answers = await asyncio.gather(*found, return_exceptions=True)
+    assert {one.code for one in answers if isinstance(one, Refusal)} == {ErrorCode.not_coordinator}
+    assert len(answers) == len(names)
+    assert len(store.takes) == LOADS_AT_A_TIME
+
+
+async def test_those_that_wait_to_be_taken_are_answered_at_the_end(
+    here: World, store: HeldGroups
+) -> None:
+    store.hold()
+    found = [
+        asyncio.ensure_future(here.groups.find(f"g{number}"))
+        for number in range(3 * LOADED_TOGETHER)
+    ]
+    await until(lambda: len(store.takes) == LOADS_AT_A_TIME)
+    here.upkeep.close()
+    answers = await asyncio.gather(*found, return_exceptions=True)
+    assert {getattr(one, "code", None) for one in answers} == {ErrorCode.not_coordinator}
+
+
+async def test_a_bug_while_groups_are_taken_does_not_say_whose_it_is(
+    here: World, store: HeldGroups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def raises(group_ids: object, *, create: bool) -> None:
+        raise ValueError(f"{group_ids} {create}")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "take_groups", raises)
+        found = [asyncio.ensure_future(here.groups.find(name)) for name in ("a", "b")]
+        answers = await asyncio.gather(*found, return_exceptions=True)
+        assert {getattr(one, "code", None) for one in answers} == {
+            ErrorCode.coordinator_not_available
+        }
+    assert await here.groups.find("a") is None
+
+
+async def test_a_group_that_was_lost_is_taken_over_again_without_being_asked_for(
+    here: World, store: HeldGroups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a group of one whose member leaves while Postgres is away
+    monkeypatch.setattr("broker.group_table.TAKE_AGAIN_AFTER_S", 0.001)
+    member = await here.stable("g", session_timeout_ms=100)
+    store.go_away()
+    leaving = [LeavingMember(member_id=member, instance_id=None)]
+    left = here.groups.handle("g", lambda token: Leave(token=token, members=leaving))
+    with pytest.raises(Refusal) as refused:
+        await left
+    assert refused.value.code is ErrorCode.coordinator_not_available
+
+    # When Postgres is back, and nobody asks
+    store.come_back()
+
+    # Then the group is loaded again, and its member is missed
+    async with asyncio.timeout(10):
+        while here.table.states() != {"Empty": 1}:
+            await asyncio.sleep(0.001)
+    (listed,) = await here.groups.list()
+    assert (listed.state, listed.member_count) == ("Empty", 0)
+
+
+async def test_a_group_whose_load_failed_is_taken_over_without_being_asked_for_again(
+    here: World, store: HeldGroups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a group of another broker that is no more, and a request for it that waits
+    monkeypatch.setattr("broker.group_table.TAKE_AGAIN_AFTER_S", 0.001)
+    async with world(store) as there:
+        member = await there.stable("g")
+    takes = len(store.takes)
+    store.hold()
+    beat = here.beat("g", member, 1)
+    await until(lambda: len(store.takes) > takes)
+
+    # When the takeover passes over it, and then Postgres does not answer that request
+    here.upkeep.membership_changed(0)
+    await turns(10)
+    store.go_away()
+    store.release()
+    with pytest.raises(Refusal):
+        await beat
+    store.come_back()
+
+    # Then the group is loaded all the same
+    async with asyncio.timeout(10):
+        while here.table.get("g") is None:
+            await asyncio.sleep(0.001)

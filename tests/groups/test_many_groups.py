@@ -1,0 +1,67 @@
+"""Fifty groups of four members form at the same time."""
+
+from collections import defaultdict
+
+import pytest
+from confluent_kafka import ConsumerGroupState
+from confluent_kafka.admin import AdminClient
+
+from tests.groups.conftest import NewTopic
+from tests.groups.crowd import Crowding, joined_at_once, seconds_until
+from tests.groups.settings import Protocol, Settings
+
+pytestmark = pytest.mark.clients
+
+GROUPS = 50
+MEMBERS = 4
+PARTITIONS = 8
+STABLE_S = 20.0
+CALL_S = 30.0
+
+
+def all_shared(crowd: list[Crowding]) -> bool:
+    """Tell whether in each group every member has two partitions, and each partition one owner."""
+    shares: defaultdict[str, list[frozenset[int]]] = defaultdict(list)
+    for one in crowd:
+        shares[one.group].append(one.owned)
+    return all(
+        [len(share) for share in group] == [PARTITIONS // MEMBERS] * MEMBERS
+        and frozenset().union(*group) == frozenset(range(PARTITIONS))
+        for group in shares.values()
+    )
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_fifty_groups_of_four_form_at_once(
+    protocol: Protocol, bootstrap: str, topic_of: NewTopic
+) -> None:
+    # Given a topic, and fifty groups that nobody has heard of
+    topic = topic_of(PARTITIONS)
+    groups = [f"{topic}-{number}" for number in range(GROUPS)]
+    settings = [
+        Settings(
+            name=f"{group}-{member}",
+            bootstrap=bootstrap,
+            topic=topic,
+            group=group,
+            protocol=protocol,
+            assignor="range",
+            session_ms=10_000,
+        )
+        for member in range(MEMBERS)
+        for group in groups
+    ]
+
+    # When two hundred members join at once
+    with joined_at_once(settings) as crowd:
+        # Then soon every group has shared the partitions among its four
+        took_s = seconds_until(lambda: all_shared(crowd), timeout_s=STABLE_S)
+        shares = {one.group: one.owned for one in crowd}
+        assert took_s is not None, f"not in {STABLE_S} s: {shares}"
+        # And the broker calls all of them stable
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        described = admin.describe_consumer_groups(groups, request_timeout=CALL_S)
+        states = {group: future.result().state for group, future in described.items()}
+        assert set(states.values()) == {ConsumerGroupState.STABLE}, states
+        members = {group: future.result().members for group, future in described.items()}
+        assert {len(those) for those in members.values()} == {MEMBERS}

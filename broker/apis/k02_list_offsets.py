@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.cluster import LOG_EPOCH
+from broker.fresh_offsets import refresh_topics
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import KnownTopic
@@ -51,7 +52,10 @@ async def handle(request: Request) -> Payload:
     """Answer each partition by itself."""
     body = request.decode()
     types = request.types
-    known, unavailable = await _refresh_all(request, body)
+    known, unavailable = await refresh_topics(
+        request,
+        ((asked.name, [one.partition_index for one in asked.partitions]) for asked in body.topics),
+    )
     topics = []
     for asked in body.topics:
         topic = known.get(asked.name)
@@ -61,31 +65,6 @@ async def handle(request: Request) -> Payload:
         topics.append(types.ListOffsetsTopicResponse(name=asked.name, partitions=partitions))
     response: Payload = types.ListOffsetsResponse(throttle_time=NOT_THROTTLED, topics=tuple(topics))
     return response
-
-
-async def _refresh_all(
-    request: Request, body: Any
-) -> tuple[dict[str, KnownTopic], MetadataUnavailable | None]:
-    """Return the topics that exist, with their partitions' offsets as Postgres has them now.
-
-    The response has no error code but those of the partitions: if Postgres does not answer, the
-    error is returned for each of them to tell.
-    """
-    known: dict[str, KnownTopic] = {}
-    logs: list[PartitionLog] = []
-    try:
-        for asked in body.topics:
-            topic = await request.services.topics.find(asked.name)
-            if topic is None:
-                continue
-            known[asked.name] = topic
-            found = (topic.log(partition.partition_index) for partition in asked.partitions)
-            logs += [log for log in found if log is not None]
-        if logs:
-            await request.services.log.refresh(logs)
-    except MetadataUnavailable as unavailable:
-        return known, unavailable
-    return known, None
 
 
 async def _answer(

@@ -10,11 +10,11 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.cluster import LOG_EPOCH
+from broker.fresh_offsets import refresh_topics
 from broker.refusals import code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import KnownTopic
 from storage.errors import MetadataUnavailable
-from storage.partition_log import PartitionLog
 
 _UNKNOWN: Final = -1
 
@@ -22,7 +22,10 @@ _UNKNOWN: Final = -1
 async def handle(request: Request) -> Payload:
     """Answer each partition by itself."""
     body, types = request.decode(), request.types
-    known, unavailable = await _refresh_all(request, body)
+    known, unavailable = await refresh_topics(
+        request,
+        ((asked.topic, [one.partition for one in asked.partitions]) for asked in body.topics),
+    )
     topics = []
     for asked in body.topics:
         topic = known.get(asked.topic)
@@ -34,30 +37,6 @@ async def handle(request: Request) -> Payload:
         throttle_time=NOT_THROTTLED, topics=tuple(topics)
     )
     return response
-
-
-async def _refresh_all(
-    request: Request, body: Any
-) -> tuple[dict[str, KnownTopic], MetadataUnavailable | None]:
-    """Return the topics that exist, with their offsets up to date, by one query for all.
-
-    If Postgres does not answer, the error is returned for each partition to tell.
-    """
-    known: dict[str, KnownTopic] = {}
-    logs: list[PartitionLog] = []
-    try:
-        for asked in body.topics:
-            topic = await request.services.topics.find(asked.topic)
-            if topic is None:
-                continue
-            known[asked.topic] = topic
-            found = (topic.log(partition.partition) for partition in asked.partitions)
-            logs += [log for log in found if log is not None]
-        if logs:
-            await request.services.log.refresh(logs)
-    except MetadataUnavailable as unavailable:
-        return known, unavailable
-    return known, None
 
 
 def _answer(

@@ -1,0 +1,33 @@
+"""Where partitions begin and end, as Postgres has it now: for answers that must not be old news."""
+
+from collections.abc import Iterable
+
+from broker.requests import Request
+from broker.topics import KnownTopic
+from storage.errors import MetadataUnavailable
+from storage.partition_log import PartitionLog
+
+
+async def refresh_topics(
+    request: Request, asked: Iterable[tuple[str, Iterable[int]]]
+) -> tuple[dict[str, KnownTopic], MetadataUnavailable | None]:
+    """Return the topics that exist, with the offsets of the partitions up to date.
+
+    One query for all of them. If Postgres does not answer, the error is returned for each partition
+    to tell: the responses that need this have no error code but those of partitions.
+    """
+    known: dict[str, KnownTopic] = {}
+    logs: list[PartitionLog] = []
+    try:
+        for name, partitions in asked:
+            topic = await request.services.topics.find(name)
+            if topic is None:
+                continue
+            known[name] = topic
+            found = (topic.log(index) for index in partitions)
+            logs += [log for log in found if log is not None]
+        if logs:
+            await request.services.log.refresh(logs)
+    except MetadataUnavailable as unavailable:
+        return known, unavailable
+    return known, None

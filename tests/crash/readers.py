@@ -16,7 +16,7 @@ ASK_TIMEOUT_S: Final = 1.0
 SAMPLE_EVERY_S: Final = 0.05
 PASS_RECORDS: Final = 50_000
 REST_S: Final = 2.0
-FINAL_READ_S: Final = 60.0
+FINAL_READ_S: Final = 300.0  # after ten minutes, tens of thousands of small objects
 
 # What a client may be told while a fault goes on: it asks again by itself.
 _EXCUSED: Final = frozenset(

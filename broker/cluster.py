@@ -56,10 +56,16 @@ class Placement:
 
 
 class BrokerSet:
-    """One generation of live brokers, and what each of them owns."""
+    """One generation of live brokers, and what each of them owns.
 
-    def __init__(self, membership: Membership) -> None:
+    Attributes:
+        departed: brokers that were alive a moment ago; they own nothing, but clients are still told
+            where they were (broker/membership.py).
+    """
+
+    def __init__(self, membership: Membership, departed: Sequence[BrokerRecord] = ()) -> None:
         self.membership = membership
+        self.departed = departed
         self.generation = membership.generation
         self.racks = frozenset(one.rack for one in membership.brokers if one.rack)
         self._ranked: dict[Partition, tuple[BrokerRecord, ...]] = {}
@@ -129,19 +135,25 @@ class Cluster:
         brokers: replaced by broker/membership.py whenever the set of live brokers changes.
         listener: whose addresses clients are told; a broker with fewer listeners is told by its
             first.
+
+    Attributes:
+        live: the brokers that are alive.
+        nodes: these, and those that were a moment ago.
     """
 
     def __init__(self, *, cluster_id: str, brokers: BrokerSet, listener: int) -> None:
         self.cluster_id = cluster_id
         self.listener = listener
         self.brokers = brokers
-        self.nodes: Sequence[Node] = ()
+        self.live: tuple[Node, ...] = ()
+        self.nodes: tuple[Node, ...] = ()
         self.change(brokers)
 
     def change(self, brokers: BrokerSet) -> None:
         """Go over to another generation."""
         self.brokers = brokers
-        self.nodes = tuple(self.node(one) for one in brokers.membership.brokers)
+        self.live = tuple(self.node(one) for one in brokers.membership.brokers)
+        self.nodes = self.live + tuple(self.node(one) for one in brokers.departed)
 
     def frozen(self) -> Self:
         """Return the cluster as it is now, for an answer that takes a while to make."""
@@ -160,7 +172,7 @@ class Cluster:
     @property
     def controller(self) -> Node:
         """Return who is named controller; every broker can do what a controller does."""
-        return self.nodes[0]
+        return self.live[0]
 
     def serves(self, partition: Partition) -> bool:
         """Whether clients are to produce to and fetch from this broker."""

@@ -3,6 +3,11 @@
 Every HEARTBEAT_S one statement says that this broker is alive and brings the set of live brokers,
 judged by the database's clock. So a broker that dies is out of the set, everywhere, within
 TIME_TO_LIVE_MS + 2 x HEARTBEAT_S of its last heartbeat, one that stops cleanly within HEARTBEAT_S.
+A broker that is gone owns nothing, but stays in the list of brokers that clients are told, for
+LINGER_S: librdkafka 2.11 and later drops a broker that is not in the list any more, and can hang
+for ever if that was the coordinator of its group and it has not learned of another one yet. (Apache
+Kafka lists a dead broker until its session has ended, too, for nine seconds.)
+
 While Postgres does not answer, the last known set stays in force: who owns what is for locality,
 and commits need Postgres anyway.
 """
@@ -17,13 +22,14 @@ import structlog
 
 from broker.cluster import BrokerSet
 from storage.backoff import Backoff
-from storage.brokers import BrokerStore, Membership
+from storage.brokers import BrokerRecord, BrokerStore, Membership
 from storage.errors import MetadataUnavailable
 
 HEARTBEAT_S: Final = 0.25
 TIME_TO_LIVE_MS: Final = 2_200
 LEAVE_S: Final = 1.0
 WARN_AGAIN_S: Final = 60.0
+LINGER_S: Final = 10.0
 
 log = structlog.get_logger()
 
@@ -42,6 +48,7 @@ class Members:
         self._incarnation = incarnation
         self._listeners: list[Listener] = []
         self._left = False
+        self._departed: dict[int, tuple[BrokerRecord, float]] = {}  # until when, by the loop's time
         self._warned_s = float("-inf")
         self._asking = asyncio.Lock()  # a heartbeat must not come after the goodbye
         self.current = BrokerSet(Membership(node_id=-1, generation=-1, brokers=()))
@@ -82,6 +89,7 @@ class Members:
             await asyncio.sleep(HEARTBEAT_S)
             if not self._left:
                 await self._ask(self._send_heartbeat)
+            self._forget_departed()
 
     async def leave(self) -> bool:
         """Tell the others that this broker stops; return whether anybody is there to take over."""
@@ -127,6 +135,23 @@ class Members:
             node_id=membership.node_id,
             live=[one.node_id for one in membership.brokers],
         )
-        self.current = BrokerSet(membership)
+        now_s = asyncio.get_running_loop().time()
+        alive = {one.node_id for one in membership.brokers}
+        for one in self.current.membership.brokers:
+            self._departed[one.node_id] = (one, now_s + LINGER_S)
+        self._departed = {
+            node_id: gone for node_id, gone in self._departed.items() if node_id not in alive
+        }
+        self._publish(membership)
+
+    def _forget_departed(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        lasting = {id_: gone for id_, gone in self._departed.items() if gone[1] > now_s}
+        if len(lasting) < len(self._departed):
+            self._departed = lasting
+            self._publish(self.current.membership)
+
+    def _publish(self, membership: Membership) -> None:
+        self.current = BrokerSet(membership, [record for record, _ in self._departed.values()])
         for listener in self._listeners:
             listener(self.current)

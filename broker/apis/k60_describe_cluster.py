@@ -40,7 +40,7 @@ async def handle(request: Request) -> Payload:
                 rack=node.rack,
                 is_fenced=False,
             )
-            for node in cluster.nodes
+            for node in cluster.live
         ),
         cluster_authorized_operations=ALL_CLUSTER_OPERATIONS if asked else _NOT_ASKED,
     )

@@ -19,6 +19,7 @@ class Load:
         acknowledged: (partition, offset) -> number, by delivery reports.
         errors: of delivery reports; a client that retries should have none.
         read: (partition, offset) -> number, as the consumer saw them.
+        told: errors that the consumer reported.
     """
 
     bootstrap: str
@@ -29,6 +30,7 @@ class Load:
     acknowledged: dict[tuple[int, int], int] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     read: dict[tuple[int, int], int] = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
 
     @contextmanager
     def running(self) -> Iterator["Load"]:
@@ -59,6 +61,8 @@ class Load:
         """Every record was acknowledged, and is in the log once, where the acknowledgement said."""
         assert self.errors == []
         assert sorted(self.acknowledged.values()) == list(range(self.sent))
+        unread = {at: self.acknowledged[at] for at in self.acknowledged.keys() - self.read.keys()}
+        assert not unread, f"{len(unread)} not read, from {sorted(unread)[:8]}: {self.told[-8:]}"
         assert self.read == self.acknowledged
 
     def _produce(self, stop: threading.Event) -> None:
@@ -94,6 +98,7 @@ class Load:
             "bootstrap.servers": self.bootstrap,
             "group.id": "assigned-by-hand",
             "enable.auto.commit": False,
+            "auto.offset.reset": "error",  # who is told to jump is to say so
             "log_level": 0,
         }
         consumer = Consumer(settings)
@@ -102,7 +107,9 @@ class Load:
         deadline = float("inf")
         while time.monotonic() < deadline:
             message = consumer.poll(0.1)
-            if message is not None and message.error() is None:
+            if message is not None and message.error() is not None:
+                self.told.append(f"{message.topic()}[{message.partition()}]: {message.error()}")
+            elif message is not None:
                 at = (message.partition() or 0, message.offset() or 0)
                 assert at not in self.read, f"read twice: {at}"
                 self.read[at] = int(message.value() or b"")

@@ -86,10 +86,6 @@ class Cluster:
             if partition.leader in brokers
         }
 
-    def broker_count(self, bootstrap: str) -> int:
-        """Return how many brokers one of them knows."""
-        return len(self._admin(bootstrap).list_topics(timeout=CALL_S).brokers)
-
     async def coordinator(self, group: str) -> str:
         """Return HOST:PORT of a group's coordinator, once there is one.
 
@@ -104,8 +100,8 @@ class Cluster:
         (one,) = (await until_ready(self.bootstrap, request, found)).coordinators
         return f"{one.host}:{one.port}"
 
-    def _admin(self, bootstrap: str | None = None) -> AdminClient:
-        return AdminClient({"bootstrap.servers": bootstrap or self.bootstrap, "log_level": 0})
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
 
 async def until_ready(bootstrap: str, request: Any, code_of: Callable[[Any], int]) -> Any:

@@ -175,13 +175,14 @@ class Broker:
         ]
         for cluster in clusters:
             self.members.on_change(cluster.change)
+            self.members.on_list(cluster.tell)
         self.members.on_change(self._brokers_changed)
+        self.members.on_list(lambda _: self.topics.answers.clear())
         return [
             Dispatch(self._services(cluster, producer_ids), self._metrics) for cluster in clusters
         ]
 
     def _brokers_changed(self, brokers: BrokerSet) -> None:
-        self.topics.answers.clear()
         self.group_upkeep.membership_changed(brokers.generation)
         self.log.wake_waiters()  # who waits here for a partition that moved is to be told
 

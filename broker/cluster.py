@@ -43,29 +43,11 @@ class Node:
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
-    """Where a partition is, by node id.
-
-    Attributes:
-        replicas: the leader first; as many as the topic was created with, if there are so many.
-    """
-
-    leader: int
-    replicas: tuple[int, ...]
-
-
 class BrokerSet:
-    """One generation of live brokers, and what each of them owns.
+    """One generation of live brokers, and what each of them owns."""
 
-    Attributes:
-        departed: brokers that were alive a moment ago; they own nothing, but clients are still told
-            where they were (broker/membership.py).
-    """
-
-    def __init__(self, membership: Membership, departed: Sequence[BrokerRecord] = ()) -> None:
+    def __init__(self, membership: Membership) -> None:
         self.membership = membership
-        self.departed = departed
         self.generation = membership.generation
         self.racks = frozenset(one.rack for one in membership.brokers if one.rack)
         self._ranked: dict[Partition, tuple[BrokerRecord, ...]] = {}
@@ -100,17 +82,20 @@ class BrokerSet:
             served = self._served[partition] = mine in owners
         return served
 
-    def place(self, partition: Partition, replication_factor: int, rack: str | None) -> Placement:
-        """Return the leader for clients in `rack`, and the replicas: owners of each rack are some.
+    def replicas(
+        self, partition: Partition, replication_factor: int, rack: str | None
+    ) -> tuple[int, ...]:
+        """Return the node ids of a partition's replicas; the leader for clients in `rack` is first.
 
-        Consumers read from a replica in their rack only if Metadata names it (KIP-392).
+        As many as the topic was created with, if there are so many, and the owners of each rack:
+        consumers read from a replica in their rack only if Metadata names it (KIP-392).
         """
         leader = self.owner(partition, rack).node_id
         owners = (self.owner(partition, one).node_id for one in sorted(self.racks))
         replicas = list(dict.fromkeys((leader, *owners)))
         others = (one.node_id for one in self.rank(partition) if one.node_id not in replicas)
         replicas += islice(others, max(replication_factor - len(replicas), 0))
-        return Placement(leader=leader, replicas=tuple(replicas))
+        return tuple(replicas)
 
     def coordinator(self, key: str) -> BrokerRecord:
         """Return who coordinates a group or a transactional id."""
@@ -148,12 +133,16 @@ class Cluster:
         self.live: tuple[Node, ...] = ()
         self.nodes: tuple[Node, ...] = ()
         self.change(brokers)
+        self.tell(brokers.membership.brokers)
 
     def change(self, brokers: BrokerSet) -> None:
         """Go over to another generation."""
         self.brokers = brokers
         self.live = tuple(self.node(one) for one in brokers.membership.brokers)
-        self.nodes = self.live + tuple(self.node(one) for one in brokers.departed)
+
+    def tell(self, brokers: Sequence[BrokerRecord]) -> None:
+        """Name these brokers to clients, for them to connect to."""
+        self.nodes = tuple(self.node(one) for one in brokers)
 
     def frozen(self) -> Self:
         """Return the cluster as it is now, for an answer that takes a while to make."""
@@ -182,10 +171,6 @@ class Cluster:
         """Return who coordinates a group or a transactional id."""
         return self.node(self.brokers.coordinator(key))
 
-    def coordinates(self, key: str) -> bool:
-        """Whether this broker coordinates a group or a transactional id."""
-        return self.brokers.coordinates(key)
-
     def reader(self, partition: Partition, rack: str) -> int:
         """Return the node id from which a consumer in `rack` shall fetch (KIP-392)."""
         return self.brokers.owner(partition, rack).node_id
@@ -194,12 +179,12 @@ class Cluster:
         self, partition: Partition, replication_factor: int, rack: str | None = None
     ) -> dict[str, object]:
         """Return the fields that tell clients where a partition is, for whatever describes it."""
-        place = self.brokers.place(partition, replication_factor, rack)
+        replicas = self.brokers.replicas(partition, replication_factor, rack)
         return {
-            "leader_id": place.leader,
+            "leader_id": replicas[0],
             "leader_epoch": self.generation,
-            "replica_nodes": place.replicas,
-            "isr_nodes": place.replicas,
+            "replica_nodes": replicas,
+            "isr_nodes": replicas,
             "offline_replicas": (),
         }
 

@@ -57,13 +57,10 @@ class Groups:
     ) -> Awaitable[Any]:
         """Hand the group an event; the answer is the machine's, or None without such a group."""
 
-        def work(runner: GroupRunner | None, answer: Answered) -> None:
-            if runner is None:
-                answer.set_result(None)
-            else:
-                runner.handle(make_event(answer))
+        def work(runner: GroupRunner, answer: Answered) -> None:
+            runner.handle(make_event(answer))
 
-        return self._table.call(group_id, work, create=create)
+        return self._ask(group_id, work, without=None, create=create)
 
     def commit(
         self, group_id: str, committer: Committer, offsets: Mapping[Partition, CommittedOffset]
@@ -73,26 +70,20 @@ class Groups:
         Who is no member makes the group if need be; for a member it is None without such a group.
         """
 
-        def work(runner: GroupRunner | None, answer: Answered) -> None:
-            if runner is None:
-                answer.set_result(None)
-            else:
-                runner.commit(answer, committer, offsets)
+        def work(runner: GroupRunner, answer: Answered) -> None:
+            runner.commit(answer, committer, offsets)
 
-        return self._table.call(group_id, work, create=committer.generation_id < 0)
+        return self._ask(group_id, work, without=None, create=committer.generation_id < 0)
 
     def may_fetch(
         self, group_id: str, *, member_id: str | None, member_epoch: int
     ) -> Awaitable[bool]:
         """Wait until `committed` tells what was committed before; False without such a group."""
 
-        def work(runner: GroupRunner | None, answer: Answered) -> None:
-            if runner is None:
-                answer.set_result(False)
-            else:
-                runner.check_fetch(answer, member_id, member_epoch)
+        def work(runner: GroupRunner, answer: Answered) -> None:
+            runner.check_fetch(answer, member_id, member_epoch)
 
-        return self._table.call(group_id, work)
+        return self._ask(group_id, work, without=False)
 
     async def committed(
         self, group_id: str, partitions: Sequence[Partition] | None
@@ -105,7 +96,7 @@ class Groups:
 
     def find(self, group_id: str) -> Awaitable[GroupRunner | None]:
         """Return the group, to look at; None if there is no such."""
-        return self._table.call(group_id, lambda runner, answer: answer.set_result(runner))
+        return self._ask(group_id, lambda runner, answer: answer.set_result(runner), without=None)
 
     async def list(self) -> list[GroupListing]:
         """Return the groups that this broker coordinates."""
@@ -118,15 +109,13 @@ class Groups:
     def delete(self, group_id: str) -> Awaitable[ErrorCode]:
         """Delete a group without members, and its offsets; return what became of that."""
 
-        def work(runner: GroupRunner | None, answer: Answered) -> None:
-            if runner is None:
-                answer.set_result(ErrorCode.group_id_not_found)
-            elif not runner.machine.is_empty:
-                answer.set_result(ErrorCode.non_empty_group)
-            else:
+        def work(runner: GroupRunner, answer: Answered) -> None:
+            if runner.machine.is_empty:
                 self._table.delete(runner, answer)
+            else:
+                answer.set_result(ErrorCode.non_empty_group)
 
-        return self._table.call(group_id, work)
+        return self._ask(group_id, work, without=ErrorCode.group_id_not_found)
 
     async def delete_offsets(self, group: GroupRunner, partitions: Sequence[Partition]) -> None:
         """Forget committed offsets."""
@@ -137,6 +126,24 @@ class Groups:
         if not done:
             self._table.lose(group, ErrorCode.not_coordinator)
             raise Refusal(ErrorCode.not_coordinator)
+
+    def _ask(
+        self,
+        group_id: str,
+        work: Callable[[GroupRunner, Answered], None],
+        *,
+        without: object,
+        create: bool = False,
+    ) -> Answered:
+        """Have something done with a group; without such a group the answer is `without`."""
+
+        def begin(runner: GroupRunner | None, answer: Answered) -> None:
+            if runner is None:
+                answer.set_result(without)
+            else:
+                work(runner, answer)
+
+        return self._table.call(group_id, begin, create=create)
 
     def _now(self, listing: GroupListing) -> GroupListing:
         """Return a group as it is in memory: not every change of its state is saved."""

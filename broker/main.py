@@ -152,10 +152,7 @@ async def _run_workers(settings: Settings, flags: dict[str, Any], config_file: P
 
     async def run() -> None:
         async with AsyncExitStack() as stack:
-            dsn = settings.postgres
-            if not dsn:
-                embedded = EmbeddedPostgres(settings.data / "postgres")
-                dsn = (await stack.enter_async_context(embedded)).dsn
+            dsn = await _postgres(settings, stack)
             given = orders(settings, flags, config_file, dsn)
             serving.set()
             await run_workers(given, _run_worker, stop)
@@ -235,6 +232,14 @@ def _advice(error: Exception) -> str:
             return ""
 
 
+async def _postgres(settings: Settings, stack: AsyncExitStack) -> str:
+    """Return the DSN that was given, or that of an embedded one, which runs as long as `stack`."""
+    if settings.postgres:
+        return settings.postgres
+    embedded = EmbeddedPostgres(settings.data / "postgres")
+    return (await stack.enter_async_context(embedded)).dsn
+
+
 async def _serve(
     settings: Settings, config: BrokerConfig, stop: asyncio.Event, ready: "asyncio.Future[Running]"
 ) -> None:
@@ -244,10 +249,7 @@ async def _serve(
     """
     importing = asyncio.create_task(asyncio.to_thread(importlib.import_module, "broker.app"))
     async with AsyncExitStack() as stack:
-        dsn = settings.postgres
-        if not dsn:
-            embedded = EmbeddedPostgres(settings.data / "postgres")
-            dsn = (await stack.enter_async_context(embedded)).dsn
+        dsn = await _postgres(settings, stack)
         app_module = await importing
         alone = not settings.postgres
         await app_module.serve(settings, config, dsn=dsn, alone=alone, stop=stop, ready=ready)

@@ -34,6 +34,7 @@ LINGER_S: Final = 10.0
 log = structlog.get_logger()
 
 Listener = Callable[[BrokerSet], None]
+ListListener = Callable[[Sequence[BrokerRecord]], None]
 
 
 class Members:
@@ -47,6 +48,7 @@ class Members:
         self._store = store
         self._incarnation = incarnation
         self._listeners: list[Listener] = []
+        self._list_listeners: list[ListListener] = []
         self._left = False
         self._departed: dict[int, tuple[BrokerRecord, float]] = {}  # until when, by the loop's time
         self._warned_s = float("-inf")
@@ -78,6 +80,14 @@ class Members:
         """Call `listener` with the set in force now, and with every new one."""
         self._listeners.append(listener)
         listener(self.current)
+
+    def on_list(self, listener: ListListener) -> None:
+        """Call `listener` with the brokers to tell clients of, now and after every change.
+
+        A change of the set is one, too, and told of after it.
+        """
+        self._list_listeners.append(listener)
+        listener(self._listed())
 
     async def beat(self) -> None:
         """Send heartbeats until cancelled.
@@ -142,16 +152,21 @@ class Members:
         self._departed = {
             node_id: gone for node_id, gone in self._departed.items() if node_id not in alive
         }
-        self._publish(membership)
+        self.current = BrokerSet(membership)
+        for listener in self._listeners:
+            listener(self.current)
+        self._tell_list()
 
     def _forget_departed(self) -> None:
         now_s = asyncio.get_running_loop().time()
         lasting = {id_: gone for id_, gone in self._departed.items() if gone[1] > now_s}
         if len(lasting) < len(self._departed):
             self._departed = lasting
-            self._publish(self.current.membership)
+            self._tell_list()
 
-    def _publish(self, membership: Membership) -> None:
-        self.current = BrokerSet(membership, [record for record, _ in self._departed.values()])
-        for listener in self._listeners:
-            listener(self.current)
+    def _tell_list(self) -> None:
+        for listener in self._list_listeners:
+            listener(self._listed())
+
+    def _listed(self) -> list[BrokerRecord]:
+        return [*self.current.membership.brokers, *(gone for gone, _ in self._departed.values())]

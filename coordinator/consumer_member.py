@@ -14,7 +14,6 @@ from coordinator.subscriptions import Subscription
 from protocol.ids import Partition
 
 JOINING_EPOCH: Final = 0
-LEAVING_EPOCH: Final = -1
 LEAVING_STATIC_EPOCH: Final = -2
 
 NO_SUBSCRIPTION: Final = Subscription()

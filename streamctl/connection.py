@@ -3,14 +3,16 @@
 import logging
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from streamctl.errors import PERMANENT, UsageError, kafka_error
+
+T = TypeVar("T")
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
 
@@ -68,27 +70,25 @@ def admin_client(connection: Connection, trouble: Trouble) -> AdminClient:
     Raises:
         UsageError: a property is not one of librdkafka's, or has an impossible value.
     """
-    config = _config(connection, {})
-    try:
-        return AdminClient(config, logger=_logger(connection), error_cb=trouble.heard)
-    except KafkaException as exception:
-        raise _bad_property(exception) from exception
+    return _client(AdminClient, connection, trouble, {})
 
 
 def producer(connection: Connection, trouble: Trouble, settings: Mapping[str, str]) -> Producer:
     """Return a producer; `settings` are defaults that -X may change. Raises UsageError."""
-    config = _config(connection, settings)
-    try:
-        return Producer(config, logger=_logger(connection), error_cb=trouble.heard)
-    except KafkaException as exception:
-        raise _bad_property(exception) from exception
+    return _client(Producer, connection, trouble, settings)
 
 
 def consumer(connection: Connection, trouble: Trouble, settings: Mapping[str, str]) -> Consumer:
     """Return a consumer; `settings` are defaults that -X may change. Raises UsageError."""
+    return _client(Consumer, connection, trouble, settings)
+
+
+def _client(
+    kind: Callable[..., T], connection: Connection, trouble: Trouble, settings: Mapping[str, str]
+) -> T:
     config = _config(connection, settings)
     try:
-        return Consumer(config, logger=_logger(connection), error_cb=trouble.heard)
+        return kind(config, logger=_logger(connection), error_cb=trouble.heard)
     except KafkaException as exception:
         raise _bad_property(exception) from exception
 

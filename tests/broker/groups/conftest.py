@@ -6,8 +6,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from tests.broker.groups.group_world import World, world
 from tests.support.broker import BrokerProcess, running_broker
 from tests.support.group_members import Member
+from tests.support.held_groups import HeldGroups
 from tests.support.wire import WireClient
 
 SETTINGS = (
@@ -51,3 +53,14 @@ async def member(group_broker: BrokerProcess, group: str) -> AsyncIterator[MakeM
             return Member(await stack.enter_async_context(connecting), group, **joining)
 
         yield make
+
+
+@pytest.fixture
+async def store() -> HeldGroups:
+    return HeldGroups()
+
+
+@pytest.fixture
+async def here(store: HeldGroups) -> AsyncIterator[World]:
+    async with world(store) as made:
+        yield made

@@ -1,12 +1,14 @@
 """The groups of one broker over a store at the test's mercy; no sockets, no processes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, cast
 
+import pytest
+from kio.schema.errors import ErrorCode
 from prometheus_client import CollectorRegistry
 
 from broker.group_catalog import GroupCatalog
@@ -16,6 +18,7 @@ from broker.group_upkeep import ExpiryConfig, GroupUpkeep
 from broker.group_writes import GroupWrites
 from broker.groups import Groups
 from broker.metrics import GroupMetrics
+from broker.refusals import Refusal
 from broker.topics import Topics
 from coordinator.config import ClassicConfig, ConsumerConfig, GroupConfig
 from coordinator.events import Heartbeat, Join, Protocol, Sync, Token
@@ -155,3 +158,15 @@ async def world(store: HeldGroups, **expiry: int) -> AsyncIterator[World]:
         upkeep.close()
         running.cancel()
         await asyncio.wait([running])
+
+
+async def refusal(answer: Awaitable[object]) -> ErrorCode:
+    with pytest.raises(Refusal) as refused:
+        await answer
+    return refused.value.code
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0)

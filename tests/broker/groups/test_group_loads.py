@@ -1,7 +1,6 @@
 """Many groups that are not in memory are taken with few statements."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
 from itertools import chain
 
 import pytest
@@ -10,25 +9,8 @@ from kio.schema.errors import ErrorCode
 from broker.group_loads import LOADED_TOGETHER, LOADS_AT_A_TIME
 from broker.refusals import Refusal
 from coordinator.events import Leave, LeavingMember
-from tests.broker.groups.group_world import World, world
+from tests.broker.groups.group_world import World, until, world
 from tests.support.held_groups import HeldGroups, at
-
-
-@pytest.fixture
-async def store() -> HeldGroups:
-    return HeldGroups()
-
-
-@pytest.fixture
-async def here(store: HeldGroups) -> AsyncIterator[World]:
-    async with world(store) as made:
-        yield made
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 async def turns(count: int) -> None:

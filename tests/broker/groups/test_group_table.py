@@ -1,40 +1,15 @@
 """How groups get into memory and out of it, and what those are told who wait meanwhile."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.refusals import Refusal
 from coordinator.group import Group
-from tests.broker.groups.group_world import World, world
+from tests.broker.groups.group_world import World, refusal, until, world
 from tests.support.held_groups import HeldGroups, at
 
 NONE = ErrorCode.none
-
-
-@pytest.fixture
-async def store() -> HeldGroups:
-    return HeldGroups()
-
-
-@pytest.fixture
-async def here(store: HeldGroups) -> AsyncIterator[World]:
-    async with world(store) as made:
-        yield made
-
-
-async def refusal(answer: Awaitable[object]) -> ErrorCode:
-    with pytest.raises(Refusal) as refused:
-        await answer
-    return refused.value.code
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 async def test_a_group_is_taken_once_and_requests_keep_their_order(

@@ -1,41 +1,14 @@
 """Takeovers, moves to other brokers, idle groups and expiry."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-
 import pytest
 from kio.schema.errors import ErrorCode
 
 from broker import group_upkeep
 from broker.group_upkeep import EXPIRY_KEY
-from broker.refusals import Refusal
-from tests.broker.groups.group_world import World, world
+from tests.broker.groups.group_world import World, refusal, until, world
 from tests.support.held_groups import HeldGroups, at
 
 NONE = ErrorCode.none
-
-
-@pytest.fixture
-async def store() -> HeldGroups:
-    return HeldGroups()
-
-
-@pytest.fixture
-async def here(store: HeldGroups) -> AsyncIterator[World]:
-    async with world(store) as made:
-        yield made
-
-
-async def refusal(answer: Awaitable[object]) -> ErrorCode:
-    with pytest.raises(Refusal) as refused:
-        await answer
-    return refused.value.code
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 async def test_what_moves_to_another_broker_is_refused_here(here: World, store: HeldGroups) -> None:

@@ -7,7 +7,7 @@ own, so that all of them serve every partition, and a client that names a rack k
 import asyncio
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -230,7 +230,7 @@ async def test_a_deleted_topic_is_gone_everywhere(trio: Trio, topic: str) -> Non
         await first.create_topic(topic)
         produced = await produce_when_known(second, topic, batch)
         assert produced.base_offset == 0
-        assert (await third.list_offset(topic, -1)).offset == 1
+        assert (await end_when_known(third, topic)).offset == 1
 
 
 def test_a_broker_may_come_and_be_killed_at_any_time(
@@ -266,8 +266,17 @@ async def delete_topic(wire: WireClient, topic: str) -> None:
 
 async def produce_when_known(wire: WireClient, topic: str, batch: bytes) -> Any:
     """Produce as a client does: again, as long as the broker has not heard of the topic."""
+    return await when_known(lambda: wire.produce(topic, batch))
+
+
+async def end_when_known(wire: WireClient, topic: str) -> Any:
+    """Ask for the end offset as a client does, as produce_when_known."""
+    return await when_known(lambda: wire.list_offset(topic, -1))
+
+
+async def when_known(ask: Callable[[], Awaitable[Any]]) -> Any:
     deadline = time.monotonic() + SEEN_S
     while True:
-        answer = await wire.produce(topic, batch)
+        answer = await ask()
         if answer.error_code != UNKNOWN_TOPIC or time.monotonic() > deadline:
             return answer

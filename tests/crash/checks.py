@@ -34,6 +34,11 @@ def lost(ledger: Ledger) -> list[str]:
     ]
 
 
+def gone(ledger: Ledger) -> list[str]:
+    """Find records acknowledged without an offset that the final read did not see."""
+    return [f"{value} is gone" for value in ledger.unplaced]
+
+
 def moved(ledger: Ledger) -> list[str]:
     """Find acknowledged records that anybody read at another offset than the acknowledged one."""
     return [
@@ -170,6 +175,7 @@ def complaints(ledger: Ledger) -> list[str]:
 CHECKS: Final[tuple[Callable[[Ledger], list[str]], ...]] = (
     unacknowledged,
     lost,
+    gone,
     moved,
     duplicated,
     inconsistent,

@@ -51,11 +51,6 @@ def reordered(ledger: ClusterLedger) -> list[str]:
     ]
 
 
-def gone(ledger: ClusterLedger) -> list[str]:
-    """Find records acknowledged without an offset that the final read did not see."""
-    return [f"{value} is gone" for value in ledger.unplaced]
-
-
 def unread(ledger: ClusterLedger) -> list[str]:
     """Find records that no member of a group has read."""
     found = []
@@ -238,7 +233,6 @@ def _owners(ledger: ClusterLedger) -> dict[Share, tuple[list[Ownership], list[fl
 
 CHECKS: Final[tuple[Callable[[ClusterLedger], list[str]], ...]] = (
     reordered,
-    gone,
     unread,
     strays,
     began_late,

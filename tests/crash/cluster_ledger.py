@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Final, NamedTuple
 
-from tests.crash.ledger import Ack, Ledger, Position, ReadPass
+from tests.crash.ledger import Ledger, Position, ReadPass
 
 TOPICS: Final = ("crash-a", "crash-b")
 PARTITIONS: Final = 6
@@ -134,9 +134,6 @@ class ClusterLedger:
         log: producers and readers; values are numbered so that value % PRODUCERS names the
             producer, and each producer's values grow.
         sent_s: value -> when it was given to the producer.
-        unplaced: value -> when its delivery report came that told no offset: librdkafka takes a
-            batch whose acknowledgement was lost for written once a later one is acknowledged.
-        placed: how many of these were found in the log, and are among the acknowledged.
         strays: records that a member read from a partition that it did not own.
         settled_s: when all was mended, read and committed, just before the members left.
         rebalances: of each group, how often its members were given partitions, all together.
@@ -145,8 +142,6 @@ class ClusterLedger:
 
     log: Ledger = field(default_factory=Ledger)
     sent_s: dict[int, float] = field(default_factory=dict)
-    placed: int = 0
-    unplaced: dict[int, float] = field(default_factory=dict)
     groups: tuple[str, ...] = ()
     ownerships: list[Ownership] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
@@ -174,14 +169,6 @@ class ClusterLedger:
         self.ownerships.append(one)
         return one
 
-    def place_acknowledged(self) -> None:
-        """Take the offsets that delivery reports did not tell from the final read."""
-        for read in self.log.final:
-            at_s = self.unplaced.pop(read.value, None)
-            if at_s is not None:
-                self.placed += 1
-                self.log.acked[read.value] = Ack(read.position, at_s)
-
     def summary(self) -> str:
         """Return what this run did and how soon it recovered, one line for each kind."""
         confirmed = sum(one.confirmed for one in self.commits)
@@ -189,7 +176,7 @@ class ClusterLedger:
         counts = {kind: sum(one.kind == kind for one in self.troubles) for kind in kinds}
         what = (
             f"sent={len(self.log.sent)} acked={len(self.log.acked)} "
-            f"of_these_without_offset={self.placed} "
+            f"of_these_without_offset={self.log.placed} "
             f"read_at_the_end={len(self.log.final)} commits={confirmed} "
             f"refused_commits={len(self.commits) - confirmed} samples={len(self.samples)} "
             f"faults={len(self.troubles)} {counts} members_paused={len(self.pauses)} "

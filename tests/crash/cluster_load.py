@@ -88,7 +88,8 @@ class Producing:
         assert topic is not None
         assert partition is not None
         if offset is None:
-            self._ledger.unplaced[value] = time.monotonic()
+            with self._one_at_a_time:
+                self._ledger.log.acknowledge_somewhere(value, time.monotonic())
             return
         position = Position(place_of(topic, partition), offset)
         with self._one_at_a_time:

@@ -93,6 +93,9 @@ class Ledger:
         sent: value -> partition, in the order in which they were given to the producer.
         acked: value -> what its delivery report said.
         refused: value -> the error of its delivery report.
+        unplaced: value -> when its delivery report came that told no offset: librdkafka takes a
+            batch whose acknowledgement was lost for written once a later one is acknowledged.
+        placed: how many of these were found in the log, and are among the acknowledged.
         passes: what was read while faults went on.
         final: what fresh clients read from offset 0 after all was mended.
         end_offsets: samples taken one after the other during the run.
@@ -103,6 +106,8 @@ class Ledger:
     sent: dict[int, int] = field(default_factory=dict)
     acked: dict[int, Ack] = field(default_factory=dict)
     refused: dict[int, str] = field(default_factory=dict)
+    unplaced: dict[int, float] = field(default_factory=dict)
+    placed: int = 0
     passes: list[ReadPass] = field(default_factory=list)
     final: ReadPass = field(default_factory=lambda: ReadPass("final"))
     end_offsets: list[EndOffset] = field(default_factory=list)
@@ -115,6 +120,19 @@ class Ledger:
         """Write down a good delivery report; `at_s` never decreases."""
         self.acked[value] = Ack(position, at_s)
         self._ack_times.append(at_s)
+
+    def acknowledge_somewhere(self, value: int, at_s: float) -> None:
+        """Write down a good delivery report that told no offset."""
+        self.unplaced[value] = at_s
+        self._ack_times.append(at_s)
+
+    def place_acknowledged(self) -> None:
+        """Take the offsets that delivery reports did not tell from the final read."""
+        for read in self.final:
+            at_s = self.unplaced.pop(read.value, None)
+            if at_s is not None:
+                self.placed += 1
+                self.acked[read.value] = Ack(read.position, at_s)
 
     def begin_pass(self, reader: str) -> ReadPass:
         """Return the page for one more reader."""
@@ -142,7 +160,8 @@ class Ledger:
         silence_s = max((later - sooner for sooner, later in pairwise(times)), default=0.0)
         read = sum(len(one) for one in self.passes)
         return (
-            f"sent={len(self.sent)} acked={len(self.acked)} refused={len(self.refused)} "
+            f"sent={len(self.sent)} acked={len(self.acked)} "
+            f"of_these_without_offset={self.placed} refused={len(self.refused)} "
             f"read_during_faults={read} read_at_the_end={len(self.final)} "
             f"faults={len(self.faults)} seconds={times[-1] - times[0] if times else 0:.1f} "
             f"longest_without_ack_s={silence_s:.2f} "

@@ -46,6 +46,10 @@ def plant_lost(ledger: Ledger) -> None:
     without_final(ledger, Position(1, 2))
 
 
+def plant_gone(ledger: Ledger) -> None:
+    ledger.acknowledge_somewhere(6, ACKED_S + 1)
+
+
 def plant_moved(ledger: Ledger) -> None:
     ledger.acknowledge(5, Position(1, 7), ACKED_S + 1)
 
@@ -120,6 +124,7 @@ def plant_complaint(ledger: Ledger) -> None:
 PLANTED: list[tuple[str, Callable[[Ledger], None]]] = [
     ("unacknowledged", plant_unacknowledged),
     ("lost", plant_lost),
+    ("gone", plant_gone),
     ("moved", plant_moved),
     ("duplicated", plant_duplicated),
     ("inconsistent", plant_inconsistent),

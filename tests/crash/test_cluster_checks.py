@@ -101,7 +101,7 @@ def plant_reordered(ledger: ClusterLedger) -> None:
 
 
 def plant_gone(ledger: ClusterLedger) -> None:
-    ledger.unplaced[value_at(0, LAST)] = 2.0
+    ledger.log.unplaced[value_at(0, LAST)] = 2.0
 
 
 def plant_unread(ledger: ClusterLedger) -> None:
@@ -246,10 +246,10 @@ def test_a_record_acknowledged_without_offset_is_looked_up() -> None:
     # Given a record whose delivery report told no offset
     ledger = good_history()
     value = value_at(0, 3)
-    ledger.unplaced[value] = ledger.log.acked.pop(value).at_s
+    ledger.log.unplaced[value] = ledger.log.acked.pop(value).at_s
     assert set(cluster_checks.violations(ledger)) == {"gone", "unacknowledged"}
     # When it is found in the log
-    ledger.place_acknowledged()
+    ledger.log.place_acknowledged()
     # Then it is acknowledged like the others
     assert cluster_checks.violations(ledger) == {}
     assert ledger.log.acked[value].position == Position(0, 3)

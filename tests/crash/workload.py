@@ -91,9 +91,11 @@ class Workload:
             return
         partition, offset = message.partition(), message.offset()
         assert partition is not None
-        assert offset is not None
         with self._acknowledged:
-            self.ledger.acknowledge(value, Position(partition, offset), time.monotonic())
+            if offset is None:
+                self.ledger.acknowledge_somewhere(value, time.monotonic())
+            else:
+                self.ledger.acknowledge(value, Position(partition, offset), time.monotonic())
             self._acknowledged.notify_all()
 
     def _hear(self, error: KafkaError) -> None:
@@ -172,9 +174,14 @@ def running_load(bootstrap: str, load: Load, *, seed: int) -> Iterator[Workload]
             yield workload
             sending_ends.set()
             sender.result()
+        except AssertionError as missed:  # what became of the sender says more
+            if sender.done() and (error := sender.exception()) is not None:
+                raise error from missed
+            raise
         finally:
             sending_ends.set()
             reading_ends.set()
         for one in looking:
             one.result()
     readers.read_at_the_end()
+    ledger.place_acknowledged()

@@ -30,11 +30,19 @@ from broker.group_setup import make_groups
 from broker.http import Check, HttpServer
 from broker.membership import Members
 from broker.memory import MemoryBudget
-from broker.metrics import BrokerMetrics, GroupCollector, GroupMetrics, PartitionCollector
+from broker.metrics import (
+    BrokerMetrics,
+    GroupCollector,
+    GroupMetrics,
+    PartitionCollector,
+    TransactionMetrics,
+)
 from broker.producer_ids import ProducerIds
 from broker.server import Server, ServerLimits
 from broker.services import ApiRange, Services
 from broker.topics import Topics
+from broker.transaction_upkeep import TransactionUpkeep
+from broker.transactions import Transactions
 from storage.backoff import Backoff
 from storage.errors import MetadataUnavailable, ObjectConflict, WrongStore
 from storage.log import Log
@@ -138,6 +146,19 @@ class Broker:
             config=config,
             metrics=GroupMetrics(registry),
         )
+        self._producer_ids = ProducerIds(metadata)
+        self.transactions = Transactions(
+            store=metadata,
+            append_markers=self.log.append_markers,
+            producer_ids=self._producer_ids,
+            metrics=TransactionMetrics(registry),
+            now_ms=now_ms,
+        )
+        self.transaction_upkeep = TransactionUpkeep(
+            store=metadata,
+            transactions=self.transactions,
+            unused_ms=config.transactional_id_expiration_ms,
+        )
         registry.register(GroupCollector(group_table.states))
         registry.register(PartitionCollector(self.log.known_partitions, self.topics.name_of))
         checks: dict[str, Check] = {
@@ -168,7 +189,6 @@ class Broker:
             alone=alone,
         )
         cluster_id = await self._metadata.cluster_id()
-        producer_ids = ProducerIds(self._metadata)
         clusters = [
             Cluster(cluster_id=cluster_id, brokers=self.members.current, listener=listener)
             for listener in range(len(reached))
@@ -178,9 +198,7 @@ class Broker:
             self.members.on_list(cluster.tell)
         self.members.on_change(self._brokers_changed)
         self.members.on_list(lambda _: self.topics.answers.clear())
-        return [
-            Dispatch(self._services(cluster, producer_ids), self._metrics) for cluster in clusters
-        ]
+        return [Dispatch(self._services(cluster), self._metrics) for cluster in clusters]
 
     def _brokers_changed(self, brokers: BrokerSet) -> None:
         self.group_upkeep.membership_changed(brokers.generation)
@@ -199,7 +217,7 @@ class Broker:
             backlog=self._config.socket_listen_backlog_size,
         )
 
-    def _services(self, cluster: Cluster, producer_ids: ProducerIds) -> Services:
+    def _services(self, cluster: Cluster) -> Services:
         """Return what handlers use; clients of a listener are told its advertised address."""
         return Services(
             log=self.log,
@@ -207,8 +225,9 @@ class Broker:
             metadata=self._metadata,
             cluster=cluster,
             groups=self.groups,
+            transactions=self.transactions,
             config=self._config,
-            producer_ids=producer_ids,
+            producer_ids=self._producer_ids,
             memory=self._memory,
             advertised={key: ApiRange(key, api.low, api.high) for key, api in APIS.items()},
             now_ms=now_ms,
@@ -291,6 +310,7 @@ async def serve(
                     broker.topics.poll(),
                     broker.members.beat(),
                     broker.group_upkeep.run(),
+                    broker.transaction_upkeep.run(),
                     server.sweep(),
                 )
             ]

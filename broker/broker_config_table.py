@@ -104,6 +104,8 @@ _KEYS = (
     _key(_LONG, "queued.max.request.bytes", 256 * 2**20, Range(1, also=-1)),
     _key(_INT, "socket.listen.backlog.size", 1024, _POSITIVE),
     _key(_INT, "socket.request.max.bytes", 104_857_600, _POSITIVE),
+    _key(_INT, "transaction.max.timeout.ms", 900_000, _POSITIVE),
+    _key(_INT, "transactional.id.expiration.ms", 604_800_000, _POSITIVE),
 )
 
 BROKER_CONFIGS: Final = {

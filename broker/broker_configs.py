@@ -66,6 +66,8 @@ class BrokerConfig:
     queued_max_request_bytes: int
     socket_listen_backlog_size: int
     socket_request_max_bytes: int
+    transaction_max_timeout_ms: int
+    transactional_id_expiration_ms: int
 
 
 def read_broker_config(settings: Mapping[str, str]) -> BrokerConfig:
@@ -154,4 +156,6 @@ def _broker_config(
         queued_max_request_bytes=integer(values, "queued.max.request.bytes"),
         socket_listen_backlog_size=integer(values, "socket.listen.backlog.size"),
         socket_request_max_bytes=integer(values, "socket.request.max.bytes"),
+        transaction_max_timeout_ms=integer(values, "transaction.max.timeout.ms"),
+        transactional_id_expiration_ms=integer(values, "transactional.id.expiration.ms"),
     )

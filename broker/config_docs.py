@@ -101,4 +101,7 @@ BROKER_DOCS: Final = {
     " read; -1 is no limit.",
     "socket.listen.backlog.size": "Connections that may wait to be accepted.",
     "socket.request.max.bytes": "The largest request that is accepted.",
+    "transaction.max.timeout.ms": "The longest that a producer may ask for its transactions to be"
+    " open.",
+    "transactional.id.expiration.ms": "How long a transactional id is kept that is not used.",
 }

@@ -15,12 +15,14 @@ from kio.schema.errors import ErrorCode
 
 from broker.cluster import Cluster
 from broker.refusals import code_of
+from protocol.batch import read_header
 from protocol.errors import ProtocolError
-from protocol.fetch import PartitionAnswer, PartitionWanted
+from protocol.fetch import PartitionWanted
+from protocol.fetch_response import PartitionAnswer
 from storage.errors import MetadataUnavailable, StorageError
 from storage.log import Log
 from storage.partition_log import PartitionLog
-from storage.reader import ColdRead, Records
+from storage.reader import END, ColdRead, Records
 
 MAX_WAIT_S: Final = 300.0  # a poll that waits longer is a client's mistake
 NO_INDEX: Final = ErrorCode.kafka_storage_error
@@ -29,17 +31,24 @@ NO_INDEX: Final = ErrorCode.kafka_storage_error
 
 @dataclass(slots=True)
 class Wanted:
-    """One partition of a fetch: what is asked for, and the answer in the making."""
+    """One partition of a fetch: what is asked for, and the answer in the making.
+
+    Attributes:
+        stable_offset, aborted_count: a snapshot, taken before the records; for READ_COMMITTED only.
+    """
 
     partition: PartitionWanted
     log: PartitionLog
     answer: PartitionAnswer
+    stable_offset: int = -1
+    aborted_count: int = 0
 
 
 class Growth:
     """Resolves `enough` when the awaited partitions have grown by `min_bytes`."""
 
-    def __init__(self, min_bytes: int) -> None:
+    def __init__(self, min_bytes: int, *, read_committed: bool) -> None:
+        self.read_committed = read_committed
         self._missing = min_bytes
         self.enough: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -53,12 +62,19 @@ class Fetch:
     """One fetch request over all its partitions."""
 
     def __init__(
-        self, storage: Log, cluster: Cluster, wanted: Sequence[Wanted], *, max_bytes: int
+        self,
+        storage: Log,
+        cluster: Cluster,
+        wanted: Sequence[Wanted],
+        *,
+        max_bytes: int,
+        read_committed: bool,
     ) -> None:
         self._storage = storage
         self._cluster = cluster
         self._wanted = wanted
         self._max_bytes = max_bytes
+        self._read_committed = read_committed
         self._size = 0
         self._planned = 0  # bytes asked of the store
         self._from_store = False  # old data is never waited with: there is more of it
@@ -68,7 +84,7 @@ class Fetch:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + min(max_wait_s, MAX_WAIT_S)
         while True:
-            growth = Growth(max(min_bytes, 1))
+            growth = Growth(max(min_bytes, 1), read_committed=self._read_committed)
             for one in self._wanted:  # before looking, so that no commit falls between
                 one.log.add_waiter(growth)
             try:
@@ -76,13 +92,16 @@ class Fetch:
                 left_s = deadline_s - loop.time()
                 enough = self._size >= min_bytes or self._from_store
                 if enough or self._has_errors() or left_s <= 0:
-                    return  # UNKNOWN_LEADER_EPOCH waits: this broker is about to hear of it, too
+                    break  # UNKNOWN_LEADER_EPOCH waits: this broker is about to hear of it, too
                 if self._size:  # counts towards min_bytes; 0 would mean: look again at once
                     growth.grown(self._size)
                 await asyncio.wait([growth.enough], timeout=left_s)
             finally:
                 for one in self._wanted:
                     one.log.remove_waiter(growth)
+        doubtful = [one for one in self._wanted if one.answer.size and one.aborted_count]
+        if doubtful:
+            await asyncio.gather(*(self._add_aborted(one) for one in doubtful))
 
     def _has_errors(self) -> bool:
         fine = (ErrorCode.none, ErrorCode.unknown_leader_epoch)
@@ -141,19 +160,26 @@ class Fetch:
     def _look(self, one: Wanted, cold: list[tuple[Wanted, ColdRead]]) -> None:
         log, partition = one.log, one.partition
         self._note_offsets(one)
+        end_offset = log.high_watermark
+        if self._read_committed:
+            one.answer.aborted = ()
+            one.stable_offset, one.aborted_count = log.last_stable_offset, log.aborted_count
+            end_offset = one.stable_offset
         taken = self._size + self._planned
         room = min(partition.max_bytes, self._max_bytes - taken)
-        if partition.offset >= log.high_watermark or (room <= 0 and taken):
+        if partition.offset >= end_offset or (room <= 0 and taken):
             return
-        records = self._storage.read_tail(log, partition.offset, room)
+        records = self._storage.read_tail(log, partition.offset, room, end_offset)
         if records.batches:
             self._add(one, records, room)
         else:
             self._planned += max(room, 1)
-            cold.append((one, ColdRead(log, partition.offset, max(room, 1))))
+            end_offset = end_offset if self._read_committed else END
+            cold.append((one, ColdRead(log, partition.offset, max(room, 1), end_offset)))
 
     def _note_offsets(self, one: Wanted) -> None:
-        one.answer.high_watermark = one.answer.last_stable_offset = one.log.high_watermark
+        one.answer.high_watermark = one.log.high_watermark
+        one.answer.last_stable_offset = one.log.last_stable_offset
         one.answer.log_start_offset = one.log.log_start_offset
 
     def _add(self, one: Wanted, records: Records, room: int) -> None:
@@ -178,3 +204,23 @@ class Fetch:
                 continue
             self._note_offsets(one)
             self._add(one, result, min(read.max_bytes, self._max_bytes - self._size))
+
+    async def _add_aborted(self, one: Wanted) -> None:
+        """Tell which of the records are of aborted transactions.
+
+        The answer ends at `stable_offset` at the latest, and this asks with the count of the same
+        snapshot, after it: see storage/aborted.py for why nothing is missed then.
+        """
+        last = read_header(one.answer.records[-1])
+        try:
+            aborted = await self._storage.aborted_transactions(
+                one.log,
+                one.partition.offset,
+                last.base_offset + last.last_offset_delta + 1,
+                stable_offset=one.stable_offset,
+                aborted_count=one.aborted_count,
+            )
+        except MetadataUnavailable:
+            one.answer = PartitionAnswer(one.partition.index, NO_INDEX)
+            return
+        one.answer.aborted = [(each.producer_id, each.first_offset) for each in aborted]

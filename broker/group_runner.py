@@ -15,7 +15,15 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from broker.group_records import record_of, snapshot_of
-from broker.group_writes import GroupFenced, GroupWrites, Written, failure_of
+from broker.group_transactions import Committing, TransactionalCommits
+from broker.group_writes import (
+    GroupFenced,
+    GroupWrites,
+    Written,
+    failure_of,
+    pass_on,
+    resolve_after,
+)
 from broker.metrics import GroupMetrics
 from broker.refusals import Refusal
 from coordinator.config import GroupConfig
@@ -24,7 +32,9 @@ from coordinator.events import ClassicEvent, ConsumerEvent, TimerFired
 from coordinator.group import Group
 from coordinator.snapshots import GroupSnapshot
 from protocol.ids import Partition
+from storage.errors import MetadataUnavailable
 from storage.groups import CommittedOffset, TakenGroup
+from storage.transactions import TransactionOffsets, TransactionOffsetsOutcome, Verdict
 
 log = structlog.get_logger()
 
@@ -68,6 +78,7 @@ class GroupRunner:
         config: GroupConfig,
         *,
         writes: GroupWrites,
+        commits: TransactionalCommits,
         metrics: GroupMetrics,
         lost: Callable[["GroupRunner", ErrorCode], None],
     ) -> None:
@@ -76,6 +87,7 @@ class GroupRunner:
         self.used_ms = now_ms()
         self.closed = False
         self._writes = writes
+        self._commits = commits
         self._metrics = metrics
         self._lost = lost
         self._owed: set[Answered] = set()
@@ -147,7 +159,24 @@ class GroupRunner:
             self._metrics.offset_commits.inc()
             written = self._writes.commit(self.group_id, self.owner_epoch, offsets)
             self._follow(written)
-            written.add_done_callback(partial(_pass_on, answer))
+            written.add_done_callback(partial(pass_on, answer))
+
+    def commit_in_transaction(
+        self, answer: Answered, committer: Committer, offsets: TransactionOffsets
+    ) -> None:
+        """Have offsets committed once a transaction is; answered with what became of that."""
+        code = self.machine.check_transactional_commit(
+            member_id=committer.member_id,
+            instance_id=committer.instance_id,
+            generation_id=committer.generation_id,
+        )
+        if code is not ErrorCode.none:
+            answer.set_exception(Refusal(code))
+        elif not offsets.offsets:
+            answer.set_result(TransactionOffsetsOutcome(verdict=Verdict.DONE))
+        else:
+            self._metrics.offset_commits.inc()
+            self._commits.write(offsets).add_done_callback(partial(self._committed, answer))
 
     def check_fetch(self, answer: Answered, member_id: str | None, member_epoch: int) -> None:
         """Answered with True once the member may read what was committed before it asked."""
@@ -156,10 +185,14 @@ class GroupRunner:
         )
         if code is not ErrorCode.none:
             answer.set_exception(Refusal(code))
-        elif self._writing is None:
-            answer.set_result(True)
-        else:
-            self._writing.add_done_callback(partial(_resolve_after, answer, True))
+            return
+        before: list[asyncio.Future[Any]] = []
+        before += self._commits.under_way(self.group_id, self.owner_epoch)
+        if self._writing is not None:
+            before.append(self._writing)
+        for write in before:
+            write.add_done_callback(lambda _: resolve_after(answer, True, *before))
+        resolve_after(answer, True, *before)
 
     def close(self, code: ErrorCode) -> None:
         """End: answer everybody who waits with `code`."""
@@ -209,7 +242,7 @@ class GroupRunner:
         token = reply.token
         assert isinstance(token, asyncio.Future)
         if self._saving is not None:
-            self._saving.add_done_callback(partial(_resolve_after, token, reply.answer))
+            self._saving.add_done_callback(partial(resolve_after, token, reply.answer))
         elif not token.done():
             token.set_result(reply.answer)
 
@@ -239,25 +272,34 @@ class GroupRunner:
         if self.closed:
             return
         if failure is not None:
-            fenced = isinstance(failure, GroupFenced)
-            if fenced:
-                self._metrics.fenced_groups.inc()
-            log.warning("group lost", group_id=self.group_id, fenced=fenced, reason=str(failure))
-            code = ErrorCode.not_coordinator if fenced else ErrorCode.coordinator_not_available
-            self._lost(self, code)
+            self._give_up(failure)
             return
         if written is self._saving:
             self._saving = None
         if written is self._writing:
             self._writing = None
 
+    def _committed(self, answer: Answered, writing: Committing) -> None:
+        """See to the end of a commit in a transaction."""
+        failure = failure_of(writing)
+        if self.closed:
+            return  # whoever asked was told to ask again, which does no harm
+        if failure is None and writing.result().verdict is Verdict.GROUP_FENCED:
+            failure = GroupFenced(self.group_id)
+        if failure is None:
+            if not answer.done():
+                answer.set_result(writing.result())
+            return
+        known = isinstance(failure, GroupFenced | MetadataUnavailable | asyncio.CancelledError)
+        if not known and not answer.done():
+            answer.set_exception(failure)
+        self._give_up(failure)
 
-def _resolve_after(answer: Answered, result: object, written: Written) -> None:
-    """Answer once a write is durable; if it failed, the loss of the group answers."""
-    if failure_of(written) is None and not answer.done():
-        answer.set_result(result)
-
-
-def _pass_on(answer: Answered, written: Written) -> None:
-    if failure_of(written) is None and not answer.done():
-        answer.set_result(written.result())
+    def _give_up(self, failure: BaseException) -> None:
+        """Leave the group, for a write that did not happen or may not have."""
+        fenced = isinstance(failure, GroupFenced)
+        if fenced:
+            self._metrics.fenced_groups.inc()
+        log.warning("group lost", group_id=self.group_id, fenced=fenced, reason=str(failure))
+        code = ErrorCode.not_coordinator if fenced else ErrorCode.coordinator_not_available
+        self._lost(self, code)

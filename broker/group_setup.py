@@ -7,13 +7,14 @@ from uuid import uuid4
 from broker.broker_configs import BrokerConfig
 from broker.group_catalog import GroupCatalog
 from broker.group_table import GroupTable
+from broker.group_transactions import TransactionalCommits
 from broker.group_upkeep import ExpiryConfig, GroupUpkeep
 from broker.group_writes import GroupWrites
 from broker.groups import Groups
 from broker.metrics import GroupMetrics
 from broker.topics import Topics
 from coordinator.config import ClassicConfig, ConsumerConfig, GroupConfig
-from storage.groups import GroupStore
+from storage.metadata import MetadataStore
 
 
 class GroupParts(NamedTuple):
@@ -26,7 +27,7 @@ class GroupParts(NamedTuple):
 
 def make_groups(
     *,
-    store: GroupStore,
+    store: MetadataStore,
     topics: Topics,
     coordinates: Callable[[str], bool],
     config: BrokerConfig,
@@ -34,10 +35,12 @@ def make_groups(
 ) -> GroupParts:
     """Return the groups of a broker; `coordinates` tells whether a group id is this broker's."""
     writes = GroupWrites(store, metrics)
+    commits = TransactionalCommits(store)
     catalog = GroupCatalog(topics)
     table = GroupTable(
         store=store,
         writes=writes,
+        commits=commits,
         catalog=catalog,
         coordinates=coordinates,
         config=group_config(config),
@@ -55,7 +58,9 @@ def make_groups(
         ),
     )
     topics.watch(upkeep.topics_changed)
-    groups = Groups(store=store, table=table, catalog=catalog, coordinates=coordinates)
+    groups = Groups(
+        store=store, table=table, commits=commits, catalog=catalog, coordinates=coordinates
+    )
     return GroupParts(groups, upkeep, table)
 
 

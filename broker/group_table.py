@@ -18,6 +18,7 @@ from kio.schema.errors import ErrorCode
 from broker.group_catalog import GroupCatalog
 from broker.group_loads import GroupLoads
 from broker.group_runner import Answered, GroupRunner
+from broker.group_transactions import TransactionalCommits
 from broker.group_waiters import Pause, Waiter, Work
 from broker.group_writes import GroupWrites
 from broker.metrics import GroupMetrics
@@ -52,6 +53,7 @@ class GroupTable:
         *,
         store: GroupStore,
         writes: GroupWrites,
+        commits: TransactionalCommits,
         catalog: GroupCatalog,
         coordinates: Callable[[str], bool],
         config: GroupConfig,
@@ -59,6 +61,7 @@ class GroupTable:
     ) -> None:
         self._store = store
         self._writes = writes
+        self._commits = commits
         self._catalog = catalog
         self._coordinates = coordinates
         self._config = config
@@ -141,6 +144,7 @@ class GroupTable:
             self._settle(group_id, None)
         for task in self._tasks:
             task.cancel()
+        self._commits.close()
 
     def _miss(self) -> None:
         if self._take_again is None:
@@ -227,7 +231,12 @@ class GroupTable:
 
     def _begin(self, taken: TakenGroup, waiters: Sequence[Waiter]) -> None:
         runner = GroupRunner(
-            taken, self._config, writes=self._writes, metrics=self._metrics, lost=self.lose
+            taken,
+            self._config,
+            writes=self._writes,
+            commits=self._commits,
+            metrics=self._metrics,
+            lost=self.lose,
         )
         self._running[taken.group_id] = runner
         runner.start()

@@ -23,7 +23,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -185,8 +185,21 @@ class GroupWrites:
             self.discard(group_id)
 
 
-def failure_of(written: Written) -> BaseException | None:
+def failure_of(written: asyncio.Future[Any]) -> BaseException | None:
     """Return why a write that has ended did not happen; None if it did."""
     if written.cancelled():
         return asyncio.CancelledError()
     return written.exception()
+
+
+def resolve_after(
+    answer: asyncio.Future[Any], result: object, *writes: asyncio.Future[Any]
+) -> None:
+    """Answer once all writes are durable; if one failed, the loss of the group answers."""
+    if all(one.done() and failure_of(one) is None for one in writes) and not answer.done():
+        answer.set_result(result)
+
+
+def pass_on(answer: asyncio.Future[Any], written: Written) -> None:
+    if failure_of(written) is None and not answer.done():
+        answer.set_result(written.result())

@@ -4,7 +4,7 @@
     group_table.py     which groups are in memory, and how they get there (group_loads.py,
                        group_waiters.py)
     group_runner.py    one group: machine, timer, who waits for an answer
-    group_writes.py    what goes to Postgres
+    group_writes.py    what goes to Postgres; offsets of transactions by group_transactions.py
     group_upkeep.py    takeover, changed topics, expiry
 
 Every failure is a Refusal with Kafka's code. If Postgres does not answer, that is one that makes
@@ -20,11 +20,13 @@ from kio.schema.errors import ErrorCode
 from broker.group_catalog import GroupCatalog
 from broker.group_runner import Answered, Committer, GroupRunner
 from broker.group_table import GroupTable, refusal_of
+from broker.group_transactions import TransactionalCommits
 from broker.refusals import Refusal
 from coordinator.events import ClassicEvent, ConsumerEvent, Token
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
-from storage.groups import CommittedOffset, GroupListing, GroupStore
+from storage.groups import CommittedOffset, CommittedOffsets, GroupListing, GroupStore
+from storage.transactions import Producer, TransactionOffsets, TransactionOffsetsOutcome
 
 MakeEvent = Callable[[Token], ClassicEvent | ConsumerEvent]
 
@@ -44,11 +46,13 @@ class Groups:
         *,
         store: GroupStore,
         table: GroupTable,
+        commits: TransactionalCommits,
         catalog: GroupCatalog,
         coordinates: Callable[[str], bool],
     ) -> None:
         self._store = store
         self._table = table
+        self._commits = commits
         self._coordinates = coordinates
         self.catalog = catalog
 
@@ -75,6 +79,32 @@ class Groups:
 
         return self._ask(group_id, work, without=None, create=committer.generation_id < 0)
 
+    def commit_in_transaction(
+        self,
+        group_id: str,
+        committer: Committer,
+        producer: Producer,
+        offsets: Mapping[Partition, CommittedOffset],
+        *,
+        joins: bool,
+    ) -> Awaitable[TransactionOffsetsOutcome | None]:
+        """Have offsets committed when the producer's transaction is; TransactionOffsets tells more.
+
+        Who is no member makes the group if need be; for a member it is None without such a group.
+        """
+
+        def work(runner: GroupRunner, answer: Answered) -> None:
+            in_transaction = TransactionOffsets(
+                producer=producer,
+                group_id=group_id,
+                owner_epoch=runner.owner_epoch,
+                joins=joins,
+                offsets=offsets,
+            )
+            runner.commit_in_transaction(answer, committer, in_transaction)
+
+        return self._ask(group_id, work, without=None, create=committer.generation_id < 0)
+
     def may_fetch(
         self, group_id: str, *, member_id: str | None, member_epoch: int
     ) -> Awaitable[bool]:
@@ -87,9 +117,10 @@ class Groups:
 
     async def committed(
         self, group_id: str, partitions: Sequence[Partition] | None
-    ) -> dict[Partition, CommittedOffset]:
+    ) -> CommittedOffsets:
         """Return the offsets that the group committed of these partitions, or of all (None)."""
         try:
+            await self._commits.settled(group_id)  # where the group is not ours any more, too
             return await self._store.committed_offsets(group_id, partitions)
         except MetadataUnavailable as unavailable:
             raise refusal_of(unavailable) from unavailable

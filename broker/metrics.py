@@ -120,6 +120,29 @@ class GroupMetrics:
         )
 
 
+class TransactionMetrics:
+    """How transactions end; a first answer that is repeated counts again."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._ended = Counter(
+            "streamhouse_transactions_ended",
+            "Transactions ended by this broker.",
+            ("result",),
+            registry=registry,
+        )
+        self._overdue = Counter(
+            "streamhouse_transactions_overdue",
+            "Transactions aborted by this broker because they were past their timeout.",
+            registry=registry,
+        )
+
+    def ended(self, *, committed: bool, overdue: bool) -> None:
+        """Take note of one."""
+        self._ended.labels("committed" if committed else "aborted").inc()
+        if overdue:
+            self._overdue.inc()
+
+
 class GroupCollector(Collector):
     """Groups in this broker's memory, by their state."""
 

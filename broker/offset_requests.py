@@ -1,6 +1,10 @@
-"""What the APIs of committed offsets have in common: partitions by topic name or topic id."""
+"""What the APIs of committed offsets have in common.
 
-from collections.abc import Iterable
+Partitions by topic name or topic id; and of those that commit, one line for each partition: what is
+to be committed, or the code that answers it.
+"""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -10,6 +14,13 @@ from kio.schema.errors import ErrorCode
 from broker.requests import Request
 from broker.topics import KnownTopic
 from protocol.ids import Partition
+from storage.groups import CommittedOffset
+
+Line = Partition | ErrorCode
+"""A partition that is to be committed, or why it cannot be."""
+
+Lines = Sequence[Sequence[Line]]
+"""Of all partitions of a request, by topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +72,66 @@ async def look_up_topics(request: Request, topics: Iterable[Any]) -> list[AskedT
             known = await find(topic_id=topic_id)
         found.append(AskedTopic(asked, known))
     return found
+
+
+def commit_lines(request: Request, topics: Sequence[AskedTopic]) -> Lines:
+    """Return which partitions of a commit exist and have a note that is short enough."""
+    longest = request.services.config.offset_metadata_max_bytes
+
+    def line_of(topic: AskedTopic, asked: Any) -> Line:
+        line = topic.partition(asked.partition_index)
+        if isinstance(line, Partition) and len(asked.committed_metadata or "") > longest:
+            return ErrorCode.offset_metadata_too_large
+        return line
+
+    return [[line_of(topic, asked) for asked in topic.asked.partitions] for topic in topics]
+
+
+def concern_group(lines: Lines) -> bool:
+    """Whether the group has to be asked; not about partitions that do not exist, as in Kafka."""
+    too_large = ErrorCode.offset_metadata_too_large
+    return any(
+        isinstance(line, Partition) or line is too_large for of_topic in lines for line in of_topic
+    )
+
+
+def offsets_to_commit(
+    topics: Sequence[AskedTopic], lines: Lines
+) -> Mapping[Partition, CommittedOffset]:
+    return {
+        line: CommittedOffset(
+            offset=asked.committed_offset,
+            leader_epoch=getattr(asked, "committed_leader_epoch", -1),
+            metadata=asked.committed_metadata or "",
+        )
+        for topic, of_topic in zip(topics, lines, strict=True)
+        for asked, line in zip(topic.asked.partitions, of_topic, strict=True)
+        if isinstance(line, Partition)
+    }
+
+
+def refused_lines(lines: Lines, code: ErrorCode) -> Lines:
+    """Return the group's error for all but partitions that do not exist, as Kafka does."""
+
+    def refused(line: Line) -> ErrorCode:
+        too_large = ErrorCode.offset_metadata_too_large
+        return code if isinstance(line, Partition) or line is too_large else line
+
+    return [[refused(line) for line in of_topic] for of_topic in lines]
+
+
+def written_lines(lines: Lines, gone: Container[Partition]) -> Lines:
+    """Return what answers a commit that was done, but for partitions that turned out to be gone."""
+    unknown = ErrorCode.unknown_topic_or_partition
+    return [[unknown if line in gone else line for line in of_topic] for of_topic in lines]
+
+
+def coded_partitions(topic: AskedTopic, lines: Sequence[Line], make: Any) -> tuple[Any, ...]:
+    """Return the partitions of a response, made by `make` of an index and an error code."""
+    return tuple(
+        make(
+            partition_index=asked.partition_index,
+            error_code=line if isinstance(line, ErrorCode) else ErrorCode.none,
+        )
+        for asked, line in zip(topic.asked.partitions, lines, strict=True)
+    )

@@ -9,6 +9,7 @@ from broker.groups import Groups
 from broker.memory import MemoryBudget
 from broker.producer_ids import ProducerIds
 from broker.topics import Topics
+from broker.transactions import Transactions
 from storage.log import Log
 from storage.metadata import MetadataStore
 
@@ -36,6 +37,7 @@ class Services:
     metadata: MetadataStore
     cluster: Cluster
     groups: Groups
+    transactions: Transactions
     config: BrokerConfig
     producer_ids: ProducerIds
     memory: MemoryBudget

@@ -23,7 +23,7 @@ from coordinator.classic_leave import leave, time_passed
 from coordinator.classic_members import ClassicMember, ClassicMembers
 from coordinator.classic_rebalance import begin_rebalance
 from coordinator.classic_state import ClassicState, answer_parked
-from coordinator.classic_sync import check_commit, heartbeat, sync
+from coordinator.classic_sync import check_commit, check_transactional_commit, heartbeat, sync
 from coordinator.config import GroupConfig
 from coordinator.descriptions import ClassicDescription
 from coordinator.effects import ArmTimer, Effect
@@ -123,6 +123,17 @@ class ClassicGroup:
             instance_id=instance_id,
             generation_id=generation_id,
             now_ms=now_ms,
+        )
+
+    def check_transactional_commit(
+        self, *, member_id: str, instance_id: str | None, generation_id: int
+    ) -> ErrorCode:
+        """Tell whether a TxnOffsetCommit may be done; it is no heartbeat."""
+        return check_transactional_commit(
+            self._state,
+            member_id=member_id,
+            instance_id=instance_id,
+            generation_id=generation_id,
         )
 
     def snapshot(self) -> GroupSnapshot:

@@ -1,4 +1,4 @@
-"""SyncGroup and Heartbeat: what members of the current generation ask."""
+"""SyncGroup, Heartbeat and commits of offsets: what members of the current generation ask."""
 
 from dataclasses import replace
 
@@ -66,6 +66,24 @@ def check_commit(
         return ErrorCode.rebalance_in_progress
     state.members[member_id].heard(now_ms)
     return ErrorCode.none
+
+
+def check_transactional_commit(
+    state: ClassicState, *, member_id: str, instance_id: str | None, generation_id: int
+) -> ErrorCode:
+    """Tell whether a TxnOffsetCommit may be done (KIP-447); it is no sign of life.
+
+    Producers of older versions do not say for which member they commit: nobody is checked then, and
+    only the transactional id fences. Whoever names a generation that is going on may commit at any
+    time, during a rebalance, too: the next member waits until the transaction has ended.
+    """
+    names_member = bool(member_id) or instance_id is not None
+    if generation_id < 0 and (state.state is GroupState.EMPTY or not names_member):
+        return ErrorCode.none
+    error_code = state.members.check(member_id, instance_id)
+    if error_code is ErrorCode.none and generation_id != state.generation_id:
+        return ErrorCode.illegal_generation
+    return error_code
 
 
 def _check_sync(state: ClassicState, event: Sync) -> ErrorCode:

@@ -192,6 +192,18 @@ class ConsumerGroup:
             return ErrorCode.none  # a tool, or a consumer that assigns itself
         return self._check_epoch(member_id, generation_id)
 
+    def check_transactional_commit(
+        self, *, member_id: str, instance_id: str | None, generation_id: int
+    ) -> ErrorCode:
+        """Tell whether a TxnOffsetCommit may be done; who names no member is not checked."""
+        names_member = bool(member_id) or instance_id is not None
+        if generation_id < 0 and not (names_member and len(self.core.members)):
+            return ErrorCode.none
+        code = self._check_epoch(member_id, generation_id)
+        if code is ErrorCode.stale_member_epoch:  # no version of TxnOffsetCommit knows it
+            return ErrorCode.illegal_generation
+        return code
+
     def check_fetch(self, *, member_id: str | None, member_epoch: int) -> ErrorCode:
         """Tell whether a member may fetch committed offsets at this epoch."""
         if not member_id and member_epoch < 0:

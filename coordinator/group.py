@@ -146,6 +146,20 @@ class Group:
             )
         return self._machine.check_commit(member_id=member_id, generation_id=generation_id)
 
+    def check_transactional_commit(
+        self, *, member_id: str, instance_id: str | None, generation_id: int
+    ) -> ErrorCode:
+        """Tell whether this member may commit offsets in a transaction now (KIP-447).
+
+        Args:
+            member_id: empty, with generation -1, from a producer that does not say.
+            instance_id: of a static member, if the request has it.
+            generation_id: generation, or member epoch of a consumer group's member.
+        """
+        return self._machine.check_transactional_commit(
+            member_id=member_id, instance_id=instance_id, generation_id=generation_id
+        )
+
     def check_fetch(self, *, member_id: str | None, member_epoch: int, now_ms: int) -> ErrorCode:
         """Tell whether this member may fetch committed offsets now (OffsetFetch v9 and later).
 

@@ -31,9 +31,9 @@ def has_null_key(batch: memoryview) -> bool:
 
 
 def find_first_at_or_after(
-    batches: Sequence[memoryview], timestamp_ms: int
+    batches: Sequence[memoryview], timestamp_ms: int, start_offset: int = 0
 ) -> FoundTimestamp | None:
-    """Return the first record, in offset order, whose timestamp is >= `timestamp_ms`.
+    """Return the first record from `start_offset` on whose timestamp is >= `timestamp_ms`.
 
     Raises:
         CorruptBatch, DecompressedTooLarge, InvalidRecords: a batch in question cannot be read.
@@ -43,20 +43,28 @@ def find_first_at_or_after(
         if header.max_timestamp_ms < timestamp_ms:
             continue
         for found in _timestamps(batch, header):
-            if found.timestamp_ms >= timestamp_ms:
+            if found.timestamp_ms >= timestamp_ms and found.offset >= start_offset:
                 return found
     return None
 
 
-def find_max_timestamp(batches: Sequence[memoryview]) -> FoundTimestamp | None:
+def find_max_timestamp(
+    batches: Sequence[memoryview], start_offset: int = 0
+) -> FoundTimestamp | None:
     """Return the first record that has the largest timestamp (KIP-734); None if there is none.
+
+    Args:
+        batches: of one run.
+        start_offset: records before it do not count.
 
     Raises:
         CorruptBatch, DecompressedTooLarge, InvalidRecords: the batch that has it cannot be read.
     """
     headers = [read_header(batch) for batch in batches]
     latest = max(range(len(batches)), key=lambda at: headers[at].max_timestamp_ms)
-    found = list(_timestamps(batches[latest], headers[latest]))
+    found = [
+        one for one in _timestamps(batches[latest], headers[latest]) if one.offset >= start_offset
+    ]
     return max(found, key=lambda one: one.timestamp_ms, default=None)  # the first of equals
 
 

@@ -1,25 +1,23 @@
-"""Fetch v4-18 by hand: requests name up to thousands of partitions, responses carry the bytes.
+"""Fetch requests v4-18 by hand: they name up to thousands of partitions.
 
-The response is a list of buffers, so that record batches go from memory to the socket without a
-copy. Tests hold both directions against the generic codec. v7 has fetch sessions (KIP-227), v12 is
-the first flexible version, v13 names topics by id (KIP-516).
+Tests hold this against the generic codec. v7 has fetch sessions (KIP-227), v11 the consumer's rack
+(KIP-392), v12 is the first flexible version, v13 names topics by id (KIP-516).
 """
 
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from protocol.codec import ElementLimit, read_uvarint, skip_tagged_fields, write_uvarint
+from protocol.codec import ElementLimit, read_uvarint, skip_tagged_fields
 from protocol.errors import MalformedRequest
 
 FIRST_FLEXIBLE: Final = 12
 FIRST_TOPIC_ID: Final = 13
-_FIRST_SESSION: Final = 7
-_FIRST_RACK: Final = 11
+READ_COMMITTED: Final = 1
+FIRST_SESSION: Final = 7
+FIRST_RACK: Final = 11
 _FIRST_REPLICA_STATE_TAGGED: Final = 15
-_NO_ABORTED_LEGACY: Final = struct.pack(">i", -1)
 
 _WAIT_MIN_MAX_ISOLATION: Final = struct.Struct(">iiib")
 _SESSION: Final = struct.Struct(">ii")
@@ -31,9 +29,6 @@ _PARTITION_V4: Final = struct.Struct(">iqi")  # index, fetch_offset, max_bytes
 _PARTITION_V5: Final = struct.Struct(">iqqi")  # + log_start_offset
 _PARTITION_V9: Final = struct.Struct(">iiqqi")  # + current_leader_epoch
 _PARTITION_V12: Final = struct.Struct(">iiqiqi")  # + last_fetched_epoch
-
-_ANSWER_V4: Final = struct.Struct(">ihqq")  # index, error, high watermark, last stable offset
-_ANSWER_V5: Final = struct.Struct(">ihqqq")  # + log start offset
 
 
 @dataclass(slots=True)
@@ -60,6 +55,7 @@ class FetchRequest:
     """A Fetch request: wait up to max_wait_ms for min_bytes, return at most about max_bytes.
 
     Attributes:
+        isolation_level: READ_COMMITTED, or else any record is wanted.
         rack: where the consumer stands (client.rack); empty if it does not say.
     """
 
@@ -71,34 +67,6 @@ class FetchRequest:
     session_epoch: int
     topics: list[TopicWanted]
     rack: str = ""
-
-
-@dataclass(slots=True)
-class PartitionAnswer:
-    """One partition's part of the response.
-
-    Attributes:
-        records: whole batches, back to back.
-        preferred_read_replica: the node id to fetch from instead of this one; -1 for none.
-    """
-
-    index: int
-    error_code: int = 0
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    records: Sequence[memoryview] = field(default_factory=tuple)
-    size: int = 0
-    preferred_read_replica: int = -1
-
-
-@dataclass(slots=True)
-class TopicAnswer:
-    """One topic's part of the response."""
-
-    name: str
-    topic_id: UUID | None
-    partitions: list[PartitionAnswer]
 
 
 def decode_fetch(frame: bytearray, start: int, version: int) -> FetchRequest:
@@ -119,7 +87,7 @@ def _decode(data: memoryview, start: int, version: int) -> FetchRequest:
     max_wait_ms, min_bytes, max_bytes, isolation = _WAIT_MIN_MAX_ISOLATION.unpack_from(data, start)
     start += _WAIT_MIN_MAX_ISOLATION.size
     session_id, session_epoch = 0, -1
-    if version >= _FIRST_SESSION:
+    if version >= FIRST_SESSION:
         session_id, session_epoch = _SESSION.unpack_from(data, start)
         start += _SESSION.size
     topics = []
@@ -128,7 +96,7 @@ def _decode(data: memoryview, start: int, version: int) -> FetchRequest:
     for _ in range(limit.take(count)):
         topic, start = _decode_topic(data, start, version, limit)
         topics.append(topic)
-    rack = _decode_rack(data, start, version, limit) if version >= _FIRST_RACK else ""
+    rack = _decode_rack(data, start, version, limit) if version >= FIRST_RACK else ""
     return FetchRequest(
         max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, topics, rack
     )
@@ -197,62 +165,3 @@ def _decode_topic(
     if version >= FIRST_FLEXIBLE:
         start = skip_tagged_fields(data, start)
     return TopicWanted(name, topic_id, partitions), start
-
-
-def encode_fetch(
-    correlation_id: int, version: int, topics: Sequence[TopicAnswer], *, error_code: int = 0
-) -> list[bytes | memoryview]:
-    """Return the whole response frame as buffers to be written one after the other."""
-    flexible = version >= FIRST_FLEXIBLE
-    head = bytearray(8)  # frame size and correlation id, known last
-    if flexible:
-        head += b"\x00"  # no tagged fields in the response header
-    head += _INT32.pack(0)  # throttle_time_ms
-    if version >= _FIRST_SESSION:
-        head += struct.pack(">hi", error_code, 0)  # session 0: every fetch is a full one
-    head += write_uvarint(len(topics) + 1) if flexible else _INT32.pack(len(topics))
-    buffers: list[bytes | memoryview] = []
-    for topic in topics:
-        _encode_topic_name(head, topic, version)
-        count = len(topic.partitions)
-        head += write_uvarint(count + 1) if flexible else _INT32.pack(count)
-        for answer in topic.partitions:
-            _encode_partition(head, answer, version)
-            if answer.size:
-                buffers.append(bytes(head))
-                buffers.extend(answer.records)
-                head = bytearray()
-            if flexible:
-                head += b"\x00"
-        if flexible:
-            head += b"\x00"
-    if flexible:
-        head += b"\x00"
-    buffers.append(bytes(head))
-    size = sum(map(len, buffers)) - 4
-    buffers[0] = struct.pack(">ii", size, correlation_id) + buffers[0][8:]
-    return buffers
-
-
-def _encode_topic_name(head: bytearray, topic: TopicAnswer, version: int) -> None:
-    if version >= FIRST_TOPIC_ID:
-        assert topic.topic_id is not None  # echoed from the request
-        head += topic.topic_id.bytes
-        return
-    name = topic.name.encode()
-    head += write_uvarint(len(name) + 1) if version >= FIRST_FLEXIBLE else _INT16.pack(len(name))
-    head += name
-
-
-def _encode_partition(head: bytearray, answer: PartitionAnswer, version: int) -> None:
-    """Append everything up to the records themselves."""
-    fields = (answer.index, answer.error_code, answer.high_watermark, answer.last_stable_offset)
-    if version >= 5:
-        head += _ANSWER_V5.pack(*fields, answer.log_start_offset)
-    else:
-        head += _ANSWER_V4.pack(*fields)
-    flexible = version >= FIRST_FLEXIBLE
-    head += b"\x00" if flexible else _NO_ABORTED_LEGACY  # aborted_transactions: null
-    if version >= _FIRST_RACK:
-        head += _INT32.pack(answer.preferred_read_replica)  # KIP-392
-    head += write_uvarint(answer.size + 1) if flexible else _INT32.pack(answer.size)

@@ -32,6 +32,18 @@ class InvalidProducerEpoch(StorageError):
     """A producer with a newer epoch has written to the partition (KIP-98)."""
 
 
+class InvalidTransactionState(StorageError):
+    """A batch of a transaction that its partition is not in, or one of none in an open one."""
+
+
+class InvalidProducerIdMapping(StorageError):
+    """No transactional id has that producer id (any more)."""
+
+
+class FencedLeaderEpoch(StorageError):
+    """Another broker has written to the partition as its leader since; nothing was appended."""
+
+
 class CommitOutcomeUnknown(StorageError):
     """No answer in time: the batch may still be, or become, part of the log."""
 

@@ -77,6 +77,19 @@ class CommittedOffset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffsets:
+    """What a group has committed, at one moment.
+
+    Attributes:
+        unstable: partitions for which an open transaction has an offset, committed when it ends
+            (KIP-447); they may be among `offsets`, or not.
+    """
+
+    offsets: Mapping[Partition, CommittedOffset]
+    unstable: frozenset[Partition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupWrite:
     """What changes in one group: its record, or its offsets, or both.
 
@@ -129,14 +142,14 @@ class GroupStore(Protocol):
 
     async def committed_offsets(
         self, group_id: str, partitions: Sequence[Partition] | None
-    ) -> dict[Partition, CommittedOffset]:
+    ) -> CommittedOffsets:
         """Return what the group committed of these partitions, or of all (None)."""
 
     async def list_groups(self) -> list[GroupListing]:
         """Return all groups of the cluster."""
 
     async def delete_group(self, group_id: str, owner_epoch: int) -> bool:
-        """Remove a group and its offsets; False if fenced."""
+        """Remove a group and its offsets, of open transactions, too; False if fenced."""
 
     async def delete_offsets(
         self, group_id: str, owner_epoch: int, partitions: Sequence[Partition]

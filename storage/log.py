@@ -6,20 +6,23 @@ never makes more than one query for them.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
 import structlog
 
-from protocol.batch import BatchHeader
+from protocol.batch import BatchHeader, read_header, set_base_offset
 from protocol.batch_scan import FoundTimestamp, find_first_at_or_after, find_max_timestamp
 from protocol.ids import Partition
+from storage.aborted import AbortedIndex
 from storage.errors import MetadataUnavailable, StorageError
-from storage.metadata import BatchOutcome, MetadataStore, PartitionOffsets, SegmentEntry
+from storage.metadata import BatchOutcome, MetadataStore, SegmentEntry, TransactionUse
 from storage.metrics import StorageMetrics
 from storage.partition_log import PartitionLog
-from storage.reader import BlockCache, ColdRead, Reader, Records
+from storage.partition_offsets import PartitionOffsets
+from storage.reader import END, BlockCache, ColdRead, Reader, Records
+from storage.transactions import AbortedTransaction
 from storage.writer import Writer
 
 POLL_S: Final = 0.1
@@ -70,10 +73,32 @@ class Log:
             partition_log.wake()
 
     def append(
-        self, partition_log: PartitionLog, data: memoryview, header: BatchHeader
+        self,
+        partition_log: PartitionLog,
+        data: memoryview,
+        header: BatchHeader,
+        transaction: TransactionUse = TransactionUse.NONE,
+        leader_epoch: int = 0,
     ) -> asyncio.Future[BatchOutcome]:
         """Take a verified batch; the future tells what became of it (see Writer)."""
-        return self._writer.append(partition_log, data, header)
+        return self._writer.append(partition_log, data, header, transaction, leader_epoch)
+
+    def append_markers(self, marker: bytes, offsets: Mapping[Partition, PartitionOffsets]) -> None:
+        """Take note of the end of a transaction, where partitions are known here.
+
+        Args:
+            marker: a control batch of one record, base offset 0.
+            offsets: of each partition of the transaction, just after its end: the marker is the
+                last record before the high watermark.
+        """
+        for partition, found in offsets.items():
+            known = self._logs.get(partition.topic_id, {}).get(partition.index)
+            if known is None:
+                continue
+            batch = bytearray(marker)
+            set_base_offset(batch, found.high_watermark - 1)
+            self._writer.keep_committed(known, memoryview(batch))
+            known.refresh(found)
 
     async def refresh(self, logs: Sequence[PartitionLog]) -> dict[Partition, PartitionOffsets]:
         """Ask Postgres where these partitions begin and end; those that are gone are left out.
@@ -89,9 +114,14 @@ class Log:
                 one.remove()
         return offsets
 
-    def read_tail(self, partition_log: PartitionLog, offset: int, max_bytes: int) -> Records:
-        """Return what memory holds from `offset` on; empty if it does not hold that offset."""
-        batches, size = partition_log.tail.read(offset, max_bytes)
+    def read_tail(
+        self, partition_log: PartitionLog, offset: int, max_bytes: int, end_offset: int = END
+    ) -> Records:
+        """Return what memory holds from `offset` on; empty if it does not hold that offset.
+
+        A batch that begins at `end_offset` is not wanted any more.
+        """
+        batches, size = partition_log.tail.read(offset, max_bytes, end_offset)
         if not batches:
             return _NOTHING
         self._metrics.reads_from_tail.inc()
@@ -103,7 +133,44 @@ class Log:
         Raises:
             MetadataUnavailable: the index gave no answer.
         """
-        return await self._reader.read(reads)
+        results = await self._reader.read(reads)
+        for read, result in zip(reads, results, strict=True):
+            tail = read.log.tail
+            missed = read.offset == tail.end_offset or tail.gap_end(read.offset) is not None
+            if missed and isinstance(result, Records):
+                self._keep_markers(read.log, result)
+        return results
+
+    def _keep_markers(self, partition_log: PartitionLog, records: Records) -> None:
+        """Fill a gap of the tail: markers that another broker wrote are read from here on."""
+        for batch in records.batches:
+            if not read_header(batch).is_control:
+                return
+            marker = memoryview(bytes(batch))  # a view would hold on to the whole run
+            if not self._writer.keep_committed(partition_log, marker):
+                return
+
+    async def aborted_transactions(
+        self,
+        partition_log: PartitionLog,
+        start_offset: int,
+        end_offset: int,
+        *,
+        stable_offset: int,
+        aborted_count: int,
+    ) -> list[AbortedTransaction]:
+        """Return what a reader of committed records skips (see AbortedIndex.overlapping).
+
+        Raises:
+            MetadataUnavailable: no answer.
+        """
+        if aborted_count == 0:
+            return []
+        if partition_log.aborted is None:
+            partition_log.aborted = AbortedIndex(self._metadata, partition_log.partition)
+        return await partition_log.aborted.overlapping(
+            start_offset, end_offset, stable_offset=stable_offset, aborted_count=aborted_count
+        )
 
     async def offset_for_timestamp(
         self, partition_log: PartitionLog, timestamp_ms: int
@@ -114,11 +181,20 @@ class Log:
             CorruptObject, ObjectMissing, ObjectStoreUnavailable: the record's bytes cannot be read.
             MetadataUnavailable: the index gave no answer.
         """
-        entry = await self._metadata.find_timestamp(partition_log.partition, timestamp_ms)
-        if entry is None:
-            return None
-        batches = await self._batches_of(entry)
-        return await asyncio.to_thread(find_first_at_or_after, batches, timestamp_ms)
+        start_offset = partition_log.log_start_offset
+        while True:
+            entry = await self._metadata.find_timestamp(
+                partition_log.partition, timestamp_ms, start_offset
+            )
+            if entry is None:
+                return None
+            batches = await self._batches_of(entry)
+            found = await asyncio.to_thread(
+                find_first_at_or_after, batches, timestamp_ms, start_offset
+            )
+            if found is not None:
+                return found
+            start_offset = entry.end_offset + 1  # its header says more than its records hold
 
     async def offset_of_max_timestamp(self, partition_log: PartitionLog) -> FoundTimestamp | None:
         """Return the record with the largest timestamp (KIP-734); None if there is no record.
@@ -129,11 +205,11 @@ class Log:
         entry = await self._metadata.find_max_timestamp(partition_log.partition)
         if entry is None:
             return None
-        return await asyncio.to_thread(find_max_timestamp, await self._batches_of(entry))
+        batches = await self._batches_of(entry)
+        return await asyncio.to_thread(find_max_timestamp, batches, partition_log.log_start_offset)
 
     async def _batches_of(self, entry: SegmentEntry) -> Sequence[memoryview]:
-        run = await asyncio.shield(self._blocks.load(entry))
-        return run.batches
+        return (await self._blocks.read(entry)).batches
 
     async def poll(self) -> None:
         """Look for commits of other brokers, by one query, where someone reads at the end."""

@@ -14,6 +14,7 @@ Contract, checked for Postgres and for the in-memory fake by tests/contracts/tes
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Protocol
 from uuid import UUID
 
@@ -22,6 +23,8 @@ from protocol.ids import Partition
 from storage.brokers import BrokerStore
 from storage.errors import StorageError
 from storage.groups import GroupStore
+from storage.partition_offsets import PartitionOffsets
+from storage.transactions import TransactionStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,20 @@ class TopicChanges:
     deleted: Sequence[UUID]
 
 
+class TransactionUse(IntEnum):
+    """How a batch belongs to a transaction, as the database is told.
+
+    Attributes:
+        NONE: not at all.
+        ADDED: its partition has to be part of the open transaction already.
+        ADDS: the batch makes it part of it, and begins the transaction if need be (KIP-890).
+    """
+
+    NONE = 0
+    ADDED = 1
+    ADDS = 2
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCommit:
     """One v2 record batch inside an uploaded object, about to get its offsets.
@@ -67,6 +84,9 @@ class BatchCommit:
         producer_id: NO_PRODUCER_ID for a producer that is not idempotent; then the two
             fields below are -1 and not looked at.
         base_sequence: of the first record; wraps to 0 after 2**31 - 1.
+        transaction: a batch that has one has a producer id, too.
+        leader_epoch: generation of the brokers in which it was taken. Once a partition was asked
+            with a newer one, its batches are refused.
     """
 
     partition: Partition
@@ -77,6 +97,8 @@ class BatchCommit:
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = -1
     base_sequence: int = -1
+    transaction: TransactionUse = TransactionUse.NONE
+    leader_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,27 +108,21 @@ class BatchOutcome:
     Attributes:
         base_offset: of its first record (of the first copy, if it is a duplicate); -1 if refused.
         log_start_offset: of its partition, for the Produce response; -1 if refused.
+        last_stable_offset: of its partition, once all batches of the object are in the log; -1 if
+            refused.
+        aborted_count: of its partition, at the same moment; -1 if refused.
         duplicate: not in the log: one of the producer's last five batches was the same.
-        refusal: UnknownPartition, OutOfOrderSequence or InvalidProducerEpoch; None if appended.
+        refusal: UnknownPartition, OutOfOrderSequence, InvalidProducerEpoch,
+            InvalidTransactionState, InvalidProducerIdMapping or FencedLeaderEpoch; None if
+            appended.
     """
 
     base_offset: int
     log_start_offset: int
+    last_stable_offset: int
+    aborted_count: int
     duplicate: bool = False
     refusal: StorageError | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionOffsets:
-    """Where a partition's log begins and ends.
-
-    Attributes:
-        log_start_offset: first offset that can be read.
-        high_watermark: one past the last committed record (exclusive, as on the wire).
-    """
-
-    log_start_offset: int
-    high_watermark: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,10 +148,11 @@ class SegmentEntry:
     Attributes:
         start_offset: of the first record of the run.
         end_offset: of the last record of the run (inclusive, as in the path of a .seg object).
-        path: of the object.
-        start: byte of the object where the run begins.
+        path: of the object; of a run that lies in the index itself, a name that no other run has.
+        start: byte of the object where the run begins; 0 if it lies in the index.
         length: bytes; a whole number of v2 record batches (KIP-98).
         max_timestamp_ms: the largest of the run.
+        inline: the run itself, if it lies in the index: the marker that ends a transaction.
     """
 
     start_offset: int
@@ -144,9 +161,10 @@ class SegmentEntry:
     start: int
     length: int
     max_timestamp_ms: int
+    inline: bytes | None = None
 
 
-class MetadataStore(BrokerStore, GroupStore, Protocol):
+class MetadataStore(BrokerStore, GroupStore, TransactionStore, Protocol):
     """See the module's docstring for what every implementation promises."""
 
     async def cluster_id(self) -> str:
@@ -179,14 +197,32 @@ class MetadataStore(BrokerStore, GroupStore, Protocol):
     ) -> dict[Partition, PartitionOffsets]:
         """Return where each partition begins and ends; those that do not exist are left out."""
 
+    async def delete_records(
+        self, offsets: Mapping[Partition, int]
+    ) -> dict[Partition, PartitionOffsets]:
+        """Let each partition begin at an offset; what is before it can no longer be read.
+
+        Args:
+            offsets: -1 stands for the high watermark. A partition that begins later already, or has
+                a lower high watermark, stays as it is.
+
+        Returns:
+            Where each partition begins and ends from now on; those that do not exist are left out.
+        """
+
     async def find_segments(self, lookups: Sequence[SegmentLookup]) -> list[list[SegmentEntry]]:
         """Return for each lookup the runs from the one holding `offset` on, in offset order.
 
         Empty where no committed record has that offset or a later one.
         """
 
-    async def find_timestamp(self, partition: Partition, timestamp_ms: int) -> SegmentEntry | None:
-        """Return the first run, in offset order, whose largest timestamp is >= `timestamp_ms`."""
+    async def find_timestamp(
+        self, partition: Partition, timestamp_ms: int, start_offset: int = 0
+    ) -> SegmentEntry | None:
+        """Return the first run, in offset order, whose largest timestamp is >= `timestamp_ms`.
+
+        Only runs that have offsets from `start_offset` on are looked at.
+        """
 
     async def find_max_timestamp(self, partition: Partition) -> SegmentEntry | None:
         """Return the first run that holds the partition's largest timestamp (KIP-734)."""

@@ -1,6 +1,6 @@
 """A commit as arrays: what goes to sql/queries/object_commit.sql and what comes back (D5)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from itertools import groupby
 from operator import attrgetter
@@ -8,8 +8,16 @@ from typing import Final
 
 from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
-from storage.errors import InvalidProducerEpoch, OutOfOrderSequence, StorageError, UnknownPartition
-from storage.metadata import BatchCommit, BatchOutcome
+from storage.errors import (
+    FencedLeaderEpoch,
+    InvalidProducerEpoch,
+    InvalidProducerIdMapping,
+    InvalidTransactionState,
+    OutOfOrderSequence,
+    StorageError,
+    UnknownPartition,
+)
+from storage.metadata import BatchCommit, BatchOutcome, TransactionUse
 
 _PARTITION: Final = attrgetter("partition")
 
@@ -22,6 +30,9 @@ class Outcome(IntEnum):
     UNKNOWN_PARTITION = 2
     OUT_OF_ORDER_SEQUENCE = 3
     INVALID_PRODUCER_EPOCH = 4
+    INVALID_TXN_STATE = 5
+    INVALID_PRODUCER_ID_MAPPING = 6
+    FENCED_LEADER_EPOCH = 7
 
 
 def check_order(batches: Sequence[BatchCommit]) -> None:
@@ -35,6 +46,9 @@ def check_order(batches: Sequence[BatchCommit]) -> None:
         assert batch.producer_id == NO_PRODUCER_ID or batch.base_sequence >= 0, (
             "a producer id comes with a sequence"
         )
+        assert batch.producer_id != NO_PRODUCER_ID or batch.transaction == TransactionUse.NONE, (
+            "a transaction comes with a producer id"
+        )
 
 
 def to_arguments(batches: Sequence[BatchCommit]) -> list[object]:
@@ -43,13 +57,14 @@ def to_arguments(batches: Sequence[BatchCommit]) -> list[object]:
     Numbers travel as text: asyncpg asks of every element of a list whether it is a list, too, which
     takes three times as long as writing it down, on the broker's event loop.
     """
-    runs = [(partition, len(list(run))) for partition, run in groupby(batches, _PARTITION)]
+    runs = [(partition, list(run)) for partition, run in groupby(batches, _PARTITION)]
     producers, producer_partitions, producer_ids = _index_producers(batches)
     idempotent = batches if producer_ids else ()
+    transactional = any(batch.transaction != TransactionUse.NONE for batch in batches)
     return [
         [partition.topic_id for partition, _ in runs],
         _array([partition.index for partition, _ in runs]),
-        _array([batch_count for _, batch_count in runs]),
+        _array([len(run) for _, run in runs]),
         _array([batch.start for batch in batches]),
         _array([batch.length for batch in batches]),
         _array([batch.record_count for batch in batches]),
@@ -59,6 +74,8 @@ def to_arguments(batches: Sequence[BatchCommit]) -> list[object]:
         _array([batch.base_sequence for batch in idempotent]),
         _array(producer_partitions),
         _array(producer_ids),
+        _array([batch.transaction.value for batch in batches] if transactional else []),
+        _array([min(batch.leader_epoch for batch in run) for _, run in runs]),
     ]
 
 
@@ -101,21 +118,67 @@ def _invalid_producer_epoch(batch: BatchCommit) -> StorageError:
     return InvalidProducerEpoch(f"producer {batch.producer_id}: epoch {batch.producer_epoch}")
 
 
+def _invalid_transaction_state(batch: BatchCommit) -> StorageError:
+    partition = f"{batch.partition.topic_id}-{batch.partition.index}"
+    return InvalidTransactionState(f"producer {batch.producer_id}: {partition} is not part of it")
+
+
+def _invalid_producer_id_mapping(batch: BatchCommit) -> StorageError:
+    return InvalidProducerIdMapping(f"producer {batch.producer_id} has no transactional id")
+
+
+def _fenced_leader_epoch(batch: BatchCommit) -> StorageError:
+    partition = f"{batch.partition.topic_id}-{batch.partition.index}"
+    return FencedLeaderEpoch(f"{partition}: a broker of a newer epoch than {batch.leader_epoch} is")
+
+
 _REFUSALS: dict[int, Callable[[BatchCommit], StorageError]] = {
     Outcome.UNKNOWN_PARTITION: _unknown_partition,
     Outcome.OUT_OF_ORDER_SEQUENCE: _out_of_order_sequence,
     Outcome.INVALID_PRODUCER_EPOCH: _invalid_producer_epoch,
+    Outcome.INVALID_TXN_STATE: _invalid_transaction_state,
+    Outcome.INVALID_PRODUCER_ID_MAPPING: _invalid_producer_id_mapping,
+    Outcome.FENCED_LEADER_EPOCH: _fenced_leader_epoch,
 }
 
 
+def to_outcomes(
+    batches: Sequence[BatchCommit],
+    of_batches: Iterable[tuple[int, int, int]],
+    of_partitions: Iterable[tuple[int, int]],
+) -> list[BatchOutcome]:
+    """Name what the database answered.
+
+    Args:
+        batches: as they were committed.
+        of_batches: outcome, base offset and log start offset of each batch.
+        of_partitions: last stable offset and count of aborted transactions of each partition.
+    """
+    outcomes: list[BatchOutcome] = []
+    answers = iter(of_batches)
+    for (_, run), at_the_end in zip(groupby(batches, _PARTITION), of_partitions, strict=True):
+        for batch in run:
+            outcome, base_offset, log_start_offset = next(answers)
+            stable = at_the_end if base_offset >= 0 else (-1, -1)
+            outcomes.append(to_outcome(batch, outcome, base_offset, log_start_offset, *stable))
+    return outcomes
+
+
 def to_outcome(
-    batch: BatchCommit, outcome: int, base_offset: int, log_start_offset: int
+    batch: BatchCommit,
+    outcome: int,
+    base_offset: int,
+    log_start_offset: int,
+    last_stable_offset: int,
+    aborted_count: int,
 ) -> BatchOutcome:
     """Name what the database answered for one batch."""
     refuse = _REFUSALS.get(outcome)
     return BatchOutcome(
         base_offset=base_offset,
         log_start_offset=log_start_offset,
+        last_stable_offset=last_stable_offset,
+        aborted_count=aborted_count,
         duplicate=outcome == Outcome.DUPLICATE,
         refusal=refuse(batch) if refuse else None,
     )

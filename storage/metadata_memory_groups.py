@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from protocol.ids import Partition
 from storage.groups import (
     CommittedOffset,
+    CommittedOffsets,
     GroupListing,
     GroupRecord,
     GroupWrite,
@@ -39,9 +41,8 @@ class _Group:
         self.committed_ms[partition] = now_ms
 
     def forget(self, partitions: Sequence[Partition]) -> None:
-        for partition in partitions:
-            self.offsets.pop(partition, None)
-            self.committed_ms.pop(partition, None)
+        _forget(self.offsets, partitions)
+        _forget(self.committed_ms, partitions)
 
     def expired(self, oldest_ms: int) -> list[Partition]:
         """Return the partitions whose offsets have had their time."""
@@ -68,6 +69,8 @@ class MemoryGroups:
         self._now_ms = now_ms
         self._last_owner_epoch = 0
         self._groups: dict[str, _Group] = {}
+        # what open transactions will commit, by transactional id and group
+        self._pending: dict[tuple[str, str], dict[Partition, CommittedOffset]] = {}
 
     async def take_groups(self, group_ids: Sequence[str], *, create: bool) -> list[TakenGroup]:
         taken = []
@@ -102,13 +105,16 @@ class MemoryGroups:
 
     async def committed_offsets(
         self, group_id: str, partitions: Sequence[Partition] | None
-    ) -> dict[Partition, CommittedOffset]:
-        if group_id not in self._groups:
-            return {}
-        offsets = self._groups[group_id].offsets
+    ) -> CommittedOffsets:
+        group = self._groups.get(group_id)
+        offsets = group.offsets if group else {}
+        unstable = {partition for pending in self._pending_of(group_id) for partition in pending}
         if partitions is None:
-            return dict(offsets)
-        return {partition: offsets[partition] for partition in partitions if partition in offsets}
+            return CommittedOffsets(offsets=dict(offsets), unstable=frozenset(unstable))
+        return CommittedOffsets(
+            offsets={each: offsets[each] for each in partitions if each in offsets},
+            unstable=frozenset(unstable.intersection(partitions)),
+        )
 
     async def list_groups(self) -> list[GroupListing]:
         return [
@@ -119,6 +125,8 @@ class MemoryGroups:
         if self._owned(group_id, owner_epoch) is None:
             return False
         del self._groups[group_id]
+        for pending in self._pending_of(group_id):
+            pending.clear()
         return True
 
     async def delete_offsets(
@@ -129,6 +137,8 @@ class MemoryGroups:
             return False
         group.forget(partitions)
         group.touched_ms = self._now_ms()
+        for pending in self._pending_of(group_id):
+            _forget(pending, partitions)
         return True
 
     async def expire_offsets(self, retention_ms: int) -> int:
@@ -140,21 +150,54 @@ class MemoryGroups:
             group.touched_ms = max(group.touched_ms, newest_ms)
             group.forget(expired)
             gone += len(expired)
-            if group.is_over(oldest_ms):
+            if group.is_over(oldest_ms) and not any(self._pending_of(group_id)):
                 del self._groups[group_id]
                 gone += 1
         return gone
 
+    def _keep_offsets(
+        self, transactional_id: str, group_id: str, offsets: Mapping[Partition, CommittedOffset]
+    ) -> frozenset[Partition]:
+        """Keep what a transaction will commit; return the partitions that do not exist."""
+        known = {each: offset for each, offset in offsets.items() if each in self._partitions}
+        self._pending.setdefault((transactional_id, group_id), {}).update(known)
+        self._groups[group_id].touched_ms = self._now_ms()
+        return frozenset(offsets.keys() - known.keys())
+
+    def _settle_offsets(self, transactional_id: str, *, committed: bool) -> None:
+        """Commit what a transaction has kept, or forget it."""
+        mine = [key for key in self._pending if key[0] == transactional_id]
+        for key in mine:
+            pending = self._pending.pop(key)
+            group = self._groups.get(key[1])
+            if committed and group is not None:
+                group.touched_ms = self._now_ms()
+                for partition, offset in pending.items():
+                    group.commit(partition, offset, self._now_ms())
+
+    def _pending_of(self, group_id: str) -> list[dict[Partition, CommittedOffset]]:
+        """Return what open transactions will commit in a group."""
+        return [pending for key, pending in self._pending.items() if key[1] == group_id]
+
     def _forget_offsets(self, topic_id: UUID) -> None:
-        for group in self._groups.values():
-            lost = [partition for partition in group.offsets if partition.topic_id == topic_id]
+        for group_id, group in self._groups.items():
+            pending = self._pending_of(group_id)
+            partitions = {partition for kept in (group.offsets, *pending) for partition in kept}
+            lost = [partition for partition in partitions if partition.topic_id == topic_id]
             if lost:
                 group.forget(lost)
                 group.touched_ms = self._now_ms()
+                for kept in pending:
+                    _forget(kept, lost)
 
     def _owned(self, group_id: str, owner_epoch: int) -> _Group | None:
         group = self._groups.get(group_id)
         return group if group is not None and group.owner_epoch == owner_epoch else None
+
+
+def _forget(kept: dict[Partition, Any], partitions: Sequence[Partition]) -> None:
+    for partition in partitions:
+        kept.pop(partition, None)
 
 
 def _listing(group_id: str, record: GroupRecord | None) -> GroupListing:

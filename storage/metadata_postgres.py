@@ -8,25 +8,21 @@ import asyncpg
 from protocol.ids import Partition
 from storage.config import PostgresConfig
 from storage.errors import CommitOutcomeUnknown
-from storage.metadata import (
-    BatchCommit,
-    BatchOutcome,
-    PartitionOffsets,
-    SegmentEntry,
-    SegmentLookup,
-)
-from storage.metadata_commit import check_order, to_arguments, to_outcome
+from storage.metadata import BatchCommit, BatchOutcome, SegmentEntry, SegmentLookup
+from storage.metadata_commit import check_order, to_arguments, to_outcomes
 from storage.metadata_postgres_brokers import PostgresBrokers
 from storage.metadata_postgres_groups import GroupWriter, PostgresGroups
 from storage.metadata_postgres_topics import PostgresTopics
+from storage.metadata_postgres_transactions import PostgresTransactions
 from storage.migrate import migrate
+from storage.partition_offsets import PartitionOffsets
 from storage.postgres_pool import CommitConnection, PostgresPool
 
 HEARTBEAT_TIMEOUT_S = 1.0  # less than the time after which a silent broker is called dead
 MAX_ROWS_PER_LOOKUP = 100  # a lookup that has more is asked again, further on
 
 
-class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups):
+class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups, PostgresTransactions):
     """See MetadataStore for what each method promises.
 
     Commits run one after the other on a connection of their own, in the order in which they were
@@ -78,16 +74,13 @@ class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups):
         answer = await self._commits.fetch_row("object_commit", path, size, *arguments)
         if answer["state"] != "live":
             raise CommitOutcomeUnknown(f"{path} is {answer['state'] or 'not reserved'}")
-        return [
-            to_outcome(batch, outcome, base_offset, log_start_offset)
-            for batch, outcome, base_offset, log_start_offset in zip(
-                batches,
-                answer["outcomes"],
-                answer["base_offsets"],
-                answer["log_start_offsets"],
-                strict=True,
-            )
-        ]
+        return to_outcomes(
+            batches,
+            zip(
+                answer["outcomes"], answer["base_offsets"], answer["log_start_offsets"], strict=True
+            ),
+            zip(answer["last_stable_offsets"], answer["aborted_counts"], strict=True),
+        )
 
     async def partition_offsets(
         self, partitions: Sequence[Partition]
@@ -99,7 +92,10 @@ class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups):
         )
         return {
             Partition(row["topic_id"], row["partition"]): PartitionOffsets(
-                log_start_offset=row["log_start_offset"], high_watermark=row["high_watermark"]
+                log_start_offset=row["log_start_offset"],
+                high_watermark=row["high_watermark"],
+                last_stable_offset=row["last_stable_offset"],
+                aborted_count=row["aborted_count"],
             )
             for row in rows
         }
@@ -118,8 +114,12 @@ class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups):
             found[row["lookup"] - 1].append(_entry(row))
         return found
 
-    async def find_timestamp(self, partition: Partition, timestamp_ms: int) -> SegmentEntry | None:
-        rows = await self._pool.fetch("segment_find_timestamp", *partition, timestamp_ms)
+    async def find_timestamp(
+        self, partition: Partition, timestamp_ms: int, start_offset: int = 0
+    ) -> SegmentEntry | None:
+        rows = await self._pool.fetch(
+            "segment_find_timestamp", *partition, timestamp_ms, start_offset
+        )
         return _entry(rows[0]) if rows else None
 
     async def find_max_timestamp(self, partition: Partition) -> SegmentEntry | None:
@@ -145,4 +145,5 @@ def _entry(row: asyncpg.Record) -> SegmentEntry:
         start=row["byte_start"],
         length=row["byte_length"],
         max_timestamp_ms=row["max_timestamp_ms"],
+        inline=row["inline"],
     )

@@ -9,6 +9,7 @@ from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 from storage.groups import (
     CommittedOffset,
+    CommittedOffsets,
     GroupListing,
     GroupRecord,
     GroupWrite,
@@ -78,21 +79,21 @@ class PostgresGroups:
 
     async def committed_offsets(
         self, group_id: str, partitions: Sequence[Partition] | None
-    ) -> dict[Partition, CommittedOffset]:
+    ) -> CommittedOffsets:
         if partitions is None:
             rows = await self._pool.fetch("group_find_all_offsets", to_stored(group_id))
         else:
             rows = await self._pool.fetch(
                 "group_find_offsets", to_stored(group_id), *_columns(partitions)
             )
-        return {
-            Partition(row["topic_id"], row["partition"]): CommittedOffset(
-                offset=row["committed_offset"],
-                leader_epoch=row["leader_epoch"],
-                metadata=from_stored(row["metadata"]),
-            )
-            for row in rows
-        }
+        return CommittedOffsets(
+            offsets={
+                _partition(row): _committed(row)
+                for row in rows
+                if row["committed_offset"] is not None
+            },
+            unstable=frozenset(_partition(row) for row in rows if row["unstable"]),
+        )
 
     async def list_groups(self) -> list[GroupListing]:
         return [
@@ -133,6 +134,18 @@ def _columns(partitions: Sequence[Partition]) -> tuple[list[object], list[int]]:
     return (
         [partition.topic_id for partition in partitions],
         [partition.index for partition in partitions],
+    )
+
+
+def _partition(row: asyncpg.Record) -> Partition:
+    return Partition(row["topic_id"], row["partition"])
+
+
+def _committed(row: asyncpg.Record) -> CommittedOffset:
+    return CommittedOffset(
+        offset=row["committed_offset"],
+        leader_epoch=row["leader_epoch"],
+        metadata=from_stored(row["metadata"]),
     )
 
 

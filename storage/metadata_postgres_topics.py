@@ -6,8 +6,10 @@ from uuid import UUID
 
 import asyncpg
 
+from protocol.ids import Partition
 from storage.errors import InvalidPartitionCount, TopicAlreadyExists, UnknownPartition
 from storage.metadata import Topic, TopicChanges
+from storage.partition_offsets import PartitionOffsets
 from storage.postgres_pool import PostgresPool
 
 DELETE_TIMEOUT_S = 60.0  # a big topic has millions of rows in the index; they go in one transaction
@@ -67,6 +69,26 @@ class PostgresTopics:
         if not rows:
             raise UnknownPartition(str(topic_id))
         return _topic(rows[0])
+
+    async def delete_records(
+        self, offsets: Mapping[Partition, int]
+    ) -> dict[Partition, PartitionOffsets]:
+        ascending = sorted(offsets)  # as commits lock them: no deadlock
+        rows = await self._pool.fetch(
+            "partition_delete_records",
+            [partition.topic_id for partition in ascending],
+            [partition.index for partition in ascending],
+            [offsets[partition] for partition in ascending],
+        )
+        return {
+            Partition(row["topic_id"], row["partition"]): PartitionOffsets(
+                log_start_offset=row["log_start_offset"],
+                high_watermark=row["high_watermark"],
+                last_stable_offset=row["last_stable_offset"],
+                aborted_count=row["aborted_count"],
+            )
+            for row in rows
+        }
 
 
 def _topic(row: asyncpg.Record) -> Topic:

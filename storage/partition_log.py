@@ -3,7 +3,8 @@
 from typing import Protocol
 
 from protocol.ids import Partition
-from storage.metadata import PartitionOffsets
+from storage.aborted import AbortedIndex
+from storage.partition_offsets import PartitionOffsets
 from storage.tail import PartitionTail
 
 UNKNOWN = -1
@@ -11,7 +12,13 @@ POLLS_AFTER_FETCH = 10
 
 
 class Waiter(Protocol):
-    """Someone who waits for a partition to grow (a long poll)."""
+    """Someone who waits for a partition to grow (a long poll).
+
+    Attributes:
+        read_committed: waits for the last stable offset rather than the high watermark.
+    """
+
+    read_committed: bool
 
     def grown(self, size: int) -> None:
         """Take note of `size` more bytes; 0: how many is not known, so look again."""
@@ -23,13 +30,18 @@ class PartitionLog:
     Attributes:
         high_watermark: one past the last record known to be committed; UNKNOWN until first needed.
             Other brokers may have committed more.
+        aborted_count: of the snapshot that the last stable offset is of (storage/aborted.py).
+        aborted: of its aborted transactions; None until there are any and somebody reads.
         buffered_records: in this broker's write buffer; LEO is high_watermark + buffered_records.
         removed: the topic was deleted; nothing is appended or read any more.
     """
 
     __slots__ = (
         "_polls_left",
+        "_stable_offset",
         "_waiters",
+        "aborted",
+        "aborted_count",
         "buffered_records",
         "high_watermark",
         "log_start_offset",
@@ -42,6 +54,9 @@ class PartitionLog:
         self.partition = partition
         self.high_watermark = UNKNOWN
         self.log_start_offset = UNKNOWN
+        self._stable_offset = UNKNOWN
+        self.aborted_count = 0
+        self.aborted: AbortedIndex | None = None
         self.buffered_records = 0
         self.removed = False
         self.tail = PartitionTail()
@@ -51,6 +66,15 @@ class PartitionLog:
     @property
     def log_end_offset(self) -> int:
         return max(self.high_watermark, 0) + self.buffered_records
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Before it every transaction has ended; a batch begins there, or the log ends.
+
+        A commit tells where it is once all of its batches are in the log, and they become known
+        here one by one: hence the bound.
+        """
+        return min(self._stable_offset, self.high_watermark)
 
     @property
     def is_known(self) -> bool:
@@ -74,17 +98,54 @@ class PartitionLog:
     def remove_waiter(self, waiter: Waiter) -> None:
         self._waiters.discard(waiter)
 
-    def advance(self, high_watermark: int, log_start_offset: int, size: int) -> None:
-        """Take note of a commit; neither offset ever moves back."""
+    def advance(
+        self,
+        *,
+        high_watermark: int,
+        log_start_offset: int,
+        last_stable_offset: int,
+        aborted_count: int,
+        size: int,
+    ) -> None:
+        """Take note of a commit, or of what Postgres says; nothing ever moves back.
+
+        News come out of order, but each is a snapshot of a partition that only ever moves on: the
+        last stable offset and the number of aborted transactions never fall from one snapshot to
+        the next. So the largest pair is the latest, and a pair is taken whole or not at all: who
+        reads up to an offset always knows the count that belongs to it, or a later one.
+        """
+        old_end, old_stable = self.high_watermark, self.last_stable_offset
         self.log_start_offset = max(self.log_start_offset, log_start_offset)
-        if high_watermark > self.high_watermark:
-            self.high_watermark = high_watermark
-            for waiter in tuple(self._waiters):
-                waiter.grown(size)
+        self.high_watermark = max(old_end, high_watermark)
+        if last_stable_offset > self._stable_offset or (
+            last_stable_offset == self._stable_offset and aborted_count > self.aborted_count
+        ):
+            self._stable_offset, self.aborted_count = last_stable_offset, aborted_count
+        if self._waiters:
+            self._tell_waiters(old_end, old_stable, size)
 
     def refresh(self, offsets: PartitionOffsets) -> None:
         """Take note of what Postgres says now."""
-        self.advance(offsets.high_watermark, offsets.log_start_offset, size=0)
+        self.advance(
+            high_watermark=offsets.high_watermark,
+            log_start_offset=offsets.log_start_offset,
+            last_stable_offset=offsets.last_stable_offset,
+            aborted_count=offsets.aborted_count,
+            size=0,
+        )
+
+    def _tell_waiters(self, old_end: int, old_stable: int, size: int) -> None:
+        grown = self.high_watermark > old_end
+        stable_grown = self.last_stable_offset > old_stable
+        # What lay between the two offsets, and how many bytes of it, nobody has counted.
+        both = old_stable == old_end and self.last_stable_offset == self.high_watermark
+        stable_size = size if both else 0
+        for waiter in tuple(self._waiters):
+            if waiter.read_committed:
+                if stable_grown:
+                    waiter.grown(stable_size)
+            elif grown:
+                waiter.grown(size)
 
     def wake(self) -> None:
         """Make all who wait look again."""

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from protocol.batch import BatchHeader
-from storage.metadata import BatchCommit, BatchOutcome
+from storage.metadata import BatchCommit, BatchOutcome, TransactionUse
 from storage.partition_log import PartitionLog
 
 
@@ -15,6 +15,8 @@ class BufferedBatch:
     log: PartitionLog
     data: memoryview
     header: BatchHeader
+    transaction: TransactionUse
+    leader_epoch: int
     outcome: asyncio.Future[BatchOutcome]
 
 
@@ -50,6 +52,8 @@ class PendingObject:
                     producer_id=header.producer_id,
                     producer_epoch=header.producer_epoch,
                     base_sequence=header.base_sequence,
+                    transaction=batch.transaction,
+                    leader_epoch=batch.leader_epoch,
                 )
             )
             start += len(batch.data)

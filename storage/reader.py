@@ -19,17 +19,24 @@ from storage.objects import ObjectStore
 from storage.partition_log import PartitionLog
 from storage.runs import Run, parse_run
 
+END: Final = 2**63 - 1
 MAX_GETS: Final = 16
 READ_AHEAD_BYTES: Final = 16 * 1024 * 1024  # of all partitions of one fetch together
+MARKER_BYTES: Final = 78  # a control batch with the end of a transaction
 
 
 @dataclass(frozen=True, slots=True)
 class ColdRead:
-    """What a fetch wants of one partition that the tail does not hold."""
+    """What a fetch wants of one partition that the tail does not hold.
+
+    Attributes:
+        end_offset: where a batch begins that is not wanted any more, or the log ends.
+    """
 
     log: PartitionLog
     offset: int
     max_bytes: int
+    end_offset: int = END
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +66,18 @@ class BlockCache:
         self._size = 0
         self._places = asyncio.Semaphore(MAX_GETS)
 
-    def load(self, entry: SegmentEntry) -> "asyncio.Task[Run]":
-        """Return the task that has, or will have, the run; await it shielded, others share it."""
+    async def read(self, entry: SegmentEntry) -> Run:
+        """Return a run, from the index if it lies there.
+
+        Raises:
+            CorruptObject, ObjectMissing, ObjectStoreUnavailable: the bytes cannot be read.
+        """
+        return await _finish(entry, self.load(entry))
+
+    def load(self, entry: SegmentEntry) -> "asyncio.Task[Run] | None":
+        """Return the task that has, or will have, a run; None if it lies in the index itself."""
+        if entry.inline is not None:
+            return None
         key = (entry.path, entry.start)
         known = self._runs.get(key)
         if known is not None:
@@ -85,10 +102,7 @@ class BlockCache:
             data = await self._objects.get(entry.path, entry.start, entry.length)
             self._metrics.get_seconds.observe(self._clock() - began)
             self._metrics.get_bytes.inc(len(data))
-        try:
-            return parse_run(data, start_offset=entry.start_offset, end_offset=entry.end_offset)
-        except CorruptBatch as error:
-            raise CorruptObject(f"{entry.path} from byte {entry.start}: {error}") from error
+        return _parse(entry, data)
 
     def _keep_or_drop(self, key: tuple[str, int], task: "asyncio.Task[Run]") -> None:
         failed = task.cancelled() or task.exception() is not None
@@ -103,6 +117,28 @@ class BlockCache:
     def _drop(self, key: tuple[str, int]) -> None:
         _, size = self._runs.pop(key)
         self._size -= size
+
+
+async def _finish(entry: SegmentEntry, task: "asyncio.Task[Run] | None") -> Run:
+    if task is not None:
+        return await asyncio.shield(task)  # others share it
+    assert entry.inline is not None  # BlockCache.load
+    return _parse(entry, bytearray(entry.inline))
+
+
+def _parse(entry: SegmentEntry, data: bytearray) -> Run:
+    try:
+        return parse_run(data, start_offset=entry.start_offset, end_offset=entry.end_offset)
+    except CorruptBatch as error:
+        raise CorruptObject(f"{entry.path} from byte {entry.start}: {error}") from error
+
+
+def _lookup(read: ColdRead, ahead: int) -> SegmentLookup:
+    wanted = read.max_bytes + ahead
+    gap_end = read.log.tail.gap_end(read.offset)
+    if gap_end is not None:  # markers that other brokers wrote; memory has what comes behind them
+        wanted = (gap_end - read.offset) * MARKER_BYTES
+    return SegmentLookup(partition=read.log.partition, offset=read.offset, max_bytes=wanted)
 
 
 class Reader:
@@ -122,16 +158,7 @@ class Reader:
             MetadataUnavailable: the index gave no answer.
         """
         ahead = READ_AHEAD_BYTES // len(reads)
-        plans = await self._metadata.find_segments(
-            [
-                SegmentLookup(
-                    partition=read.log.partition,
-                    offset=read.offset,
-                    max_bytes=read.max_bytes + ahead,
-                )
-                for read in reads
-            ]
-        )
+        plans = await self._metadata.find_segments([_lookup(read, ahead) for read in reads])
         pairs = zip(reads, plans, strict=True)
         return await asyncio.gather(*(self._read_one(read, plan) for read, plan in pairs))
 
@@ -146,8 +173,10 @@ class Reader:
         batches: list[memoryview] = []
         size, offset = 0, read.offset
         for entry, task in zip(plan, tasks, strict=False):
+            if entry.start_offset >= read.end_offset:
+                break
             try:
-                run = await asyncio.shield(task)
+                run = await _finish(entry, task)
             except StorageError as error:
                 return Records(batches, size) if batches else error
             if entry.start_offset > offset and batches:
@@ -155,7 +184,7 @@ class Reader:
             budget = read.max_bytes - size
             if batches and len(run.batches[0]) > budget:
                 break
-            taken, taken_size, offset = run.read(offset, budget)
+            taken, taken_size, offset = run.read(offset, budget, read.end_offset)
             batches += taken
             size += taken_size
             if offset < run.end_offset or size >= read.max_bytes:

@@ -1,6 +1,6 @@
 """Record batches of one partition in memory, back to back in offset order, ready to be sent."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,15 +24,22 @@ class Run:
     end_offset: int
     size: int
 
-    def read(self, offset: int, max_bytes: int) -> tuple[list[memoryview], int, int]:
+    def read(
+        self, offset: int, max_bytes: int, end_offset: int
+    ) -> tuple[list[memoryview], int, int]:
         """Return whole batches from the one holding `offset` on, their bytes, and the next offset.
 
-        The first batch is returned even if it alone exceeds `max_bytes` (KIP-74).
+        The first batch is returned even if it alone exceeds `max_bytes` (KIP-74). A batch that
+        begins at `end_offset` is not wanted any more.
         """
         first = max(bisect_right(self.base_offsets, offset) - 1, 0)
-        taken, size = [self.batches[first]], len(self.batches[first])
-        for batch in self.batches[first + 1 :]:
-            if size + len(batch) > max_bytes:
+        last = len(self.batches)
+        if end_offset < self.end_offset:
+            last = bisect_left(self.base_offsets, end_offset, first)
+        taken: list[memoryview] = []
+        size = 0
+        for batch in self.batches[first:last]:
+            if taken and size + len(batch) > max_bytes:
                 break
             taken.append(batch)
             size += len(batch)

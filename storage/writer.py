@@ -25,7 +25,7 @@ from typing import Final
 
 import structlog
 
-from protocol.batch import BatchHeader, set_base_offset
+from protocol.batch import BatchHeader, read_header, set_base_offset
 from storage.backoff import Backoff
 from storage.config import WriterConfig
 from storage.errors import (
@@ -36,7 +36,7 @@ from storage.errors import (
     ObjectStoreUnavailable,
     StorageError,
 )
-from storage.metadata import BatchOutcome, MetadataStore
+from storage.metadata import BatchOutcome, MetadataStore, TransactionUse
 from storage.metrics import StorageMetrics
 from storage.object_paths import ReservedPaths
 from storage.objects import ObjectStore
@@ -97,7 +97,12 @@ class Writer:
                 self._answer(pending, outcomes)
 
     def append(
-        self, partition_log: PartitionLog, data: memoryview, header: BatchHeader
+        self,
+        partition_log: PartitionLog,
+        data: memoryview,
+        header: BatchHeader,
+        transaction: TransactionUse = TransactionUse.NONE,
+        leader_epoch: int = 0,
     ) -> asyncio.Future[BatchOutcome]:
         """Take a verified batch; the future tells what became of it.
 
@@ -111,7 +116,9 @@ class Writer:
             self._open = PendingObject(loop.create_future())
             self._drained.clear()
         outcome: asyncio.Future[BatchOutcome] = loop.create_future()
-        self._open.batches.append(BufferedBatch(partition_log, data, header, outcome))
+        self._open.batches.append(
+            BufferedBatch(partition_log, data, header, transaction, leader_epoch, outcome)
+        )
         self._open.size += len(data)
         partition_log.buffered_records += header.record_count
         if self._open.size >= self._config.flush_bytes:
@@ -121,6 +128,16 @@ class Writer:
         elif self._check is None:
             self._seal_soon()
         return outcome
+
+    def keep_committed(self, partition_log: PartitionLog, batch: memoryview) -> bool:
+        """Put a batch of the log that this writer did not commit where tail reads find it.
+
+        Returns:
+            False if it does not go on where what is held ends.
+        """
+        header = read_header(batch)
+        end_offset = header.base_offset + header.last_offset_delta + 1
+        return self._tail.insert(partition_log.tail, header.base_offset, end_offset, batch)
 
     async def close(self, deadline_s: float) -> None:
         """Make durable and answer what was appended; what is not by the deadline is unknown."""
@@ -225,7 +242,13 @@ class Writer:
             end_offset = outcome.base_offset + header.record_count
             set_base_offset(batch.data, outcome.base_offset)
             self._tail.append(partition_log.tail, outcome.base_offset, end_offset, batch.data)
-            partition_log.advance(end_offset, outcome.log_start_offset, len(batch.data))
+            partition_log.advance(
+                high_watermark=end_offset,
+                log_start_offset=outcome.log_start_offset,
+                last_stable_offset=outcome.last_stable_offset,
+                aborted_count=outcome.aborted_count,
+                size=len(batch.data),
+            )
             self._metrics.records_committed.inc(header.record_count)
             self._metrics.bytes_committed.inc(len(batch.data))
         if not batch.outcome.done():

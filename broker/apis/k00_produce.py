@@ -1,5 +1,9 @@
 """Produce: v3-13. v7 zstd, v8 record errors, v9 flexible, v13 topic ids (KIP-516).
 
+A batch of a transaction is for partitions that are part of it; from v12 on it makes its partition
+part of it (KIP-890). If it is not, v11 and later hear TRANSACTION_ABORTABLE, which lets a client go
+on after an abort.
+
 acks=1 and acks=all are answered when the records are durable and committed (D7); acks=0 is never
 answered, an error then closes the connection. A partition answers for itself. Not done: KIP-951
 leader hints (KIP-951), per-record errors (a batch is refused whole, with a message).
@@ -19,6 +23,7 @@ from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import Request
 from broker.topics import KnownTopic
 from protocol.batch import (
+    NO_PRODUCER_ID,
     BatchHeader,
     set_leader_epoch,
     stamp_log_append_time,
@@ -35,13 +40,15 @@ from protocol.produce import (
     decode_produce,
     encode_produce,
 )
-from storage.errors import MetadataUnavailable
-from storage.metadata import BatchOutcome
+from storage.errors import InvalidTransactionState, MetadataUnavailable
+from storage.metadata import BatchOutcome, TransactionUse
 
 API_KEY: Final = 0
 OLDEST: Final = 3
 LEAST_TIMEOUT_MS: Final = 1000
 _FIRST_ZSTD: Final = 7
+_FIRST_ABORTABLE: Final = 11
+_FIRST_IMPLICIT: Final = 12
 _ACKS: Final = (-1, 0, 1)
 
 
@@ -51,6 +58,7 @@ class Appended:
 
     result: PartitionResult
     outcome: asyncio.Future[BatchOutcome]
+    transaction: TransactionUse
 
 
 async def handle(request: Request) -> Awaitable[Answer]:
@@ -66,8 +74,7 @@ async def handle(request: Request) -> Awaitable[Answer]:
             of_topic.append(result)
             try:
                 _check_request(produce, topic, data, unavailable)
-                outcome = await _append(request, topic, index, batch, result)
-                appended.append(Appended(result, outcome))
+                appended.append(await _append(request, produce, topic, batch, result))
             except CONDITIONS as condition:
                 _refuse(result, condition)
         results.append((data, of_topic))
@@ -101,15 +108,16 @@ def _check_request(
 
 async def _append(
     request: Request,
+    produce: ProduceRequest,
     topic: KnownTopic | None,
-    index: int,
     batch: memoryview | None,
     result: PartitionResult,
-) -> asyncio.Future[BatchOutcome]:
+) -> Appended:
     assert topic is not None  # _check_request
-    partition_log = topic.log(index)
+    partition_log = topic.log(result.index)
     if partition_log is None:
         raise Refusal(ErrorCode.unknown_topic_or_partition)
+    leader_epoch = request.services.cluster.generation
     if not request.services.cluster.serves(partition_log.partition):
         raise Refusal(ErrorCode.not_leader_or_follower)
     if batch is None or len(batch) == 0:
@@ -121,6 +129,9 @@ async def _append(
         )
     header = verify_produced(batch)
     _check_header(request, topic, header)
+    transaction = TransactionUse.NONE
+    if header.is_transactional:
+        transaction = _check_transactional(request, produce, header)
     if topic.config.compact and await asyncio.to_thread(has_null_key, batch):
         raise InvalidRecords("records of a compacted topic need a key")
     if topic.config.log_append_time:
@@ -128,7 +139,20 @@ async def _append(
         stamp_log_append_time(batch, result.log_append_time_ms)
         header = header._replace(max_timestamp_ms=result.log_append_time_ms)
     set_leader_epoch(batch, LOG_EPOCH)
-    return request.services.log.append(partition_log, batch, header)
+    outcome = request.services.log.append(partition_log, batch, header, transaction, leader_epoch)
+    return Appended(result, outcome, transaction)
+
+
+def _check_transactional(
+    request: Request, produce: ProduceRequest, header: BatchHeader
+) -> TransactionUse:
+    """Return how the batch belongs to its transaction."""
+    if produce.transactional_id is None:
+        code = ErrorCode.transactional_id_authorization_failed
+        raise Refusal(code, "a batch of a transaction in a request without transactional id")
+    if header.producer_id == NO_PRODUCER_ID:
+        raise InvalidRecords("a batch of a transaction has a producer id")
+    return TransactionUse.ADDS if request.version >= _FIRST_IMPLICIT else TransactionUse.ADDED
 
 
 def _check_header(request: Request, topic: KnownTopic, header: BatchHeader) -> None:
@@ -136,8 +160,6 @@ def _check_header(request: Request, topic: KnownTopic, header: BatchHeader) -> N
         raise UnsupportedCompression(f"compression codec {header.codec}")
     if header.codec == Codec.ZSTD and request.version < _FIRST_ZSTD:
         raise UnsupportedCompression("zstd needs Produce v7 (KIP-110)")
-    if header.is_transactional:
-        raise Refusal(ErrorCode.invalid_txn_state, "no transaction is open")
     if topic.config.log_append_time:
         return
     now_ms = request.services.now_ms()
@@ -170,7 +192,7 @@ async def _answer(
         if one.outcome in late:
             one.result.error_code = ErrorCode.request_timed_out
         else:
-            _complete(one)
+            _complete(one, request.version)
     if late:
         _hold_memory(request, late)
     if produce.acks == 0:
@@ -191,7 +213,7 @@ def _hold_memory(request: Request, late: set[asyncio.Future[BatchOutcome]]) -> N
     settled.add_done_callback(lambda _: memory.give_back(size))
 
 
-def _complete(one: Appended) -> None:
+def _complete(one: Appended, version: int) -> None:
     try:
         outcome = one.outcome.result()
     except CONDITIONS as condition:
@@ -199,6 +221,12 @@ def _complete(one: Appended) -> None:
         return
     if outcome.refusal is not None:
         _refuse(one.result, outcome.refusal)
+        if (
+            one.transaction is not TransactionUse.NONE
+            and isinstance(outcome.refusal, InvalidTransactionState)
+            and version >= _FIRST_ABORTABLE
+        ):
+            one.result.error_code = ErrorCode.transaction_abortable
         return
     one.result.base_offset = outcome.base_offset
     one.result.log_start_offset = outcome.log_start_offset

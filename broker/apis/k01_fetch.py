@@ -1,10 +1,10 @@
 """Fetch: v4-18. v7 sessions (KIP-227), v9 leader epochs (KIP-320), v12 flexible, v13 topic ids.
 
 Sessionless: session 0 is answered, so clients send full fetches. At least one batch is returned if
-any is there, whatever the limits (KIP-74). The last stable offset is the high watermark as long as
-there are no transactions. A consumer that names its rack (v11 and later) is sent to the owner of
-the partition there, if this broker is not in it (KIP-392). Not done: diverging epochs (no log is
-ever truncated here).
+any is there, whatever the limits (KIP-74). For read_committed, records end at the last stable
+offset, and the aborted transactions among them are named (KIP-98). A consumer that names its rack
+(v11 and later) is sent to the owner of the partition there, if this broker is not in it (KIP-392).
+Not done: diverging epochs (no log is ever truncated here).
 """
 
 from kio.schema.errors import ErrorCode
@@ -13,14 +13,8 @@ from broker.cluster import Cluster
 from broker.fetching import Fetch, Wanted
 from broker.ordered_answers import Answer
 from broker.requests import Request
-from protocol.fetch import (
-    FetchRequest,
-    PartitionAnswer,
-    TopicAnswer,
-    TopicWanted,
-    decode_fetch,
-    encode_fetch,
-)
+from protocol.fetch import READ_COMMITTED, FetchRequest, TopicWanted, decode_fetch
+from protocol.fetch_response import PartitionAnswer, TopicAnswer, encode_fetch
 from storage.partition_log import PartitionLog
 
 
@@ -36,6 +30,7 @@ async def handle(request: Request) -> Answer:
         request.services.cluster,
         wanted,
         max_bytes=min(fetch.max_bytes, request.services.config.fetch_max_bytes),
+        read_committed=fetch.isolation_level == READ_COMMITTED,
     )
     known = any(_is_final(answer) for topic in topics for answer in topic.partitions)
     await run.run(

@@ -1,10 +1,10 @@
 """ListOffsets: v1-11.
 
 -1 latest, -2 earliest, -3 maximum timestamp (KIP-734), -4 to -6 ends of local and tiered logs.
-Latest is the high watermark (the last stable offset for read_committed, the same as long as there
-are no transactions), always asked of Postgres: an end offset asked for after an acknowledgement
-includes it, whichever broker answers: a client need not ask the leader. There are no tiers: -4 is
-the earliest offset, -5 and -6 are unknown (KIP-1005).
+Latest is the high watermark, or the last stable offset for read_committed (v2 and later), always
+asked of Postgres: an end offset asked for after an acknowledgement includes it, whichever broker
+answers: a client need not ask the leader. For read_committed no record is found from the last
+stable offset on. There are no tiers: -4 is the earliest offset, -5 and -6 are unknown (KIP-1005).
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from broker.fresh_offsets import refresh_topics
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import KnownTopic
+from protocol.fetch import READ_COMMITTED
 from storage.errors import MetadataUnavailable
 from storage.partition_log import PartitionLog
 
@@ -56,11 +57,15 @@ async def handle(request: Request) -> Payload:
         request,
         ((asked.name, [one.partition_index for one in asked.partitions]) for asked in body.topics),
     )
+    read_committed = getattr(body, "isolation_level", 0) == READ_COMMITTED
     topics = []
     for asked in body.topics:
         topic = known.get(asked.name)
         partitions = await asyncio.gather(
-            *(_answer(request, topic, partition, unavailable) for partition in asked.partitions)
+            *(
+                _answer(request, topic, partition, unavailable, read_committed=read_committed)
+                for partition in asked.partitions
+            )
         )
         topics.append(types.ListOffsetsTopicResponse(name=asked.name, partitions=partitions))
     response: Payload = types.ListOffsetsResponse(throttle_time=NOT_THROTTLED, topics=tuple(topics))
@@ -72,12 +77,14 @@ async def _answer(
     topic: KnownTopic | None,
     asked: Any,
     unavailable: MetadataUnavailable | None,
+    *,
+    read_committed: bool,
 ) -> object:
     code, found = ErrorCode.none, Found(_UNKNOWN)
     try:
         if unavailable is not None:
             raise unavailable
-        found = await _look_up(request, topic, asked)
+        found = await _look_up(request, topic, asked, read_committed=read_committed)
     except CONDITIONS as condition:
         code = code_of(condition)
     return request.types.ListOffsetsPartitionResponse(
@@ -89,7 +96,9 @@ async def _answer(
     )
 
 
-async def _look_up(request: Request, topic: KnownTopic | None, asked: Any) -> Found:
+async def _look_up(
+    request: Request, topic: KnownTopic | None, asked: Any, *, read_committed: bool
+) -> Found:
     log = None if topic is None else topic.log(asked.partition_index)
     if log is None or log.removed:
         raise Refusal(ErrorCode.unknown_topic_or_partition)
@@ -99,12 +108,16 @@ async def _look_up(request: Request, topic: KnownTopic | None, asked: Any) -> Fo
     if timestamp_ms < 0 and request.version < _FIRST_VERSION.get(timestamp_ms, 2**15):
         raise Refusal(ErrorCode.unsupported_version, f"no special timestamp {timestamp_ms}")
     if timestamp_ms == LATEST:
-        return Found(log.high_watermark, leader_epoch=LOG_EPOCH)
+        end_offset = log.last_stable_offset if read_committed else log.high_watermark
+        return Found(end_offset, leader_epoch=LOG_EPOCH)
     if timestamp_ms in {EARLIEST, EARLIEST_LOCAL}:
         return Found(log.log_start_offset, leader_epoch=LOG_EPOCH)
     if timestamp_ms in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
         return Found(_UNKNOWN)
-    return await _look_up_record(request, log, timestamp_ms)
+    found = await _look_up_record(request, log, timestamp_ms)
+    if read_committed and found.offset >= log.last_stable_offset:
+        return Found(_UNKNOWN)
+    return found
 
 
 async def _look_up_record(request: Request, log: PartitionLog, timestamp_ms: int) -> Found:

@@ -8,11 +8,14 @@ Offsets are read from Postgres, so a broker that is not the coordinator (any mor
 and does: librdkafka never repeats an OffsetFetch that was answered with NOT_COORDINATOR after a
 SyncGroup, and its consumer would read nothing for ever. It learns of the move by its heartbeat.
 
-What is not committed is -1 without an error. Every offset is stable: there are no transactions, so
-require_stable asks for nothing more. One statement for each group.
+What is not committed is -1 without an error. A partition for which an open transaction has an
+offset is UNSTABLE_OFFSET_COMMIT where only stable offsets are asked for: clients ask again until
+the transaction has ended. Where all are asked for, such a partition is among them only if it has an
+offset already, as in Kafka. One statement for each group.
 """
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -26,13 +29,14 @@ from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
-from storage.groups import CommittedOffset
+from storage.groups import CommittedOffset, CommittedOffsets
 
 _FIRST_WITH_GROUP_CODE: Final = 2
 _FIRST_BATCHED: Final = 8
 _NOTHING: Final = CommittedOffset(offset=-1)
 
-Committed = dict[Partition, CommittedOffset]
+_NONE: Final = CommittedOffsets(offsets={}, unstable=frozenset())
+
 Outcome = list[object] | ErrorCode
 
 
@@ -51,12 +55,15 @@ async def handle(request: Request) -> Awaitable[Payload]:
         )
         for group in (body.groups if request.version >= _FIRST_BATCHED else (body,))
     ]
-    return _respond(request, groups)
+    return _respond(request, groups, is_stable=getattr(body, "require_stable", False))
 
 
-async def _respond(request: Request, groups: list[tuple[Any, Awaitable[bool]]]) -> Payload:
+async def _respond(
+    request: Request, groups: list[tuple[Any, Awaitable[bool]]], *, is_stable: bool
+) -> Payload:
     outcomes = [
-        (group, await outcome_of(_fetch(request, group, may_fetch))) for group, may_fetch in groups
+        (group, await outcome_of(_fetch(request, group, may_fetch, is_stable=is_stable)))
+        for group, may_fetch in groups
     ]
     types = request.types
     if request.version < _FIRST_BATCHED:
@@ -100,8 +107,10 @@ def _code_of(outcome: Outcome) -> ErrorCode:
     return outcome
 
 
-async def _fetch(request: Request, group: Any, may_fetch: Awaitable[bool]) -> list[object]:
-    """Return the topics' part of the answer.
+async def _fetch(
+    request: Request, group: Any, may_fetch: Awaitable[bool], *, is_stable: bool
+) -> list[object]:
+    """Return the topics' part of the answer; `is_stable` shows no offset that is about to change.
 
     Raises:
         Refusal: not for this member, or not now.
@@ -115,7 +124,9 @@ async def _fetch(request: Request, group: Any, may_fetch: Awaitable[bool]) -> li
     try:
         asked = None if group.topics is None else await look_up_topics(request, group.topics)
         if asked is None:
-            return await _all(request, group.group_id) if is_known else []
+            if not is_known:
+                return []
+            return await _all(request, await _committed(request, group, None, is_stable=is_stable))
     except MetadataUnavailable as unavailable:
         raise refusal_of(unavailable) from unavailable
     wanted = [
@@ -124,36 +135,42 @@ async def _fetch(request: Request, group: Any, may_fetch: Awaitable[bool]) -> li
         for index in topic.asked.partition_indexes
         if isinstance(partition := topic.partition(index), Partition)
     ]
-    committed: Committed = {}
+    committed = _NONE
     if is_known and wanted:
-        committed = await request.services.groups.committed(group.group_id, wanted)
+        committed = await _committed(request, group, wanted, is_stable=is_stable)
     return [_asked_topic(request, topic, committed) for topic in asked]
 
 
-async def _all(request: Request, group_id: str) -> list[object]:
+async def _committed(
+    request: Request, group: Any, wanted: Sequence[Partition] | None, *, is_stable: bool
+) -> CommittedOffsets:
+    committed = await request.services.groups.committed(group.group_id, wanted)
+    return committed if is_stable else replace(committed, unstable=frozenset())
+
+
+async def _all(request: Request, committed: CommittedOffsets) -> list[object]:
     """Return all that the group committed; a topic that has just been deleted is not shown."""
-    committed = await request.services.groups.committed(group_id, None)
     topics = []
-    for topic_id, found in groupby(sorted(committed), key=lambda one: one.topic_id):
+    for topic_id, found in groupby(sorted(committed.offsets), key=lambda one: one.topic_id):
         known = await request.services.topics.find(topic_id=topic_id)
         if known is None:
             continue
-        partitions = (_partition(request, one.index, committed[one]) for one in found)
+        partitions = (_known_partition(request, one, committed) for one in found)
         topics.append(_topic(request, {"name": known.topic.name, "topic_id": topic_id}, partitions))
     return topics
 
 
-def _asked_topic(request: Request, topic: AskedTopic, committed: Committed) -> object:
+def _asked_topic(request: Request, topic: AskedTopic, committed: CommittedOffsets) -> object:
     code = ErrorCode.none
     if topic.known is None and topic.unknown_code is ErrorCode.unknown_topic_id:
         code = topic.unknown_code  # by name, what is not there is not committed, as in Kafka
     partitions = []
     for index in topic.asked.partition_indexes:
         partition = topic.partition(index)
-        found = _NOTHING
         if isinstance(partition, Partition):
-            found = committed.get(partition, _NOTHING)
-        partitions.append(_partition(request, index, found, code))
+            partitions.append(_known_partition(request, partition, committed))
+        else:
+            partitions.append(_partition(request, index, _NOTHING, code))
     return _topic(request, topic.identity, partitions)
 
 
@@ -171,6 +188,13 @@ def _topic(request: Request, identity: dict[str, Any], partitions: Iterable[obje
         identity.pop("topic_id", None)
     topic: object = make(**identity, partitions=tuple(partitions))
     return topic
+
+
+def _known_partition(request: Request, partition: Partition, committed: CommittedOffsets) -> object:
+    if partition in committed.unstable:
+        code = ErrorCode.unstable_offset_commit
+        return _partition(request, partition.index, _NOTHING, code)
+    return _partition(request, partition.index, committed.offsets.get(partition, _NOTHING))
 
 
 def _partition(

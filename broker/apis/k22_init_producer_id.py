@@ -1,25 +1,74 @@
-"""InitProducerId: v0-5. A producer id for an idempotent producer (KIP-98), epoch 0.
+"""InitProducerId: v0-5.
 
-A producer that already has an id gets a new one (KIP-360 bumps epochs of transactional ids only).
-Not done: transactional ids.
+v2 flexible, v3 a producer that has an identity names it (KIP-360), v4 PRODUCER_FENCED (KIP-588), v5
+as v4 (KIP-890).
+
+Without a transactional id: a producer id for an idempotent producer (KIP-98), epoch 0; one that has
+an id already gets a new one. With one: its next epoch, once its open transaction is aborted, which
+is done at once: CONCURRENT_TRANSACTIONS is for an id that many begin transactions of.
 """
+
+from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.group_requests import milliseconds
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
+from broker.transaction_requests import code_of_verdict, coordinating
+from protocol.batch import NO_PRODUCER_ID
+from storage.transactions import Verdict
+
+_FIRST_TO_SAY_FENCED: Final = 4
+_NO_EPOCH: Final = -1
 
 
 async def handle(request: Request) -> Payload:
-    """Give out one id."""
+    """Give out one identity."""
     body = request.decode()
-    if body.transactional_id is not None:
-        raise Refusal(ErrorCode.invalid_request, "transactional ids are not supported yet")
+    try:
+        code, producer_id, epoch = await _identify(request, body)
+    except Refusal as refusal:
+        code, producer_id, epoch = refusal.code, NO_PRODUCER_ID, _NO_EPOCH
     response: Payload = request.types.InitProducerIdResponse(
         throttle_time=NOT_THROTTLED,
-        error_code=ErrorCode.none,
-        producer_id=await request.services.producer_ids.take(),
-        producer_epoch=0,
+        error_code=code,
+        producer_id=producer_id,
+        producer_epoch=epoch,
     )
     return response
+
+
+async def _identify(request: Request, body: Any) -> tuple[ErrorCode, int, int]:
+    """Return error code, producer id and epoch."""
+    services = request.services
+    expected = _expected(body)
+    if body.transactional_id is None:
+        return ErrorCode.none, await services.producer_ids.take(), 0
+    if not body.transactional_id:
+        raise Refusal(ErrorCode.invalid_request, "the transactional id is empty")
+    timeout_ms = milliseconds(body.transaction_timeout)
+    if not 1 <= timeout_ms <= services.config.transaction_max_timeout_ms:
+        raise Refusal(ErrorCode.invalid_transaction_timeout, f"{timeout_ms} ms")
+    with coordinating():
+        outcome = await services.transactions.init(
+            body.transactional_id, timeout_ms=timeout_ms, expected=expected
+        )
+    if outcome.producer is None or outcome.verdict is not Verdict.DONE:
+        says_fenced = request.version >= _FIRST_TO_SAY_FENCED
+        raise Refusal(code_of_verdict(outcome.verdict, says_fenced=says_fenced))
+    return ErrorCode.none, outcome.producer.producer_id, outcome.producer.producer_epoch
+
+
+def _expected(body: Any) -> tuple[int, int] | None:
+    """Return the identity that the client believes to have.
+
+    Raises:
+        Refusal: INVALID_REQUEST: an id without an epoch, or the other way round.
+    """
+    producer_id = getattr(body, "producer_id", NO_PRODUCER_ID)
+    epoch = getattr(body, "producer_epoch", _NO_EPOCH)
+    if (producer_id == NO_PRODUCER_ID) != (epoch == _NO_EPOCH):
+        raise Refusal(ErrorCode.invalid_request, "a producer id and its epoch come together")
+    return None if producer_id == NO_PRODUCER_ID else (producer_id, epoch)

@@ -4,7 +4,11 @@
 -- $5 max_rows int, of each lookup. lookup is the index (from 1) of the question that a row answers.
 SELECT
     w.lookup, r.start_offset, r.end_offset, r.byte_start, r.byte_length, r.max_timestamp_ms,
-    (SELECT o.path FROM streamhouse_internal.objects AS o WHERE o.object_id = r.object_id) AS path
+    r.inline,
+    coalesce(
+        (SELECT o.path FROM streamhouse_internal.objects AS o WHERE o.object_id = r.object_id),
+        w.topic_id || '/' || w.partition || '@' || r.start_offset  -- it lies in the index itself
+    ) AS path
 FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::bigint[])
     WITH ORDINALITY AS w (topic_id, partition, wanted_offset, max_bytes, lookup)
 CROSS JOIN LATERAL (

@@ -139,8 +139,8 @@ async def test_a_bad_software_name_is_an_invalid_request(wire: WireClient, name:
         ),
         pytest.param(
             changed(21, ">h", TRANSACTIONAL_BIT, producer_id=5, producer_epoch=0, base_sequence=0),
-            ErrorCode.invalid_txn_state,
-            id="transactional outside of a transaction",
+            ErrorCode.transactional_id_authorization_failed,
+            id="transactional in a request without transactional id",
         ),
         pytest.param(
             batch(base_timestamp_ms=NOW_MS + 2 * 3_600_000),

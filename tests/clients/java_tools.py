@@ -20,6 +20,7 @@ MAIN_CLASSES: Final = {  # by the names of the scripts in a Kafka distribution
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
 JVM_OPTIONS: Final = (
     "-Xmx512m",

@@ -9,7 +9,7 @@ from typing import Final
 import asyncpg
 
 from protocol.ids import Partition
-from storage.groups import CommittedOffset, GroupRecord, GroupWrite, WriteOutcome
+from storage.groups import CommittedOffset, CommittedOffsets, GroupRecord, GroupWrite, WriteOutcome
 from storage.metadata import MetadataStore
 from storage.metadata_memory import MemoryMetadata
 from storage.metadata_postgres import PostgresMetadata
@@ -31,10 +31,16 @@ AGE_OFFSETS: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """A store, and the hand of time: `passes` makes all that is there older."""
+    """A store, and the hand of time.
+
+    Attributes:
+        passes: makes all groups older, by so many milliseconds.
+        dsn: of the store's Postgres; None in memory.
+    """
 
     store: MetadataStore
     passes: Callable[[int], Awaitable[None]]
+    dsn: str | None = None
 
     async def take(self, group_id: str) -> int:
         """Take a group, made if it is not there; return the owner epoch."""
@@ -60,7 +66,7 @@ class Groups:
     async def committed(self, group_id: str) -> dict[Partition, int]:
         """Return all that a group committed."""
         found = await self.store.committed_offsets(group_id, None)
-        return {partition: committed.offset for partition, committed in found.items()}
+        return {partition: committed.offset for partition, committed in found.offsets.items()}
 
     async def ids(self) -> list[str]:
         return sorted(group.group_id for group in await self.store.list_groups())
@@ -86,7 +92,7 @@ async def open_groups(kind: str) -> AsyncIterator[Groups]:
         await connection.execute(AGE_OFFSETS, milliseconds)
 
     try:
-        yield Groups(store, pass_in_postgres)
+        yield Groups(store, pass_in_postgres, dsn)
     finally:
         await connection.close()
         await store.close()
@@ -122,3 +128,8 @@ def fenced(*group_ids: str) -> WriteOutcome:
 
 def unknown(*partitions: Partition) -> WriteOutcome:
     return WriteOutcome(fenced=frozenset(), unknown=frozenset(partitions))
+
+
+def settled(offsets: Mapping[Partition, CommittedOffset]) -> CommittedOffsets:
+    """What is committed of a group that no open transaction has offsets for."""
+    return CommittedOffsets(offsets=offsets, unstable=frozenset())

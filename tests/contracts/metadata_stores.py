@@ -18,9 +18,11 @@ from storage.metadata import (
     MetadataStore,
     SegmentEntry,
     SegmentLookup,
+    TransactionUse,
 )
 from storage.metadata_memory import MemoryMetadata
 from storage.metadata_postgres import PostgresMetadata
+from storage.partition_offsets import PartitionOffsets
 from storage.postgres_pool import Connection
 from tests.support.postgres import create_database
 
@@ -91,6 +93,8 @@ def a_batch(
     producer: int = NO_PRODUCER_ID,
     epoch: int = -1,
     sequence: int = -1,
+    transaction: TransactionUse = TransactionUse.NONE,
+    leader_epoch: int = 0,
 ) -> BatchCommit:
     """A batch at byte `start`."""
     return BatchCommit(
@@ -102,6 +106,8 @@ def a_batch(
         producer_id=producer,
         producer_epoch=epoch,
         base_sequence=sequence,
+        transaction=transaction,
+        leader_epoch=leader_epoch,
     )
 
 
@@ -131,8 +137,19 @@ def short(outcome: BatchOutcome) -> str | int:
     """Say an outcome in a word."""
     if outcome.refusal is not None:
         assert (outcome.base_offset, outcome.log_start_offset) == (-1, -1)
+        assert (outcome.last_stable_offset, outcome.aborted_count) == (-1, -1)
         return type(outcome.refusal).__name__
     return f"duplicate of {outcome.base_offset}" if outcome.duplicate else outcome.base_offset
+
+
+def ends_at(high_watermark: int) -> PartitionOffsets:
+    """A partition that never saw a transaction."""
+    return PartitionOffsets(
+        log_start_offset=0,
+        high_watermark=high_watermark,
+        last_stable_offset=high_watermark,
+        aborted_count=0,
+    )
 
 
 async def whole_log(store: MetadataStore, partition: Partition) -> list[SegmentEntry]:

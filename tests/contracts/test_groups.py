@@ -14,6 +14,7 @@ from tests.contracts.group_stores import (
     a_record,
     fenced,
     open_groups,
+    settled,
     unknown,
 )
 from tests.contracts.metadata_stores import KINDS, create_partitions
@@ -137,16 +138,17 @@ async def test_offsets_are_seen_overwritten_and_forgotten(groups: Groups) -> Non
     noted = CommittedOffset(offset=2**62, leader_epoch=3, metadata="seen \x00 by é\x01")
     offsets = {first: CommittedOffset(offset=1), second: noted}
     await groups.store.write_groups([GroupWrite(group_id="g", owner_epoch=epoch, offsets=offsets)])
-    assert await groups.store.committed_offsets("g", None) == offsets
-    assert await groups.store.committed_offsets("g", [third, second]) == {second: noted}
-    assert await groups.store.committed_offsets("g", []) == {}
-    assert await groups.store.committed_offsets("other", None) == {}
-    assert await groups.store.committed_offsets("other", [first]) == {}
+    assert await groups.store.committed_offsets("g", None) == settled(offsets)
+    found = await groups.store.committed_offsets("g", [third, second])
+    assert found == settled({second: noted})
+    assert await groups.store.committed_offsets("g", []) == settled({})
+    assert await groups.store.committed_offsets("other", None) == settled({})
+    assert await groups.store.committed_offsets("other", [first]) == settled({})
 
     # When one goes back, and another is new, then that is what is there, the note gone with it
     await groups.commit("g", epoch, {second: 5, third: 6})
     found = await groups.store.committed_offsets("g", [first, second, third])
-    assert found[second] == CommittedOffset(offset=5)
+    assert found.offsets[second] == CommittedOffset(offset=5)
     assert await groups.committed("g") == {first: 1, second: 5, third: 6}
 
     # And when some are forgotten, whether they are there or not, the others stay
@@ -216,7 +218,7 @@ async def test_offsets_go_with_their_topic(groups: Groups) -> None:
         assert await groups.committed(group_id) == {kept: 2}
         assert await groups.commit(group_id, epoch, {doomed: 3, kept: 4}) == unknown(doomed)
         assert await groups.committed(group_id) == {kept: 4}
-        assert await groups.store.committed_offsets(group_id, [doomed]) == {}
+        assert await groups.store.committed_offsets(group_id, [doomed]) == settled({})
 
 
 async def test_all_groups_are_listed(groups: Groups) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from protocol.ids import Partition
 from storage.errors import CommitOutcomeUnknown, UnknownPartition
-from storage.metadata import MetadataStore, PartitionOffsets, SegmentEntry, SegmentLookup
+from storage.metadata import MetadataStore, SegmentEntry, SegmentLookup
 from tests.contracts.metadata_stores import (
     EVERYTHING,
     KINDS,
@@ -15,6 +15,7 @@ from tests.contracts.metadata_stores import (
     a_batch,
     commit,
     create_partitions,
+    ends_at,
     open_store,
     reserved,
     short,
@@ -56,10 +57,12 @@ async def test_offsets_are_dense_and_start_where_the_log_ended(store: MetadataSt
     # Then each batch begins where its partition ended
     assert [outcome.base_offset for outcome in outcomes] == [10, 13, 0]
     assert {outcome.log_start_offset for outcome in outcomes} == {0}
+    assert [outcome.last_stable_offset for outcome in outcomes] == [23, 23, 7]
+    assert {outcome.aborted_count for outcome in outcomes} == {0}
     missing = Partition(uuid4(), 0)
     assert await store.partition_offsets([first, missing, second]) == {
-        first: PartitionOffsets(log_start_offset=0, high_watermark=23),
-        second: PartitionOffsets(log_start_offset=0, high_watermark=7),
+        first: ends_at(23),
+        second: ends_at(7),
     }
 
 
@@ -131,6 +134,8 @@ async def test_a_repeated_commit_gets_the_first_answer(store: MetadataStore) -> 
     expected = ["duplicate of 0", 10, "OutOfOrderSequence", 0, "UnknownPartition"]
     assert [short(outcome) for outcome in answer] == expected
     assert [short(outcome) for outcome in again] == expected
+    assert [outcome.last_stable_offset for outcome in answer] == [20, 20, -1, 10, -1]
+    assert [outcome.last_stable_offset for outcome in again] == [20, 20, -1, 10, -1]
     assert [await whole_log(store, first), await whole_log(store, second)] == before
 
 

@@ -8,7 +8,8 @@
 
 Fields that are not named have the defaults below. Member ids end in 1, 2, 3 ... in the order in
 which they are made. `restore` makes the group anew from the last save, as another coordinator
-does; `commit`, `describe` and `topics` ask and change nothing but the session.
+does; `commit`, `transact` (a commit in a transaction), `describe` and `topics` ask and change
+nothing but the session.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -97,6 +98,8 @@ class Player:
             return self._written(self._group.start())
         if verb == "commit":
             return [self._commit(_fields(rest), now_ms)]
+        if verb == "transact":
+            return [self._transact(_fields(rest))]
         if verb == "describe":
             return self._described()
         if verb == "topics":
@@ -123,6 +126,13 @@ class Player:
             instance_id=fields.get("instance"),
             generation_id=int(fields.get("generation", "-1")),
             now_ms=now_ms,
+        ).name.upper()
+
+    def _transact(self, fields: Mapping[str, str]) -> str:
+        return self._group.check_transactional_commit(
+            member_id=fields.get("member", ""),
+            instance_id=fields.get("instance"),
+            generation_id=int(fields.get("generation", "-1")),
         ).name.upper()
 
     def _described(self) -> list[str]:

@@ -13,8 +13,8 @@ have only what they say. Partitions are written t1:0-1,t2:0. A save shows group 
 epoch, and of each member its epoch, its state unless stable, what it may hold, what it `revokes`
 and, where it differs, its `target`. `join`, `sync`, `heartbeat`, `leave` are those of the classic
 protocol (classic_script.py); metadata are subscriptions to the topic after the colon, a joining
-member owns what owned= says. `restore` makes the group anew from the last save; `commit`, `fetch`,
-`describe` and `subscribed` ask and change nothing.
+member owns what owned= says. `restore` makes the group anew from the last save; `commit`,
+`transact` (a commit in a transaction), `fetch`, `describe` and `subscribed` ask and change nothing.
 """
 
 from collections import defaultdict
@@ -161,6 +161,14 @@ class Player:
             instance_id=None,
             generation_id=int(fields.get("epoch", "-1")),
             now_ms=now_ms,
+        )
+        return [code.name.upper()]
+
+    def _ask_transact(self, fields: Mapping[str, str], _: int) -> list[str]:
+        code = self._group.check_transactional_commit(
+            member_id=fields.get("member", ""),
+            instance_id=fields.get("instance"),
+            generation_id=int(fields.get("epoch", "-1")),
         )
         return [code.name.upper()]
 

@@ -13,7 +13,8 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from protocol.errors import MalformedRequest
-from protocol.fetch import PartitionAnswer, TopicAnswer, decode_fetch, encode_fetch
+from protocol.fetch import decode_fetch
+from protocol.fetch_response import PartitionAnswer, TopicAnswer, encode_fetch
 from tests.support.wire import milliseconds
 
 VERSIONS = range(4, 19)
@@ -114,10 +115,13 @@ def test_damaged_bytes_are_malformed_or_another_request(
             st.lists(st.lists(st.binary(min_size=1, max_size=50), max_size=3), max_size=3),
         ),
         max_size=3,
-    )
+    ),
+    aborted=st.none() | st.lists(st.tuples(INT64, INT64), max_size=200),
 )
 def test_a_response_is_read_by_the_generic_codec(
-    version: int, topics: list[tuple[str, UUID, list[list[bytes]]]]
+    version: int,
+    topics: list[tuple[str, UUID, list[list[bytes]]]],
+    aborted: list[tuple[int, int]] | None,
 ) -> None:
     # Given answers whose records are several buffers each
     answers = [
@@ -131,6 +135,7 @@ def test_a_response_is_read_by_the_generic_codec(
                     high_watermark=100,
                     last_stable_offset=99,
                     log_start_offset=7,
+                    aborted=aborted,
                     records=[memoryview(part) for part in parts],
                     size=sum(map(len, parts)),
                 )
@@ -156,6 +161,12 @@ def test_a_response_is_read_by_the_generic_codec(
             assert partition.partition_index == wanted.index
             assert partition.error_code == 3
             assert (partition.high_watermark, partition.last_stable_offset) == (100, 99)
+            read_aborted = partition.aborted_transactions
+            assert aborted == (
+                None
+                if read_aborted is None
+                else [(one.producer_id, one.first_offset) for one in read_aborted]
+            )
             assert (partition.records or b"") == b"".join(wanted.records)
             if version >= 5:
                 assert partition.log_start_offset == 7

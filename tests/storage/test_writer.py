@@ -29,6 +29,7 @@ from storage.object_paths import ReservedPaths
 from storage.objects import Buffer
 from storage.objects_memory import MemoryStore
 from storage.partition_log import PartitionLog
+from storage.reader import END
 from storage.tail import TailCache
 from storage.writer import Writer
 
@@ -216,7 +217,7 @@ async def test_a_duplicate_is_not_served_from_the_tail() -> None:
         await bench.append(sequence=0)
         again = await bench.append(sequence=0)
         assert (again.duplicate, again.base_offset) == (True, 0)
-        batches, _ = bench.logs[0].tail.read(0, 1 << 20)
+        batches, _ = bench.logs[0].tail.read(0, 1 << 20, END)
         assert len(batches) == 1
 
 
@@ -254,7 +255,7 @@ async def test_memory_and_index_tell_the_same() -> None:
     async with running(WriterConfig(flush_bytes=200)) as bench:
         for number in range(20):
             assert (await bench.append(value=b"%d" % number)).base_offset == number
-        batches, size = bench.logs[0].tail.read(5, 1 << 20)
+        batches, size = bench.logs[0].tail.read(5, 1 << 20, END)
         assert [read_header(batch).base_offset for batch in batches] == list(range(5, 20))
         assert size == sum(map(len, batches))
         lookup = SegmentLookup(partition=bench.logs[0].partition, offset=5, max_bytes=1 << 20)

@@ -181,6 +181,7 @@ def fetch_request(
     version: int = 9,
     member_id: str | None = None,
     member_epoch: int = -1,
+    stable: bool = True,
 ) -> Any:
     """Ask for one group's committed offsets."""
     module = request_entities(OFFSET_FETCH, version)
@@ -191,7 +192,7 @@ def fetch_request(
     )
     if version < 8:
         return build(
-            module, "OffsetFetchRequest", group_id=group, topics=asked, require_stable=True
+            module, "OffsetFetchRequest", group_id=group, topics=asked, require_stable=stable
         )
     one = build(
         module,
@@ -201,7 +202,7 @@ def fetch_request(
         member_id=member_id,
         member_epoch=member_epoch,
     )
-    return module.OffsetFetchRequest(groups=(one,), require_stable=True)
+    return module.OffsetFetchRequest(groups=(one,), require_stable=stable)
 
 
 def consumer_heartbeat_request(

@@ -9,18 +9,21 @@ from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 from storage.groups import CommittedOffset, GroupWrite, TakenGroup, WriteOutcome
 from storage.metadata_memory import MemoryMetadata
+from storage.transactions import TransactionOffsets, TransactionOffsetsOutcome
 
 
 class HeldGroups(MemoryMetadata):
     """Attributes:
     writes: every write_groups call, as it came.
     takes: the group ids of every take_groups call.
+    commits: every write_transaction_offsets call, as it came.
     """
 
     def __init__(self) -> None:
         super().__init__(Random(1))
         self.writes: list[list[GroupWrite]] = []
         self.takes: list[list[str]] = []
+        self.commits: list[TransactionOffsets] = []
         self._open = asyncio.Event()
         self._open.set()
         self._away = False
@@ -49,6 +52,13 @@ class HeldGroups(MemoryMetadata):
         await self._answerable()
         return await super().take_groups(group_ids, create=create)
 
+    async def write_transaction_offsets(
+        self, offsets: TransactionOffsets
+    ) -> TransactionOffsetsOutcome:
+        self.commits.append(offsets)
+        await self._answerable()
+        return await super().write_transaction_offsets(offsets)
+
     async def take_elsewhere(self, group_id: str) -> None:
         """Do what another broker does."""
         await super().take_groups([group_id], create=False)
@@ -56,7 +66,7 @@ class HeldGroups(MemoryMetadata):
     async def offsets(self, group_id: str) -> dict[int, int]:
         """Return what a group committed, by partition of its only topic."""
         found = await self.committed_offsets(group_id, None)
-        return {partition.index: committed.offset for partition, committed in found.items()}
+        return {partition.index: committed.offset for partition, committed in found.offsets.items()}
 
     async def topic(self, partitions: int = 3) -> UUID:
         """Create a topic; return its id."""

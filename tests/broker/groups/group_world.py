@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from broker.group_catalog import GroupCatalog
 from broker.group_runner import Committer
 from broker.group_table import GroupTable
+from broker.group_transactions import TransactionalCommits
 from broker.group_upkeep import ExpiryConfig, GroupUpkeep
 from broker.group_writes import GroupWrites
 from broker.groups import Groups
@@ -23,7 +24,8 @@ from broker.topics import Topics
 from coordinator.config import ClassicConfig, ConsumerConfig, GroupConfig
 from coordinator.events import Heartbeat, Join, Protocol, Sync, Token
 from protocol.ids import Partition
-from storage.groups import CommittedOffset
+from storage.groups import CommittedOffset, CommittedOffsets
+from storage.transactions import Producer
 from tests.support.held_groups import HeldGroups
 
 _ids = count(1)
@@ -109,6 +111,23 @@ class World:
         committer = Committer(member_id=member_id, instance_id=None, generation_id=generation_id)
         return asyncio.ensure_future(self.groups.commit(group_id, committer, offsets))
 
+    def transact(
+        self,
+        producer: Producer,
+        group_id: str,
+        offsets: Mapping[Partition, CommittedOffset],
+        member: tuple[str, int] = ("", -1),
+    ) -> "asyncio.Future[Any]":
+        """Commit offsets in a transaction that the group joins by that; `member` is as it says."""
+        committer = Committer(member_id=member[0], instance_id=None, generation_id=member[1])
+        commit = self.groups.commit_in_transaction
+        return asyncio.ensure_future(commit(group_id, committer, producer, offsets, joins=True))
+
+    async def fetched(self, group_id: str) -> CommittedOffsets:
+        """Do what OffsetFetch does for all partitions."""
+        await self.groups.may_fetch(group_id, member_id=None, member_epoch=-1)
+        return await self.groups.committed(group_id, None)
+
     async def stable(self, group_id: str, **joining: Any) -> str:
         """Make a stable group of one, in its first generation; return the member's id."""
         joined = await self.join(group_id, **joining)
@@ -122,6 +141,7 @@ async def world(store: HeldGroups, **expiry: int) -> AsyncIterator[World]:
     """Run a broker's groups; a second one on the same store is another broker."""
     metrics = GroupMetrics(CollectorRegistry())
     writes = GroupWrites(store, metrics)
+    commits = TransactionalCommits(store)
     topics = _NoTopics()
     catalog = GroupCatalog(cast("Topics", topics))
 
@@ -136,6 +156,7 @@ async def world(store: HeldGroups, **expiry: int) -> AsyncIterator[World]:
     table = GroupTable(
         store=store,
         writes=writes,
+        commits=commits,
         catalog=catalog,
         coordinates=coordinates,
         config=config,
@@ -149,7 +170,9 @@ async def world(store: HeldGroups, **expiry: int) -> AsyncIterator[World]:
         coordinates=coordinates,
         expiry=ExpiryConfig(**({"retention_ms": 60_000, "check_interval_ms": 60_000} | expiry)),
     )
-    groups = Groups(store=store, table=table, catalog=catalog, coordinates=coordinates)
+    groups = Groups(
+        store=store, table=table, commits=commits, catalog=catalog, coordinates=coordinates
+    )
     made = World(store, groups, table, upkeep, metrics, topics)
     running = asyncio.create_task(upkeep.run())
     try:

@@ -1,0 +1,132 @@
+"""AddPartitionsToTxn: v0-5.
+
+v2 PRODUCER_FENCED (KIP-588), v3 flexible, v4 several transactions, and a mere look if these have
+the partitions (KIP-890), v5 TRANSACTION_ABORTABLE if they do not (here in v4, too).
+
+Clients use v0-3; from v4 on it is how Kafka's brokers ask each other. All partitions of a
+transaction are added, or none.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
+
+from broker.offset_requests import AskedTopic, look_up_topics
+from broker.refusals import Refusal
+from broker.requests import NOT_THROTTLED, Request
+from broker.transaction_requests import code_of_verdict, coordinating, named_producer
+from protocol.ids import Partition
+from storage.transactions import Producer, Verdict
+
+_FIRST_TO_SAY_FENCED: Final = 2
+_FIRST_OF_SEVERAL: Final = 4
+
+Codes = Mapping[Partition, ErrorCode] | ErrorCode
+"""What answers each partition that exists, or all of them."""
+
+
+async def handle(request: Request) -> Payload:
+    """Add partitions to each transaction; each answers for itself."""
+    body, types = request.decode(), request.types
+    if request.version < _FIRST_OF_SEVERAL:
+        who = (
+            body.v3_and_below_transactional_id,
+            body.v3_and_below_producer_id,
+            body.v3_and_below_producer_epoch,
+        )
+        results = await _results(request, who, body.v3_and_below_topics, verify_only=False)
+        response: Payload = types.AddPartitionsToTxnResponse(
+            throttle_time=NOT_THROTTLED, results_by_topic_v3_and_below=results
+        )
+        return response
+    by_transaction = []
+    for each in body.transactions:
+        who = (each.transactional_id, each.producer_id, each.producer_epoch)
+        results = await _results(request, who, each.topics, verify_only=each.verify_only)
+        by_transaction.append(
+            types.AddPartitionsToTxnResult(
+                transactional_id=each.transactional_id, topic_results=results
+            )
+        )
+    several: Payload = types.AddPartitionsToTxnResponse(
+        throttle_time=NOT_THROTTLED,
+        error_code=ErrorCode.none,
+        results_by_transaction=tuple(by_transaction),
+    )
+    return several
+
+
+async def _results(
+    request: Request, who: tuple[str, int, int], asked: Sequence[Any], *, verify_only: bool
+) -> tuple[Any, ...]:
+    """Do what is asked for one transaction; return its results by topic."""
+    topics = [AskedTopic(one, None) for one in asked]
+    try:
+        producer = named_producer(*who)
+        with coordinating():
+            topics = await look_up_topics(request, asked)
+            codes = await _codes(request, producer, topics, verify_only=verify_only)
+    except Refusal as refusal:
+        return _topic_results(request, topics, refusal.code, all_alike=True)
+    return _topic_results(request, topics, codes)
+
+
+async def _codes(
+    request: Request, producer: Producer, topics: Sequence[AskedTopic], *, verify_only: bool
+) -> Codes:
+    lines = [line for topic in topics for line in _lines(topic)]
+    partitions = [line for line in lines if isinstance(line, Partition)]
+    if len(partitions) < len(lines):
+        return ErrorCode.operation_not_attempted
+    if not partitions:
+        return ErrorCode.none
+    says_fenced = request.version >= _FIRST_TO_SAY_FENCED
+    transactions = request.services.transactions
+    if not verify_only:
+        verdict = await transactions.add(producer, list(dict.fromkeys(partitions)))
+        return code_of_verdict(verdict, says_fenced=says_fenced)
+    added = await transactions.open_partitions(producer)
+    if isinstance(added, Verdict):
+        return code_of_verdict(added, says_fenced=says_fenced)
+    return {
+        one: ErrorCode.none if one in added else ErrorCode.transaction_abortable
+        for one in partitions
+    }
+
+
+def _lines(topic: AskedTopic) -> Iterable[Partition | ErrorCode]:
+    return (topic.partition(index) for index in topic.asked.partitions)
+
+
+def _topic_results(
+    request: Request, topics: Sequence[AskedTopic], codes: Codes, *, all_alike: bool = False
+) -> tuple[Any, ...]:
+    """Answer each partition.
+
+    Args:
+        request: what is answered.
+        topics: as asked.
+        codes: for the partitions that exist.
+        all_alike: for the others, too, for nobody knows which these are.
+    """
+
+    def code_of(line: Partition | ErrorCode) -> ErrorCode:
+        if isinstance(codes, ErrorCode):
+            return codes if all_alike or isinstance(line, Partition) else line
+        return line if isinstance(line, ErrorCode) else codes[line]
+
+    types = request.types
+    return tuple(
+        types.AddPartitionsToTxnTopicResult(
+            name=topic.asked.name,
+            results_by_partition=tuple(
+                types.AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=code_of(line)
+                )
+                for index, line in zip(topic.asked.partitions, _lines(topic), strict=True)
+            ),
+        )
+        for topic in topics
+    )

@@ -1,0 +1,30 @@
+"""AddOffsetsToTxn: v0-4. v2 PRODUCER_FENCED (KIP-588), v3 flexible, v4 as v3 (KIP-890).
+
+Lets a group take part in a transaction, so that TxnOffsetCommit may bring its offsets. The group
+need not exist yet, nor be coordinated by this broker.
+"""
+
+from typing import Final
+
+from kio.static.protocol import Payload
+
+from broker.group_requests import named_group
+from broker.requests import NOT_THROTTLED, Request
+from broker.transaction_requests import code_of_verdict, coordinating, named_producer
+
+_FIRST_TO_SAY_FENCED: Final = 2
+
+
+async def handle(request: Request) -> Payload:
+    """Add one group."""
+    body = request.decode()
+    producer = named_producer(body.transactional_id, body.producer_id, body.producer_epoch)
+    with coordinating():
+        verdict = await request.services.transactions.add(
+            producer, (), [named_group(body.group_id)]
+        )
+    code = code_of_verdict(verdict, says_fenced=request.version >= _FIRST_TO_SAY_FENCED)
+    response: Payload = request.types.AddOffsetsToTxnResponse(
+        throttle_time=NOT_THROTTLED, error_code=code
+    )
+    return response

@@ -1,0 +1,108 @@
+"""TxnOffsetCommit: v0-5. Offsets that a group has committed when a transaction is (KIP-98).
+
+v2 leader epochs (KIP-320), v3 flexible and which member commits (KIP-447), v4 TRANSACTION_ABORTABLE
+and v5 a group takes part without AddOffsetsToTxn (both KIP-890).
+
+It goes to the group's coordinator, which checks the member; the transaction is checked where the
+offsets are written, by one statement (broker/group_transactions.py). To repeat it does no harm. Who
+names no member is not checked at all: only the epoch of its transactional id fences it.
+
+If Postgres does not answer it is COORDINATOR_NOT_AVAILABLE, which every client repeats: producers
+before 2.0 end at COORDINATOR_LOAD_IN_PROGRESS. A KIP-848 member of another epoch is told
+ILLEGAL_GENERATION, as in Kafka: producers end at STALE_MEMBER_EPOCH.
+"""
+
+from collections.abc import Awaitable, Sequence
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
+
+from broker.group_requests import named_group, outcome_of
+from broker.group_runner import Committer
+from broker.offset_requests import (
+    AskedTopic,
+    Lines,
+    coded_partitions,
+    commit_lines,
+    concern_group,
+    look_up_topics,
+    offsets_to_commit,
+    refused_lines,
+    written_lines,
+)
+from broker.refusals import Refusal
+from broker.requests import NOT_THROTTLED, Request
+from broker.transaction_requests import code_of_verdict, coordinating, named_producer
+from storage.transactions import TransactionOffsetsOutcome, Verdict
+
+_FIRST_ABORTABLE: Final = 4
+_FIRST_IMPLICIT: Final = 5
+
+
+async def handle(request: Request) -> Awaitable[Payload] | Payload:
+    """Take what can be; each partition answers for itself."""
+    body = request.decode()
+    try:
+        producer = named_producer(body.transactional_id, body.producer_id, body.producer_epoch)
+        group_id = named_group(body.group_id)
+        with coordinating():
+            topics = await look_up_topics(request, body.topics)
+    except Refusal as refusal:
+        topics = [AskedTopic(asked, None) for asked in body.topics]
+        codes = [[refusal.code] * len(topic.asked.partitions) for topic in topics]
+        return _response(request, topics, codes)
+    lines = commit_lines(request, topics)
+    if not concern_group(lines):
+        return _response(request, topics, lines)
+    committer = Committer(
+        member_id=getattr(body, "member_id", ""),
+        instance_id=getattr(body, "group_instance_id", None),
+        generation_id=getattr(body, "generation_id", -1),
+    )
+    answer = request.services.groups.commit_in_transaction(
+        group_id,
+        committer,
+        producer,
+        offsets_to_commit(topics, lines),
+        joins=request.version >= _FIRST_IMPLICIT,
+    )
+    return _respond(request, topics, lines, answer)
+
+
+async def _respond(
+    request: Request,
+    topics: Sequence[AskedTopic],
+    lines: Lines,
+    awaited: Awaitable[TransactionOffsetsOutcome | None],
+) -> Payload:
+    outcome = await outcome_of(awaited)
+    if isinstance(outcome, TransactionOffsetsOutcome) and outcome.verdict is Verdict.DONE:
+        return _response(request, topics, written_lines(lines, outcome.unknown))
+    return _response(request, topics, refused_lines(lines, _code_of(request, outcome)))
+
+
+def _code_of(request: Request, outcome: TransactionOffsetsOutcome | ErrorCode | None) -> ErrorCode:
+    """Return the code that this version knows for what befell all partitions."""
+    if outcome is None:
+        return ErrorCode.illegal_generation
+    if isinstance(outcome, ErrorCode):
+        return outcome
+    if outcome.verdict is Verdict.INVALID_STATE and request.version >= _FIRST_ABORTABLE:
+        return ErrorCode.transaction_abortable
+    return code_of_verdict(outcome.verdict, says_fenced=False)
+
+
+def _response(request: Request, topics: Sequence[AskedTopic], lines: Lines) -> Payload:
+    types = request.types
+    answered = [
+        types.TxnOffsetCommitResponseTopic(
+            **topic.identity,
+            partitions=coded_partitions(topic, of_topic, types.TxnOffsetCommitResponsePartition),
+        )
+        for topic, of_topic in zip(topics, lines, strict=True)
+    ]
+    response: Payload = types.TxnOffsetCommitResponse(
+        throttle_time=NOT_THROTTLED, topics=tuple(answered)
+    )
+    return response

@@ -1,0 +1,318 @@
+"""Fetch for read_committed, over stores in memory: what it returns, what it waits for."""
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
+
+from broker.cluster import BrokerSet, Cluster
+from broker.fetching import Fetch, Wanted
+from protocol.compression import Codec
+from protocol.fetch import PartitionWanted
+from protocol.fetch_response import PartitionAnswer
+from protocol.ids import Partition
+from storage.aborted import AbortedIndex
+from storage.brokers import BrokerRecord, Membership
+from storage.errors import MetadataUnavailable
+from storage.metadata_memory import MemoryMetadata
+from storage.partition_log import PartitionLog
+from storage.transactions import AbortedTransaction
+from tests.storage.log_bench import LogBench, Transactional, running_log
+from tests.support.committed_reader import CommittedReader
+
+ALONE = Cluster(
+    cluster_id="c",
+    brokers=BrokerSet(
+        Membership(
+            node_id=0,
+            generation=1,
+            brokers=[BrokerRecord(node_id=0, addresses=("localhost:1",), rack=None)],
+        )
+    ),
+    listener=0,
+)
+
+
+class AwayStore(MemoryMetadata):
+    """Does not tell what was aborted."""
+
+    async def aborted_transactions(
+        self, partition: Partition, start_offset: int, end_offset: int, limit: int
+    ) -> list[AbortedTransaction]:
+        raise MetadataUnavailable("away")
+
+
+async def fetch(
+    bench: LogBench,
+    partition: Partition,
+    offset: int,
+    *,
+    max_bytes: int = 1 << 20,
+    max_wait_s: float = 0.0,
+    min_bytes: int = 1,
+    read_committed: bool = True,
+) -> PartitionAnswer:
+    """Return the answer for one partition."""
+    log = await bench.known(partition)
+    wanted = Wanted(PartitionWanted(0, -1, offset, max_bytes), log, PartitionAnswer(0))
+    run = Fetch(bench.log, ALONE, [wanted], max_bytes=max_bytes, read_committed=read_committed)
+    await run.run(min_bytes=min_bytes, max_wait_s=max_wait_s)
+    return wanted.answer
+
+
+async def test_only_what_is_stable_is_returned() -> None:
+    async with running_log() as bench:
+        # Given a plain record, an open transaction, and another plain record
+        (partition,) = await bench.create_partitions()
+        who = await bench.producer("p")
+        await bench.append(partition, [b"a"])
+        await bench.append(partition, [b"b"], who)
+        await bench.append(partition, [b"c"])
+
+        # Then a reader of committed records gets the first, of any records all of them
+        committed = await fetch(bench, partition, 0)
+        uncommitted = await fetch(bench, partition, 0, read_committed=False)
+        assert len(committed.records) == 1
+        assert len(uncommitted.records) == 3
+        for answer in (committed, uncommitted):
+            assert (answer.last_stable_offset, answer.high_watermark) == (1, 3)
+        assert (committed.aborted, uncommitted.aborted) == ((), None)
+
+        # And what is not stable yet is in range, but empty
+        for offset in (1, 2, 3):
+            empty = await fetch(bench, partition, offset)
+            assert (empty.error_code, empty.size, empty.aborted) == (ErrorCode.none, 0, ())
+        assert (await fetch(bench, partition, 4)).error_code == ErrorCode.offset_out_of_range
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_aborted_transactions_of_the_returned_range_are_named(*, restarted: bool) -> None:
+    async with running_log() as bench:
+        # Given two aborted transactions that overlap, one that is committed, and an open one
+        (partition,) = await bench.create_partitions()
+        one, other, good, opened = [await bench.producer(name) for name in "pqrs"]
+        await bench.append(partition, [b"0"], one)
+        await bench.append(partition, [b"1"], other)
+        await bench.append(partition, [b"2"], good)
+        await bench.end(other, committed=False)  # 3
+        await bench.end(good, committed=True)  # 4
+        await bench.append(partition, [b"5"], one)
+        await bench.end(one, committed=False)  # 6
+        await bench.append(partition, [b"7"])
+        await bench.append(partition, [b"8"], opened)
+        if restarted:
+            await bench.restart()
+        first, second = ((who.producer.producer_id, at) for at, who in enumerate([one, other]))
+
+        # Then each fetch hears of those that have not ended before it, by first offset
+        async def aborted(offset: int, max_bytes: int = 1 << 20) -> list[tuple[int, int]]:
+            return list((await fetch(bench, partition, offset, max_bytes=max_bytes)).aborted or ())
+
+        assert await aborted(0) == [first, second]
+        assert await aborted(0, max_bytes=1) == [first]
+        assert await aborted(1, max_bytes=1) == [first, second]
+        assert await aborted(3) == [first, second]
+        assert await aborted(4) == [first]
+        assert await aborted(6) == [first]
+        assert await aborted(7) == []
+        assert await aborted(8) == []
+
+
+async def test_a_long_poll_waits_for_the_last_stable_offset() -> None:
+    async with running_log() as bench:
+        # Given a reader that waits behind an open transaction
+        (partition,) = await bench.create_partitions()
+        who = await bench.producer("p")
+        await bench.append(partition, [b"a"], who)
+        poll = asyncio.create_task(fetch(bench, partition, 0, max_wait_s=20))
+
+        # When more records come, it goes on waiting
+        await bench.append(partition, [b"b"], who)
+        await bench.append(partition, [b"c"])
+        await asyncio.wait([poll], timeout=0.05)
+        assert not poll.done()
+
+        # When the transaction ends, it has all of it
+        await bench.end(who, committed=True)
+        assert len((await poll).records) == 4
+
+
+async def test_a_long_poll_hears_of_another_brokers_marker() -> None:
+    async with running_log() as bench:
+        (partition,) = await bench.create_partitions()
+        who = await bench.producer("p")
+        await bench.append(partition, [b"a"], who)
+        looking = asyncio.create_task(bench.log.poll())
+        poll = asyncio.create_task(fetch(bench, partition, 0, max_wait_s=20))
+        await bench.end(who, committed=False, elsewhere=True)
+        answer = await poll
+        looking.cancel()
+        await asyncio.wait([looking])
+        assert (answer.last_stable_offset, answer.aborted) == (2, [(who.producer.producer_id, 0)])
+
+
+async def test_min_bytes_counts_what_is_stable() -> None:
+    async with running_log() as bench:
+        (partition,) = await bench.create_partitions()
+        who = await bench.producer("p")
+        poll = asyncio.create_task(fetch(bench, partition, 0, max_wait_s=20, min_bytes=1000))
+        await bench.append(partition, [b"a"])
+        await bench.append(partition, [b"x" * 2000], who)
+        await asyncio.wait([poll], timeout=0.05)
+        assert not poll.done()
+        await bench.end(who, committed=True)
+        assert len((await poll).records) == 3
+
+
+async def test_without_the_index_no_record_of_an_aborted_transaction_gets_out() -> None:
+    async with running_log() as bench:
+        # Given an aborted transaction, and a database that does not tell which
+        (partition,) = await bench.create_partitions()
+        who = await bench.producer("p")
+        await bench.append(partition, [b"a"], who)
+        await bench.end(who, committed=False)
+        log = await bench.known(partition)
+        away = AwayStore(Random(0))
+        log.aborted = AbortedIndex(away, partition)
+
+        # Then the partition answers with an error that clients repeat, and any reader may read on
+        answer = await fetch(bench, partition, 0)
+        assert (answer.error_code, answer.size) == (ErrorCode.kafka_storage_error, 0)
+        assert (await fetch(bench, partition, 0, read_committed=False)).size
+        log.aborted = None
+        assert (await fetch(bench, partition, 0)).aborted == [(who.producer.producer_id, 0)]
+
+
+@dataclass
+class History:
+    """What producers did to a partition, and what is to be read of it.
+
+    Attributes:
+        opened: values of each open transaction, by offset.
+        committed: values that stay, by offset.
+    """
+
+    bench: LogBench
+    partition: Partition
+    producers: list[Transactional]
+    codec: Codec
+    max_kept: int
+    opened: dict[int, dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))
+    committed: dict[int, bytes] = field(default_factory=dict)
+    written: int = 0
+
+    def values(self, count: int) -> list[bytes]:
+        self.written += count
+        return [b"%d" % (self.written - at) for at in range(count)]
+
+    async def log(self) -> PartitionLog:
+        """Return what the broker knows, which may have to keep few aborted transactions."""
+        log = await self.bench.known(self.partition)
+        if log.aborted is None:
+            log.aborted = AbortedIndex(self.bench.metadata, self.partition, max_kept=self.max_kept)
+        return log
+
+    async def step(
+        self, step: str, who: int, argument: int, readers: list[CommittedReader]
+    ) -> None:
+        log = await self.log()
+        if step == "write":
+            await self.write(who, argument)
+        elif step == "end":
+            await self.end(who, committed=argument in {0, 1}, elsewhere=argument in {1, 2})
+        elif step == "fetch":
+            await self.read(readers[who], argument)
+        elif step == "restart":
+            await self.bench.restart()
+        else:
+            await self.bench.log.refresh([log])
+
+    async def write(self, producer: int, count: int) -> None:
+        """Write two batches, which come into the same object; -1 is in no transaction."""
+        writers = [producer, producer if count % 2 else -1]
+        pieces = [self.values(count), self.values(1)]
+        futures = [
+            self.bench.append(
+                self.partition,
+                piece,
+                None if writer < 0 else self.producers[writer],
+                codec=self.codec,
+            )
+            for writer, piece in zip(writers, pieces, strict=True)
+        ]
+        for writer, piece, future in zip(writers, pieces, futures, strict=True):
+            outcome = await future
+            assert outcome.refusal is None
+            kept = self.committed if writer < 0 else self.opened[writer]
+            kept.update((outcome.base_offset + at, value) for at, value in enumerate(piece))
+
+    async def end(self, producer: int, *, committed: bool, elsewhere: bool) -> None:
+        if producer not in self.opened:
+            return
+        values = self.opened.pop(producer)
+        if committed:
+            self.committed.update(values)
+        who = self.producers[producer]
+        await self.bench.end(who, committed=committed, elsewhere=elsewhere)
+
+    async def read(self, reader: CommittedReader, max_bytes: int) -> int:
+        """Let a consumer fetch once; return how far it came."""
+        before = reader.position
+        answer = await fetch(self.bench, self.partition, before, max_bytes=max_bytes, min_bytes=0)
+        assert answer.error_code == ErrorCode.none
+        reader.take(b"".join(answer.records), answer.aborted or ())
+        assert reader.position <= answer.last_stable_offset
+        return reader.position - before
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.integers(-1, 2), st.integers(1, 4)),
+        st.tuples(st.just("end"), st.integers(0, 2), st.integers(0, 3)),
+        st.tuples(st.just("fetch"), st.integers(0, 2), st.sampled_from([1, 150, 400, 1 << 20])),
+        st.tuples(st.sampled_from(["restart", "news"]), st.just(0), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@given(
+    steps=STEPS,
+    codec=st.sampled_from([Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.SNAPPY, Codec.ZSTD]),
+    tail_bytes=st.sampled_from([1, 3000, 1 << 20]),
+    max_kept=st.sampled_from([1, 3, 10_000]),
+    size=st.sampled_from([1, 100, 300, 1 << 20]),
+)
+def test_what_readers_keep_are_the_committed_records(
+    steps: list[tuple[str, int, int]], codec: Codec, tail_bytes: int, max_kept: int, size: int
+) -> None:
+    async def run() -> None:
+        async with running_log(tail_bytes=tail_bytes) as bench:
+            (partition,) = await bench.create_partitions()
+            producers = [await bench.producer(name) for name in "pqr"]
+            history = History(bench, partition, producers, codec, max_kept)
+
+            # Given readers that read along while transactions begin and end, here and elsewhere
+            readers = [CommittedReader() for _ in range(3)]
+            for step, who, argument in steps:
+                await history.step(step, who, argument, readers)
+
+            # When what is open is aborted, and they read on to the end with answers of any size
+            for producer in list(history.opened):
+                await history.end(producer, committed=False, elsewhere=False)
+            log = await history.log()
+            await bench.log.refresh([log])
+            for reader in [*readers, CommittedReader()]:
+                while await history.read(reader, size):
+                    pass
+
+                # Then each was given just what was committed
+                assert reader.position == log.high_watermark
+                assert reader.values == history.committed
+
+    asyncio.run(run())

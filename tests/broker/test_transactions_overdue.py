@@ -1,0 +1,162 @@
+"""Transactions past their timeout, and transactions of more than one broker, over the wire."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.support.broker import BrokerProcess, running_broker
+from tests.support.postgres import create_empty_database
+from tests.support.transaction_wire import (
+    ABORT,
+    COMMIT,
+    LogEntry,
+    TransactionalProducer,
+    entries,
+    fetch,
+    init_request,
+    read_log,
+)
+from tests.support.wire import WireClient
+
+NONE, FENCED = ErrorCode.none, ErrorCode.producer_fenced
+TIMEOUT_S = 1.0
+GRACE_S = 5.0
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[BrokerProcess]]:
+    """Two brokers on one database and one store."""
+    home = tmp_path_factory.mktemp("pair")
+    dsn = asyncio.run(create_empty_database())
+    stores = ("--postgres", dsn, "--store", f"file://{home}/objects")
+    with running_broker(home / "a", *stores) as one, running_broker(home / "b", *stores) as other:
+        yield [one, other]
+
+
+@pytest.fixture
+async def wires(pair: list[BrokerProcess]) -> AsyncIterator[list[WireClient]]:
+    connected = [await WireClient.connect(broker.bootstrap) for broker in pair]
+    async with connected[0], connected[1]:
+        yield connected
+
+
+@pytest.fixture
+def transactional_id(topic: str) -> str:
+    """Return a transactional id that no other test uses."""
+    return f"id-of-{topic}"
+
+
+async def topic_led_by_first(wires: list[WireClient], topic: str, bootstrap: str) -> str:
+    """Make topics until both brokers know one whose partition the first broker leads."""
+    for at in range(100):
+        name = f"{topic}-{at}"
+        await wires[0].create_topic(name)
+        described = await wires[0].describe(name)
+        leader = described.topics[0].partitions[0].leader_id
+        node = next(one for one in described.brokers if one.node_id == leader)
+        if f"{node.host}:{node.port}" == bootstrap:
+            return name
+    raise AssertionError("the first broker leads nothing")
+
+
+async def read_committed(wire: WireClient, topic: str, count: int) -> list[LogEntry]:
+    """Follow a log as a consumer of committed records does, until it has had so many entries."""
+    found: list[LogEntry] = []
+    deadline_s = time.monotonic() + TIMEOUT_S + GRACE_S
+    while len(found) < count:
+        assert time.monotonic() < deadline_s, found
+        offset = found[-1][0] + 1 if found else 0
+        found += entries(await fetch(wire, topic, offset, committed=True, max_wait_ms=1000))
+    return found
+
+
+@pytest.mark.parametrize("transaction_version", [1, 2])
+async def test_an_overdue_transaction_is_aborted_and_its_producer_fenced(
+    wire: WireClient, topic: str, transactional_id: str, transaction_version: int
+) -> None:
+    # Given a transaction of a producer that allows itself one second
+    await wire.create_topic(topic)
+    producer = TransactionalProducer(
+        wire, transactional_id, transaction_version, timeout_ms=int(TIMEOUT_S * 1000)
+    )
+    await producer.init()
+    await producer.add(topic, 0)
+    began_s = time.monotonic()
+    await producer.produce(topic, b"a")
+
+    # When that is over
+    found = await read_committed(wire, topic, 2)
+
+    # Then it is aborted, not too early, and the producer cannot go on
+    assert time.monotonic() - began_s >= TIMEOUT_S
+    assert found == [(0, b"a"), (1, ABORT)]
+    assert (await producer.produce(topic, b"b")).error_code is ErrorCode.invalid_producer_epoch
+    assert await producer.add(topic, 0) is FENCED
+    assert await producer.end(committed=True) is FENCED
+    assert await producer.end(committed=False) is FENCED
+    assert await producer.init() is FENCED
+
+    # And one that starts anew can
+    assert await producer.init(as_new=True) is NONE
+    await producer.add(topic, 0)
+    assert (await producer.produce(topic, b"c")).error_code is NONE
+    assert await producer.end(committed=True) is NONE
+
+
+async def test_one_broker_begins_and_the_other_ends(
+    pair: list[BrokerProcess], wires: list[WireClient], topic: str, transactional_id: str
+) -> None:
+    # Given a transaction that all is asked of one broker for
+    first, second = wires
+    name = await topic_led_by_first(wires, topic, pair[0].bootstrap)
+    producer = TransactionalProducer(first, transactional_id)
+    await producer.init()
+    await producer.produce(name, b"a")
+    assert await read_log(first, name) == [(0, b"a")]
+
+    # When the other one is asked to end it, twice
+    request = producer.end_request(committed=True)
+    answers = [await wire.ask(request) for wire in (second, first)]
+
+    # Then both give the same answer, and readers at the first one see the marker
+    assert answers[0].error_code is NONE
+    assert answers[0] == answers[1]
+    assert await read_committed(first, name, 2) == [(0, b"a"), (1, COMMIT)]
+
+    # And a successor may start at the other one
+    response = await second.ask(init_request(transactional_id))
+    assert (response.error_code, response.producer_epoch) == (NONE, 2)
+    assert (await producer.produce(name, b"b")).error_code is ErrorCode.invalid_producer_epoch
+
+
+async def test_brokers_that_end_and_sweep_at_a_time_write_one_marker(
+    pair: list[BrokerProcess], wires: list[WireClient], topic: str, transactional_id: str
+) -> None:
+    # Given transactions in one partition, some of which will be overdue soon
+    name = await topic_led_by_first(wires, topic, pair[0].bootstrap)
+    producers = [
+        TransactionalProducer(
+            wires[0], f"{transactional_id}-{at}", timeout_ms=60_000 if at % 2 else 1000
+        )
+        for at in range(10)
+    ]
+    for producer in producers:
+        await producer.init()
+        await producer.produce(name, producer.transactional_id.encode())
+
+    # When both brokers are asked for the end of all others at a time, in contradiction
+    async def end(producer: TransactionalProducer) -> set[ErrorCode]:
+        asked = [wire.ask(producer.end_request(committed=wire is wires[0])) for wire in wires]
+        answers = await asyncio.gather(*asked)
+        return {answer.error_code for answer in answers}
+
+    codes = [await end(producer) for producer in producers[1::2]]
+
+    # Then one of each two contradictions is true, and each transaction has one marker in the end
+    assert codes == [{NONE, ErrorCode.invalid_txn_state}] * len(codes)
+    said = [value for _, value in await read_committed(wires[0], name, 2 * len(producers))]
+    assert said.count(COMMIT) + said.count(ABORT) == len(producers)
+    assert said.count(ABORT) >= len(producers) // 2

@@ -1,0 +1,254 @@
+"""The index of aborted transactions: a reader hears of all that it has to skip, however it asks."""
+
+import asyncio
+from dataclasses import dataclass, field
+from random import Random
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.ids import Partition
+from storage.aborted import AbortedIndex
+from storage.errors import MetadataUnavailable
+from storage.metadata_memory import MemoryMetadata
+from storage.transactions import AbortedTransaction
+
+PARTITION = Partition(UUID(int=1), 0)
+
+
+def overlapping(known: list[AbortedTransaction], start: int, end: int) -> list[AbortedTransaction]:
+    found = [one for one in known if one.last_offset >= start and one.first_offset < end]
+    return sorted(found, key=lambda one: one.first_offset)
+
+
+@dataclass
+class AbortedStore(MemoryMetadata):
+    """A store of nothing but aborted transactions.
+
+    Attributes:
+        queries: (start offset, end offset, limit) of each question.
+        gate: questions wait until it is set.
+        away: it does not answer.
+    """
+
+    known: list[AbortedTransaction] = field(default_factory=list)
+    queries: list[tuple[int, int, int]] = field(default_factory=list)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    away: bool = False
+
+    def __post_init__(self) -> None:
+        super().__init__(Random(0))
+        self.gate.set()
+
+    async def aborted_transactions(
+        self, partition: Partition, start_offset: int, end_offset: int, limit: int
+    ) -> list[AbortedTransaction]:
+        assert partition == PARTITION
+        self.queries.append((start_offset, end_offset, limit))
+        await self.gate.wait()
+        if self.away:
+            raise MetadataUnavailable("away")
+        found = [
+            one
+            for one in self.known
+            if one.last_offset >= start_offset and one.first_offset < end_offset
+        ]
+        return found[:limit]
+
+    def abort(self, first_offset: int, last_offset: int) -> None:
+        self.known.append(
+            AbortedTransaction(
+                producer_id=len(self.known), first_offset=first_offset, last_offset=last_offset
+            )
+        )
+
+
+async def test_nothing_is_asked_twice() -> None:
+    # Given a partition with two aborted transactions
+    store = AbortedStore()
+    store.abort(0, 9)
+    store.abort(5, 14)
+    index = AbortedIndex(store, PARTITION)
+
+    # When readers ask again and again
+    for start in range(20):
+        found = await index.overlapping(start, start + 1, stable_offset=20, aborted_count=2)
+        assert found == overlapping(store.known, start, start + 1)
+
+    # Then the store was asked once, and once more when there is another one, for what is new
+    assert len(store.queries) == 1
+    store.abort(20, 25)
+    assert await index.overlapping(0, 30, stable_offset=30, aborted_count=3) == store.known
+    assert [start for start, *_ in store.queries] == [0, 15]
+
+
+async def test_readers_of_one_snapshot_share_a_query() -> None:
+    store = AbortedStore()
+    store.abort(0, 9)
+    store.gate.clear()
+    index = AbortedIndex(store, PARTITION)
+    readers = [
+        asyncio.create_task(index.overlapping(0, 10, stable_offset=10, aborted_count=1))
+        for _ in range(10)
+    ]
+    await asyncio.sleep(0)
+
+    # When the one that asks for all of them gives up
+    readers[0].cancel()
+    await asyncio.wait([readers[0]])
+    store.gate.set()
+
+    # Then the others have their answer
+    assert await asyncio.gather(*readers[1:]) == [store.known] * 9
+    assert len(store.queries) == 2
+
+
+async def test_a_query_on_the_way_is_no_answer_for_a_later_snapshot() -> None:
+    # Given a query that was answered in the database, but the answer is on its way
+    store = AbortedStore()
+    store.abort(0, 9)
+    store.gate.clear()
+    index = AbortedIndex(store, PARTITION)
+    early = asyncio.create_task(index.overlapping(0, 10, stable_offset=10, aborted_count=1))
+    await asyncio.sleep(0)
+
+    # When a reader with a later snapshot comes
+    late = asyncio.create_task(index.overlapping(0, 20, stable_offset=20, aborted_count=2))
+    await asyncio.sleep(0)
+    store.gate.set()
+    await early
+    store.abort(10, 19)
+
+    # Then it asks after its snapshot was taken
+    assert await late == store.known
+
+
+async def test_all_who_wait_hear_that_the_store_is_away() -> None:
+    store = AbortedStore()
+    store.abort(0, 9)
+    store.gate.clear()
+    store.away = True
+    index = AbortedIndex(store, PARTITION)
+    readers = [
+        asyncio.create_task(index.overlapping(0, 10, stable_offset=10, aborted_count=1))
+        for _ in range(10)
+    ]
+    await asyncio.sleep(0)
+    store.gate.set()
+    results = await asyncio.gather(*readers, return_exceptions=True)
+    assert [type(one) for one in results] == [MetadataUnavailable] * 10
+    assert len(store.queries) == 1
+
+    # When it is back, they get what they asked for
+    store.away = False
+    assert await index.overlapping(0, 10, stable_offset=10, aborted_count=1) == store.known
+
+
+async def test_an_old_reader_among_too_many_asks_for_its_own_range() -> None:
+    # Given more aborted transactions than are kept
+    store = AbortedStore()
+    for number in range(100):
+        store.abort(10 * number, 10 * number + 9)
+    index = AbortedIndex(store, PARTITION, max_kept=10)
+
+    # When a reader walks through all of it
+    for start in range(0, 1000, 5):
+        found = await index.overlapping(start, start + 5, stable_offset=1000, aborted_count=100)
+        assert [one.first_offset for one in found] == [start // 10 * 10]
+
+    # Then whole loads were tried a few times only, and at the end one was kept
+    loads = [start for start, end, _ in store.queries if end > 1000]
+    assert len(loads) < 10
+    assert not [start for start, *_ in store.queries if start > 950]
+    assert len(index._entries) <= 10
+
+
+async def test_what_was_kept_and_is_not_any_more_is_asked_for() -> None:
+    # Given an index that has grown beyond what is kept
+    store = AbortedStore()
+    index = AbortedIndex(store, PARTITION, max_kept=4)
+    for number in range(9):
+        store.abort(10 * number, 10 * number + 9)
+        stable, count = 10 * number + 10, number + 1
+        await index.overlapping(stable - 1, stable, stable_offset=stable, aborted_count=count)
+
+    # Then every reader hears what it has to skip, and only old ones cost a query
+    before = len(store.queries)
+    for start in range(90):
+        found = await index.overlapping(start, start + 1, stable_offset=90, aborted_count=9)
+        assert found == overlapping(store.known, start, start + 1)
+    assert 0 < len(store.queries) - before < 70
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["begin", "end", "read", "read", "read late"]),
+            st.integers(0, 3),
+            st.integers(0, 60),
+            st.integers(1, 30),
+        ),
+        max_size=60,
+    ),
+    max_kept=st.integers(1, 6),
+)
+def test_all_that_overlap_and_end_behind_the_start_are_told(
+    steps: list[tuple[str, int, int, int]], max_kept: int
+) -> None:
+    asyncio.run(_walk(steps, max_kept))
+
+
+async def _walk(steps: list[tuple[str, int, int, int]], max_kept: int) -> None:
+    # Given transactions that begin and are aborted side by side, and snapshots of the partition
+    store = AbortedStore()
+    index = AbortedIndex(store, PARTITION, max_kept=max_kept)
+    opened: dict[int, int] = {}
+    end_offset = 0
+    snapshots = [(0, 0)]
+    for step, producer, chosen, length in steps:
+        if step == "begin":
+            opened.setdefault(producer, end_offset)
+            end_offset += length
+        elif step == "end" and producer in opened:
+            store.abort(opened.pop(producer), end_offset)
+            end_offset += 1
+        stable = min(opened.values(), default=end_offset)
+        snapshots.append((stable, len(store.known)))
+        if not step.startswith("read"):
+            continue
+
+        # When a reader asks for any range before the last stable offset of a snapshot it has seen
+        stable, count = snapshots[-1 if step == "read" else chosen % len(snapshots)]
+        if count == 0 or stable == 0:
+            continue
+        start = chosen % stable
+        end = min(start + length, stable)
+        found = await index.overlapping(start, end, stable_offset=stable, aborted_count=count)
+
+        # Then it hears of exactly those that overlap it, in the order of their first offsets
+        assert found == overlapping(store.known, start, end)
+
+
+def test_a_kept_index_knows_where_to_stop() -> None:
+    """A long transaction is found behind many short ones that ended before it."""
+    store = AbortedStore()
+    for number in range(50):
+        store.abort(100 + number * 2, 101 + number * 2)
+    store.abort(0, 300)
+    index = AbortedIndex(store, PARTITION)
+    found = asyncio.run(index.overlapping(0, 5, stable_offset=301, aborted_count=51))
+    assert found == [store.known[-1]]
+
+
+@pytest.mark.parametrize("count", [1, 5])
+async def test_what_ends_during_a_load_belongs_to_nobody_yet(count: int) -> None:
+    """More rows than a snapshot counts are no harm: they begin where its readers end."""
+    store = AbortedStore()
+    for number in range(6):
+        store.abort(10 * number, 10 * number + 9)
+    index = AbortedIndex(store, PARTITION, max_kept=5)
+    stable = 10 * count
+    found = await index.overlapping(0, stable, stable_offset=stable, aborted_count=count)
+    assert found == store.known[:count]

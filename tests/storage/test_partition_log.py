@@ -1,0 +1,114 @@
+"""What a broker believes of a partition when news of it come late, twice, or in any order."""
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.ids import Partition
+from storage.partition_log import PartitionLog
+from storage.partition_offsets import PartitionOffsets
+
+
+@dataclass(eq=False)
+class Poll:
+    """A long poll. Attributes: sizes is what it was told."""
+
+    read_committed: bool
+    sizes: list[int] = field(default_factory=list)
+
+    def grown(self, size: int) -> None:
+        self.sizes.append(size)
+
+
+def partition_log() -> PartitionLog:
+    log = PartitionLog(Partition(UUID(int=1), 0))
+    log.refresh(at(0, 0, 0))
+    return log
+
+
+def at(end: int, stable: int, aborted: int) -> PartitionOffsets:
+    return PartitionOffsets(
+        log_start_offset=0, high_watermark=end, last_stable_offset=stable, aborted_count=aborted
+    )
+
+
+def commit(log: PartitionLog, end: int, stable: int, aborted: int = 0, size: int = 100) -> None:
+    log.advance(
+        high_watermark=end,
+        log_start_offset=0,
+        last_stable_offset=stable,
+        aborted_count=aborted,
+        size=size,
+    )
+
+
+@given(
+    history=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 1)), min_size=1, max_size=20
+    ),
+    data=st.data(),
+)
+def test_the_pair_is_of_the_latest_snapshot_that_was_heard_of(
+    history: list[tuple[int, int, int]], data: st.DataObject
+) -> None:
+    # Given the snapshots that a partition went through
+    snapshots = [at(0, 0, 0)]
+    for grows, stable_grows, aborts in history:
+        last = snapshots[-1]
+        end = last.high_watermark + grows + aborts
+        stable = min(last.last_stable_offset + stable_grows, end)
+        snapshots.append(at(end, stable, last.aborted_count + aborts))
+
+    # When some of them are heard of, in any order
+    heard = data.draw(st.lists(st.sampled_from(snapshots), min_size=1))
+    log = partition_log()
+    for one in heard:
+        log.refresh(one)
+
+    # Then what is believed is the latest one, whole
+    latest = max(heard, key=snapshots.index)
+    pair = (log.last_stable_offset, log.aborted_count)
+    assert pair == (latest.last_stable_offset, latest.aborted_count)
+    assert log.high_watermark == latest.high_watermark
+
+
+def test_a_commit_of_several_batches_is_stable_batch_by_batch() -> None:
+    log = partition_log()
+    commit(log, end=5, stable=10)
+    assert log.last_stable_offset == 5
+    commit(log, end=10, stable=10)
+    assert log.last_stable_offset == 10
+
+
+def test_a_reader_of_committed_records_waits_for_the_last_stable_offset() -> None:
+    # Given a reader of each kind
+    log = partition_log()
+    committed, uncommitted = Poll(read_committed=True), Poll(read_committed=False)
+    log.add_waiter(committed)
+    log.add_waiter(uncommitted)
+
+    # When records come that are of no transaction
+    commit(log, end=5, stable=5)
+    assert (committed.sizes, uncommitted.sizes) == ([100], [100])
+
+    # When a transaction begins, and goes on
+    commit(log, end=8, stable=5)
+    commit(log, end=9, stable=5)
+    assert (committed.sizes, uncommitted.sizes) == ([100], [100, 100, 100])
+
+    # When it ends, nobody has counted what that makes readable
+    log.refresh(at(10, 10, 0))
+    assert (committed.sizes, uncommitted.sizes) == ([100, 0], [100, 100, 100, 0])
+
+
+def test_a_moved_stable_offset_is_news_at_an_old_high_watermark() -> None:
+    log = partition_log()
+    commit(log, end=8, stable=5)
+    poll = Poll(read_committed=True)
+    log.add_waiter(poll)
+    log.refresh(at(8, 6, 0))
+    assert poll.sizes == [0]
+    log.refresh(at(8, 6, 0))
+    assert poll.sizes == [0]

@@ -1,0 +1,233 @@
+"""How transactions reach rows in big tables, and what people see of them."""
+
+import asyncpg
+import pytest
+
+from protocol.ids import Partition
+from sql import query
+from storage.config import PostgresConfig
+from storage.metadata import TransactionUse
+from storage.metadata_commit import to_arguments
+from storage.metadata_postgres import PostgresMetadata
+from storage.postgres_pool import Connection, connect
+from tests.contracts.metadata_stores import CONFIG, a_batch
+from tests.support.postgres import create_database
+
+TABLES = [
+    "transactions",
+    "transaction_partitions",
+    "transaction_groups",
+    "transaction_offsets",
+    "aborted_transactions",
+    "partitions",
+    "producers",
+    "groups",
+    "group_offsets",
+    "topics",
+    "objects",
+    "segments",
+]
+HOUR_MS = 3_600_000
+FRESH_ID = 10**9  # never needed here: no epoch is used up
+
+
+@pytest.fixture
+async def dsn() -> str:
+    """Address of a fresh database with the current schema."""
+    return await create_database()
+
+
+async def create_topic(session: Connection, name: str, partition_count: int) -> list[Partition]:
+    row = await session.fetchrow(query("topic_create"), name, partition_count, 1, "{}")
+    assert row is not None
+    return [Partition(row["topic_id"], index) for index in range(partition_count)]
+
+
+async def begin(
+    session: Connection, name: str, producer_id: int, partitions: list[Partition]
+) -> None:
+    """Open a transaction with records in partitions, and an offset of the group of its name."""
+    identity = name, producer_id, 0
+    owner_epoch = await take(session, name)
+    await session.fetch(query("transaction_init_producer"), name, HOUR_MS, None, None, producer_id)
+    columns = [each.topic_id for each in partitions], [each.index for each in partitions]
+    assert await session.fetchval(query("transaction_add"), *identity, *columns, [name]) == 0
+    path = f"wal/{name}"
+    await session.fetch(query("object_reserve"), [path])
+    batches = [
+        a_batch(
+            each,
+            100 * number,
+            producer=producer_id,
+            epoch=0,
+            sequence=0,
+            transaction=TransactionUse.ADDED,
+        )
+        for number, each in enumerate(partitions)
+    ]
+    answer = await session.fetchrow(query("object_commit"), path, 1000, *to_arguments(batches))
+    assert answer is not None
+    assert set(answer["outcomes"]) == {0}
+    first = partitions[0]
+    written = await session.fetchrow(
+        query("transaction_write_offsets"),
+        *identity,
+        *(name, owner_epoch, False),
+        *([first.topic_id], [first.index], [1], [-1], [""]),
+    )
+    assert written is not None
+    assert tuple(written) == (0, [])
+
+
+async def take(session: Connection, group_id: str) -> int:
+    """Return the owner epoch of a group, made if it is not there."""
+    (row,) = await session.fetch(query("group_take"), [group_id], True)
+    owner_epoch: int = row["owner_epoch"]
+    return owner_epoch
+
+
+async def end(session: Connection, name: str, producer_id: int, *, committed: bool) -> None:
+    answer = await session.fetchrow(
+        query("transaction_end"),
+        *(name, producer_id, 0),
+        *(committed, True, False, False),
+        *(b"marker", 0, FRESH_ID),
+    )
+    assert answer is not None
+    assert answer["verdict"] == 0
+    assert answer["topic_ids"]
+
+
+async def use_everything(
+    session: Connection, name: str, producer_id: int, shared: Partition
+) -> None:
+    """Run every statement of transactions, but those that look at all ids, on this session.
+
+    Args:
+        shared: a partition that others use, too.
+    """
+    partitions = await create_topic(session, name, 2)
+    await begin(session, name, producer_id, [*partitions, shared])
+    topic_id = partitions[0].topic_id
+    (found,) = await session.fetch(query("transaction_find"), [name])
+    members = [*partitions, shared]
+    assert sorted(zip(found["topic_ids"], found["partitions"], strict=True)) == sorted(members)
+    assert await session.fetchval(query("transaction_find_id"), producer_id) == name
+    (producer,) = await session.fetch(query("producer_find"), [topic_id], [0])
+    assert producer["transaction_start_offset"] == 0
+    (offset,) = await session.fetch(query("group_find_offsets"), name, [topic_id], [0])
+    assert offset["unstable"]
+    await end(session, name, producer_id, committed=False)
+    assert len(await session.fetch(query("transaction_find_aborted"), topic_id, 0, 0, 99, 9)) == 1
+    assert await session.fetch(query("group_find_all_offsets"), name) == []
+    other = f"{name}-other"
+    await begin(session, other, producer_id + 1, [shared, *partitions])
+    (offset,) = await session.fetch(
+        query("group_find_offsets"), other, [shared.topic_id], [shared.index]
+    )
+    assert offset["unstable"]
+    await end(session, other, producer_id + 1, committed=True)
+    assert len(await session.fetch(query("group_find_all_offsets"), other)) == 1
+    assert await session.fetchval(query("topic_delete"), topic_id)
+    owner_epoch = await take(session, other)
+    assert await session.fetchval(query("group_delete"), other, owner_epoch)
+
+
+async def reads(session: Connection) -> dict[str, tuple[int, int]]:
+    """Return for each table how often it was read as a whole, and how many index entries were."""
+    await session.execute("SELECT pg_stat_force_next_flush()")
+    rows = await session.fetch(
+        "SELECT t.relname, t.seq_scan, sum(i.idx_tup_read)::bigint AS entries "
+        "FROM pg_stat_user_tables AS t JOIN pg_stat_user_indexes AS i USING (relid) "
+        "WHERE t.schemaname = 'streamhouse_internal' AND t.relname = ANY ($1::text[]) "
+        "GROUP BY t.relname, t.seq_scan",
+        TABLES,
+    )
+    return {row["relname"]: (row["seq_scan"], row["entries"]) for row in rows}
+
+
+async def test_rows_are_reached_by_key(dsn: str) -> None:
+    """A session keeps its plans: those made on all but empty tables must do for full ones."""
+    # Given a session that used every statement when there was one transaction
+    session = await connect(dsn, PostgresConfig())
+    only = await create_topic(session, "t", 1)
+    await begin(session, "only", 1, only)
+    await session.execute("VACUUM ANALYZE")
+    await use_everything(session, "first", 2, only[0])
+
+    # When there are hundreds of transactional ids, and half of their transactions are open
+    partitions = await create_topic(session, "big", 3)
+    names = [f"id-{number:04}" for number in range(600)]
+    for number, name in enumerate(names):
+        await begin(session, name, 1000 + number, partitions)
+        if number % 2:
+            await end(session, name, 1000 + number, committed=number % 4 == 1)
+
+    # Then a use of every statement reads a handful of rows
+    before = await reads(session)
+    assert len(before) == len(TABLES)
+    await use_everything(session, "id-0300x", 10_000, partitions[0])
+    after = await reads(session)
+    for table, (scans, entries) in after.items():
+        assert scans == before[table][0], table
+        assert entries - before[table][1] < 200, table
+
+    # And so does the search for overdue ones, and for what was aborted in a range of offsets
+    assert await session.fetch(query("transaction_find_overdue"), 10) == []
+    topic_id = partitions[0].topic_id
+    found = await session.fetch(query("transaction_find_aborted"), topic_id, 0, 30, 80, 100)
+    assert [row["producer_id"] for row in found] == [1003, 1007]
+    final = await reads(session)
+    assert final["transactions"][1] == after["transactions"][1]
+    await session.close()
+
+
+async def test_people_see_transactions_and_what_is_stable(dsn: str) -> None:
+    # Given a transaction that was committed, and one that is open
+    session = await connect(dsn, PostgresConfig())
+    partitions = await create_topic(session, "orders", 1)
+    for number, name in enumerate(("done", "open")):
+        await begin(session, name, number, partitions)
+    await end(session, "done", 0, committed=True)
+    await session.close()
+
+    # When they are looked up in the public schema, then they are there
+    people: Connection = await asyncpg.connect(dsn)
+    rows = await people.fetch(
+        "SELECT transactional_id, producer_id, producer_epoch, state, expires_at > started_at "
+        "FROM streamhouse.transactions ORDER BY transactional_id"
+    )
+    assert [tuple(row) for row in rows] == [
+        ("done", 0, 1, "CompleteCommit", None),
+        ("open", 1, 0, "Ongoing", True),
+    ]
+    rows = await people.fetch(
+        "SELECT topic, high_watermark, last_stable_offset FROM streamhouse.partitions"
+    )
+    assert [tuple(row) for row in rows] == [("orders", 21, 10)]
+    rows = await people.fetch(
+        "SELECT start_offset, path FROM streamhouse.segments ORDER BY start_offset"
+    )
+    assert [tuple(row) for row in rows] == [(0, "wal/done"), (10, "wal/open"), (20, None)]
+    await people.close()
+
+
+async def test_answers_of_before_are_repeated_without_what_is_stable(dsn: str) -> None:
+    # Given an object that was committed when there were no transactions
+    store = await PostgresMetadata.open(dsn, CONFIG)
+    topic = await store.create_topic("t", partition_count=1, replication_factor=1, configs={})
+    batches = [a_batch(Partition(topic.topic_id, 0), 0), a_batch(Partition(topic.topic_id, 0), 100)]
+    await store.reserve_objects(["wal/old"])
+    first = await store.commit_object("wal/old", 200, batches)
+    people: Connection = await asyncpg.connect(dsn)
+    await people.execute(
+        "UPDATE streamhouse_internal.objects SET last_stable_offsets = NULL, aborted_counts = NULL"
+    )
+    await people.close()
+
+    # When the commit is repeated, then the answer is the first one, but for what is stable
+    again = await store.commit_object("wal/old", 200, batches)
+    assert [each.base_offset for each in again] == [each.base_offset for each in first] == [0, 10]
+    assert [(each.last_stable_offset, each.aborted_count) for each in first] == [(20, 0)] * 2
+    assert [(each.last_stable_offset, each.aborted_count) for each in again] == [(-1, -1)] * 2
+    await store.close()

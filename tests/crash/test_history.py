@@ -1,0 +1,54 @@
+"""A history recorded while brokers are killed and paused, judged by the rules of tests/history.
+
+HISTORY_SECONDS says how long faults go on; 600 makes a long run. CRASH_SEED repeats them, as far
+as the machine plays along. The history and the brokers' logs stay in pytest's temporary folder.
+"""
+
+import os
+import random
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.crash.cluster_faults import Faults, bug_lines, cluster
+from tests.crash.cluster_ledger import ClusterLedger
+from tests.history.check import findings, hard, summary, table
+from tests.history.load import load
+from tests.history.record import Recorder
+from tests.history.run import create_topics, finish, working
+
+pytestmark = pytest.mark.crash
+
+SECONDS: Final = float(os.environ.get("HISTORY_SECONDS") or 30)
+CALM_S: Final = 3.0  # before the faults, and behind them
+
+
+def test_a_history_with_faults_breaks_no_promise(
+    tmp_path: Path, dice: random.Random, seed: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "history.jsonl"
+    faults = ClusterLedger(groups=())
+    # Given three brokers, and clients that send and poll, most of them in transactions
+    with cluster(tmp_path) as trio, page.open("w") as lines:
+        create_topics(trio.bootstrap)
+        recorder = Recorder(lines)
+        with working(trio.bootstrap, recorder, dice):
+            time.sleep(CALM_S)
+            # When brokers are killed, stopped and paused, and all is healed
+            Faults(trio, {}, faults, dice).run(SECONDS)
+            time.sleep(CALM_S)
+        # Then no transaction holds readers back for longer than its timeout and five seconds
+        waited_s = finish(trio.bootstrap, recorder)
+        bugs = bug_lines(trio)
+    # And nobody was told anything that is not so
+    operations = load(page)
+    found = findings(operations)
+    with capfd.disabled():
+        told = f"seed={seed} faults={len(faults.troubles)} stable after {waited_s:.1f} s"
+        print(f"\nhistory: {told}; {summary(operations)}")  # noqa: T201
+    if hard(found):
+        pytest.fail(f"seed {seed}, {page}\n{table(found)}", pytrace=False)
+    assert recorder.complaints == [], f"seed {seed}, {page}"
+    assert bugs == [], f"seed {seed}, {tmp_path}"

@@ -32,7 +32,7 @@ from coordinator.events import ClassicEvent, ConsumerEvent, TimerFired
 from coordinator.group import Group
 from coordinator.snapshots import GroupSnapshot
 from protocol.ids import Partition
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, NothingWritten
 from storage.groups import CommittedOffset, TakenGroup
 from storage.transactions import TransactionOffsets, TransactionOffsetsOutcome, Verdict
 
@@ -289,6 +289,10 @@ class GroupRunner:
         if failure is None:
             if not answer.done():
                 answer.set_result(writing.result())
+            return
+        if isinstance(failure, NothingWritten):  # so the group is as it was
+            if not answer.done():
+                answer.set_exception(Refusal(ErrorCode.coordinator_not_available, str(failure)))
             return
         known = isinstance(failure, GroupFenced | MetadataUnavailable | asyncio.CancelledError)
         if not known and not answer.done():

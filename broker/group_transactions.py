@@ -13,7 +13,7 @@ owner epoch, before anybody is told offsets of it.
 import asyncio
 
 from broker.group_writes import failure_of
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, NothingWritten
 from storage.transactions import TransactionOffsets, TransactionOffsetsOutcome, TransactionStore
 
 Committing = asyncio.Task[TransactionOffsetsOutcome]
@@ -54,7 +54,11 @@ class TransactionalCommits:
         if not writes:
             return
         await asyncio.wait(writes)
-        failures = [failure for each in writes if (failure := failure_of(each)) is not None]
+        failures = [
+            failure
+            for each in writes
+            if (failure := failure_of(each)) is not None and not isinstance(failure, NothingWritten)
+        ]
         if failures:
             raise MetadataUnavailable(f"an offset commit failed: {failures[0]}")
 

@@ -42,6 +42,7 @@ CODES: Final[dict[type[Exception], ErrorCode]] = {
     stored.ObjectConflict: ErrorCode.kafka_storage_error,
     stored.CorruptObject: ErrorCode.kafka_storage_error,
     stored.MetadataUnavailable: ErrorCode.request_timed_out,
+    stored.NothingWritten: ErrorCode.request_timed_out,
     stored.WrongStore: ErrorCode.kafka_storage_error,
     stored.BrokerDisplaced: ErrorCode.broker_not_available,
     wire.MalformedRequest: ErrorCode.invalid_request,

@@ -10,6 +10,8 @@ from broker.refusals import Refusal
 from storage.errors import MetadataUnavailable
 from storage.transactions import Producer, Verdict
 
+MAX_TRANSACTIONAL_ID_LENGTH: Final = 512
+
 _CODES: Final = {
     Verdict.DONE: ErrorCode.none,
     Verdict.UNKNOWN_ID: ErrorCode.invalid_producer_id_mapping,
@@ -32,14 +34,26 @@ def code_of_verdict(verdict: Verdict, *, says_fenced: bool) -> ErrorCode:
     return _CODES[verdict]
 
 
+def check_transactional_id(transactional_id: str) -> None:
+    """Refuse what cannot be a transactional id.
+
+    Raises:
+        Refusal: INVALID_REQUEST.
+    """
+    if not transactional_id:
+        raise Refusal(ErrorCode.invalid_request, "the transactional id is empty")
+    if len(transactional_id) > MAX_TRANSACTIONAL_ID_LENGTH:
+        limit = f"{MAX_TRANSACTIONAL_ID_LENGTH} characters at most"
+        raise Refusal(ErrorCode.invalid_request, f"the transactional id is too long: {limit}")
+
+
 def named_producer(transactional_id: str, producer_id: int, producer_epoch: int) -> Producer:
     """Return who a request says to come from.
 
     Raises:
-        Refusal: INVALID_REQUEST: a transactional id has a name.
+        Refusal: INVALID_REQUEST: nobody has such a transactional id.
     """
-    if not transactional_id:
-        raise Refusal(ErrorCode.invalid_request, "the transactional id is empty")
+    check_transactional_id(transactional_id)
     return Producer(
         transactional_id=transactional_id, producer_id=producer_id, producer_epoch=producer_epoch
     )

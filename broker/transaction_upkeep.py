@@ -5,6 +5,7 @@ first, and there is no broker whose loss would let a transaction stay open.
 """
 
 import asyncio
+import random
 from typing import Final
 
 import structlog
@@ -15,7 +16,8 @@ from storage.transactions import Producer, TransactionStore, Verdict
 
 SWEEP_S: Final = 1.0
 FORGET_S: Final = 3600.0
-TOGETHER: Final = 100
+TOGETHER: Final = 1000
+AT_A_TIME: Final = 4
 
 log = structlog.get_logger()
 
@@ -52,18 +54,35 @@ class TransactionUpkeep:
     async def sweep(self) -> None:
         """Abort all transactions that are past their deadlines, and fence their producers.
 
+        One that cannot be ended, because somebody holds its rows, is tried again the next time; it
+        is not in the way of the others.
+
         Raises:
-            MetadataUnavailable: no answer; some may be left.
+            MetadataUnavailable: no answer when it was asked which they are.
         """
+        places = asyncio.Semaphore(AT_A_TIME)
         more = True
         while more:
             overdue = await self._store.overdue_transactions(TOGETHER)
-            aborted = [await self._abort(producer) for producer in overdue]
+            random.shuffle(overdue)  # every broker begins somewhere else
+            aborted = await asyncio.gather(*(self._abort(each, places) for each in overdue))
             more = len(overdue) == TOGETHER and any(aborted)
 
-    async def _abort(self, producer: Producer) -> bool:
-        """Return False if it has just ended: by its producer, or another broker was faster."""
-        outcome = await self._transactions.end(producer, OVERDUE)
+    async def _abort(self, producer: Producer, places: asyncio.Semaphore) -> bool:
+        """Return False if it has just ended, by its producer or another broker, or cannot now."""
+        async with places:
+            try:
+                outcome = await self._transactions.end(producer, OVERDUE)
+            except MetadataUnavailable as error:
+                log.warning(
+                    "overdue transaction not aborted yet",
+                    transactional_id=producer.transactional_id,
+                    reason=str(error),
+                )
+                return False
+            except Exception:  # of one row; it must not leave all others, of all producers, open
+                log.exception("bug in the end of a transaction", producer=producer)
+                return False
         if outcome.verdict is not Verdict.DONE:
             return False
         log.warning(

@@ -21,7 +21,7 @@ from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 from storage.transactions import AbortedTransaction, TransactionStore
 
-MAX_KEPT: Final = 10_000
+MAX_KEPT: Final = 2_000  # 0.3 MB
 _END: Final = 2**63 - 1
 
 
@@ -69,7 +69,7 @@ class AbortedIndex:
         if self._start_offset is not None and start_offset >= self._start_offset:
             found = self._find(start_offset, end_offset)
         else:
-            found = await self._ask(start_offset, end_offset)
+            found = await self._ask(start_offset, end_offset, aborted_count)
         return sorted(found, key=lambda one: one.first_offset)
 
     def _may_cover(self, start_offset: int) -> bool:
@@ -86,12 +86,18 @@ class AbortedIndex:
             at += 1
         return found
 
-    async def _ask(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+    async def _ask(
+        self, start_offset: int, end_offset: int, aborted_count: int
+    ) -> list[AbortedTransaction]:
         """Read a range page by page, past the index."""
         found: list[AbortedTransaction] = []
         while True:
             page = await self._store.aborted_transactions(
-                self._partition, start_offset, end_offset, self._max_kept
+                self._partition,
+                start_offset,
+                end_offset,
+                self._max_kept,
+                aborted_count=aborted_count,
             )
             found += page
             if len(page) < self._max_kept:
@@ -124,7 +130,7 @@ class AbortedIndex:
         else:
             begin = 0 if count <= self._max_kept else start_offset
         new = await self._store.aborted_transactions(
-            self._partition, begin, _END, self._max_kept + 1
+            self._partition, begin, _END, self._max_kept + 1, aborted_count=count
         )
         if len(new) > self._max_kept:
             # A reader that walks towards the end tries again when half of its way is done.

@@ -72,6 +72,10 @@ class MetadataUnavailable(StorageError):
     """Postgres gave no answer in time; a write may or may not have happened."""
 
 
+class NothingWritten(MetadataUnavailable):
+    """Postgres did not do it, and will not: a row was held for too long, or nobody was free."""
+
+
 class WrongStore(StorageError):
     """The object store belongs to another cluster than the metadata database."""
 

@@ -77,11 +77,20 @@ class Log:
         partition_log: PartitionLog,
         data: memoryview,
         header: BatchHeader,
+        *,
         transaction: TransactionUse = TransactionUse.NONE,
+        transactional_id: str | None = None,
         leader_epoch: int = 0,
     ) -> asyncio.Future[BatchOutcome]:
         """Take a verified batch; the future tells what became of it (see Writer)."""
-        return self._writer.append(partition_log, data, header, transaction, leader_epoch)
+        return self._writer.append(
+            partition_log,
+            data,
+            header,
+            transaction=transaction,
+            transactional_id=transactional_id,
+            leader_epoch=leader_epoch,
+        )
 
     def append_markers(self, marker: bytes, offsets: Mapping[Partition, PartitionOffsets]) -> None:
         """Take note of the end of a transaction, where partitions are known here.

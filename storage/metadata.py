@@ -85,6 +85,7 @@ class BatchCommit:
             fields below are -1 and not looked at.
         base_sequence: of the first record; wraps to 0 after 2**31 - 1.
         transaction: a batch that has one has a producer id, too.
+        transactional_id: in whose transaction; not looked at without one.
         leader_epoch: generation of the brokers in which it was taken. Once a partition was asked
             with a newer one, its batches are refused.
     """
@@ -98,6 +99,7 @@ class BatchCommit:
     producer_epoch: int = -1
     base_sequence: int = -1
     transaction: TransactionUse = TransactionUse.NONE
+    transactional_id: str | None = None
     leader_epoch: int = 0
 
 

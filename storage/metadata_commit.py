@@ -18,6 +18,7 @@ from storage.errors import (
     UnknownPartition,
 )
 from storage.metadata import BatchCommit, BatchOutcome, TransactionUse
+from storage.postgres_text import to_stored
 
 _PARTITION: Final = attrgetter("partition")
 
@@ -46,9 +47,9 @@ def check_order(batches: Sequence[BatchCommit]) -> None:
         assert batch.producer_id == NO_PRODUCER_ID or batch.base_sequence >= 0, (
             "a producer id comes with a sequence"
         )
-        assert batch.producer_id != NO_PRODUCER_ID or batch.transaction == TransactionUse.NONE, (
-            "a transaction comes with a producer id"
-        )
+        assert batch.transaction == TransactionUse.NONE or (
+            batch.producer_id != NO_PRODUCER_ID and batch.transactional_id is not None
+        ), "a transaction comes with a producer id and a transactional id"
 
 
 def to_arguments(batches: Sequence[BatchCommit]) -> list[object]:
@@ -76,11 +77,25 @@ def to_arguments(batches: Sequence[BatchCommit]) -> list[object]:
         _array(producer_ids),
         _array([batch.transaction.value for batch in batches] if transactional else []),
         _array([min(batch.leader_epoch for batch in run) for _, run in runs]),
+        *(_index_owners(batches) if transactional else ([], "{}")),
     ]
 
 
 def _array(numbers: list[int]) -> str:
     return f"{{{str(numbers)[1:-1]}}}"
+
+
+def _index_owners(batches: Sequence[BatchCommit]) -> tuple[list[str], str]:
+    """Number the transactional ids, from 1; 0 stands for none.
+
+    Returns:
+        the ids; per batch: number of its id.
+    """
+    numbers: dict[str | None, int] = {None: 0}
+    for batch in batches:
+        numbers.setdefault(batch.transactional_id, len(numbers))
+    names = [to_stored(name) for name in numbers if name is not None]
+    return names, _array([numbers[batch.transactional_id] for batch in batches])
 
 
 def _index_producers(batches: Sequence[BatchCommit]) -> tuple[list[int], list[int], list[int]]:
@@ -124,7 +139,10 @@ def _invalid_transaction_state(batch: BatchCommit) -> StorageError:
 
 
 def _invalid_producer_id_mapping(batch: BatchCommit) -> StorageError:
-    return InvalidProducerIdMapping(f"producer {batch.producer_id} has no transactional id")
+    name = batch.transactional_id
+    return InvalidProducerIdMapping(
+        f"transactional id {name!r} has not producer {batch.producer_id}"
+    )
 
 
 def _fenced_leader_epoch(batch: BatchCommit) -> StorageError:

@@ -1,6 +1,6 @@
 """The metadata port's consumer groups, in memory."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -44,12 +44,16 @@ class _Group:
         _forget(self.offsets, partitions)
         _forget(self.committed_ms, partitions)
 
-    def expired(self, oldest_ms: int) -> list[Partition]:
-        """Return the partitions whose offsets have had their time."""
+    def expired(self, oldest_ms: int, pending: Collection[Partition]) -> list[Partition]:
+        """Return the partitions whose offsets have had their time, and get no newer ones."""
         empty_ms = self.empty_since_ms
         if self.record is not None and (empty_ms is None or empty_ms >= oldest_ms):
             return []
-        return [partition for partition, at in self.committed_ms.items() if at < oldest_ms]
+        return [
+            partition
+            for partition, at in self.committed_ms.items()
+            if at < oldest_ms and partition not in pending
+        ]
 
     def is_over(self, oldest_ms: int) -> bool:
         over = self.record is None or self.record.state == "Empty"
@@ -145,12 +149,13 @@ class MemoryGroups:
         oldest_ms = self._now_ms() - retention_ms
         gone = 0
         for group_id, group in list(self._groups.items()):
-            expired = group.expired(oldest_ms)
+            pending = {each for offsets in self._pending_of(group_id) for each in offsets}
+            expired = group.expired(oldest_ms, pending)
             newest_ms = max((group.committed_ms[each] for each in expired), default=0)
             group.touched_ms = max(group.touched_ms, newest_ms)
             group.forget(expired)
             gone += len(expired)
-            if group.is_over(oldest_ms) and not any(self._pending_of(group_id)):
+            if group.is_over(oldest_ms) and not pending:
                 del self._groups[group_id]
                 gone += 1
         return gone

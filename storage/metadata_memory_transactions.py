@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from protocol.ids import Partition
+from storage.errors import MetadataUnavailable
 from storage.metadata import BatchCommit, TransactionUse
 from storage.metadata_commit import Outcome
 from storage.metadata_memory_groups import MemoryGroups
@@ -59,6 +60,9 @@ class MemoryTransactions(MemoryGroups):
             found.renew(believed, fresh_producer_id, now_ms)
         elif believed != found.last_identity or found.is_open:
             return InitOutcome(verdict=Verdict.FENCED)
+        else:  # the client's own change, of which it has not heard
+            found.timeout_ms = timeout_ms
+            found.used_ms = now_ms
         return InitOutcome(verdict=Verdict.DONE, producer=found.producer)
 
     async def add_to_transaction(
@@ -153,10 +157,18 @@ class MemoryTransactions(MemoryGroups):
         }
 
     async def aborted_transactions(
-        self, partition: Partition, start_offset: int, end_offset: int, limit: int
+        self,
+        partition: Partition,
+        start_offset: int,
+        end_offset: int,
+        limit: int,
+        *,
+        aborted_count: int,
     ) -> list[AbortedTransaction]:
         if partition not in self._partitions:
             return []
+        if len(self._partitions[partition].aborted) < aborted_count:
+            raise MetadataUnavailable("the future is not known")
         found = [
             each
             for each in self._partitions[partition].aborted
@@ -177,7 +189,7 @@ class MemoryTransactions(MemoryGroups):
             allowed = batch.producer_id not in partition.unstable
         else:
             owner = self._owner(batch.producer_id)
-            if owner is None:
+            if owner is None or owner.name != batch.transactional_id:
                 return Outcome.INVALID_PRODUCER_ID_MAPPING, -1
             if not owner.identity.is_now(batch.producer_epoch):
                 return Outcome.INVALID_PRODUCER_EPOCH, -1

@@ -26,7 +26,8 @@ class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups, Postgres
     """See MetadataStore for what each method promises.
 
     Commits run one after the other on a connection of their own, in the order in which they were
-    called; so do writes of groups, on another; everything else shares a pool.
+    called; so do writes of groups, on another; steps of transactions share a pool, because they may
+    wait for each other; everything else shares another one.
     """
 
     def __init__(
@@ -35,8 +36,10 @@ class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups, Postgres
         commits: CommitConnection,
         group_writer: GroupWriter,
         broker_connection: CommitConnection,
+        steps: PostgresPool,
     ) -> None:
         super().__init__(pool)
+        self._steps = steps
         self._commits = commits
         self._group_writer = group_writer
         self._broker_connection = broker_connection
@@ -57,7 +60,8 @@ class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups, Postgres
             config, connect_timeout_s=HEARTBEAT_TIMEOUT_S, command_timeout_s=HEARTBEAT_TIMEOUT_S
         )
         brokers = CommitConnection(dsn, hasty)
-        return cls(pool, CommitConnection(dsn, config), group_writer, brokers)
+        steps = await PostgresPool.open(dsn, config)
+        return cls(pool, CommitConnection(dsn, config), group_writer, brokers, steps)
 
     async def cluster_id(self) -> str:
         rows = await self._pool.fetch("cluster_id")
@@ -134,6 +138,7 @@ class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups, Postgres
         await self._commits.close()
         await self._group_writer.close()
         await self._broker_connection.close()
+        await self._steps.close()
         await self._pool.close()
 
 

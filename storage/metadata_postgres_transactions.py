@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import asyncpg
 
 from protocol.ids import Partition
+from storage.errors import MetadataUnavailable
 from storage.partition_offsets import PartitionOffsets
 from storage.postgres_pool import PostgresPool
 from storage.postgres_text import from_stored, to_stored
@@ -23,6 +24,7 @@ from storage.transactions import (
     Verdict,
 )
 
+FENCE_TIMEOUT_S = 60.0  # nobody waits for it, and a large transaction has to end at some time
 MAX_IDS_PER_FORGETTING = 1000  # what one statement looks at, so that none takes long
 
 
@@ -30,6 +32,7 @@ class PostgresTransactions:
     """Transactions; see TransactionStore for what each method promises."""
 
     _pool: PostgresPool
+    _steps: PostgresPool  # for what takes locks: who waits for one is not in the way of readers
 
     async def init_producer(
         self,
@@ -39,7 +42,7 @@ class PostgresTransactions:
         expected: tuple[int, int] | None,
         fresh_producer_id: int,
     ) -> InitOutcome:
-        (row,) = await self._pool.fetch(
+        (row,) = await self._steps.fetch_durable(
             "transaction_init_producer",
             to_stored(transactional_id),
             timeout_ms,
@@ -59,7 +62,7 @@ class PostgresTransactions:
     async def add_to_transaction(
         self, producer: Producer, partitions: Sequence[Partition], group_ids: Sequence[str] = ()
     ) -> Verdict:
-        (row,) = await self._pool.fetch(
+        (row,) = await self._steps.fetch_durable(
             "transaction_add",
             *_identity(producer),
             *_columns(partitions),
@@ -72,7 +75,7 @@ class PostgresTransactions:
     ) -> TransactionOffsetsOutcome:
         partitions = list(offsets.offsets)
         committed = offsets.offsets.values()
-        (row,) = await self._pool.fetch(
+        (row,) = await self._steps.fetch_durable(
             "transaction_write_offsets",
             *_identity(offsets.producer),
             to_stored(offsets.group_id),
@@ -89,7 +92,7 @@ class PostgresTransactions:
         )
 
     async def end_transaction(self, end: TransactionEnd) -> EndOutcome:
-        (row,) = await self._pool.fetch(
+        (row,) = await self._steps.fetch_durable(
             "transaction_end",
             *_identity(end.producer),
             end.committed,
@@ -99,6 +102,7 @@ class PostgresTransactions:
             end.marker,
             end.marker_timestamp_ms,
             end.fresh_producer_id,
+            timeout_s=FENCE_TIMEOUT_S if end.fences else None,
         )
         verdict = Verdict(row["verdict"])
         if verdict is not Verdict.DONE:
@@ -168,11 +172,19 @@ class PostgresTransactions:
         return found
 
     async def aborted_transactions(
-        self, partition: Partition, start_offset: int, end_offset: int, limit: int
+        self,
+        partition: Partition,
+        start_offset: int,
+        end_offset: int,
+        limit: int,
+        *,
+        aborted_count: int,
     ) -> list[AbortedTransaction]:
         rows = await self._pool.fetch(
             "transaction_find_aborted", *partition, start_offset, end_offset, limit
         )
+        if rows and rows[0]["aborted_count"] < aborted_count:
+            raise MetadataUnavailable("a server that is behind: it has been replaced")
         return [
             AbortedTransaction(
                 producer_id=row["producer_id"],
@@ -180,6 +192,7 @@ class PostgresTransactions:
                 last_offset=row["last_offset"],
             )
             for row in rows
+            if row["producer_id"] is not None
         ]
 
 

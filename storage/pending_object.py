@@ -16,6 +16,7 @@ class BufferedBatch:
     data: memoryview
     header: BatchHeader
     transaction: TransactionUse
+    transactional_id: str | None
     leader_epoch: int
     outcome: asyncio.Future[BatchOutcome]
 
@@ -53,6 +54,7 @@ class PendingObject:
                     producer_epoch=header.producer_epoch,
                     base_sequence=header.base_sequence,
                     transaction=batch.transaction,
+                    transactional_id=batch.transactional_id,
                     leader_epoch=batch.leader_epoch,
                 )
             )

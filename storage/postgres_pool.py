@@ -15,7 +15,7 @@ from asyncpg.pool import PoolConnectionProxy
 
 from sql import query
 from storage.config import PostgresConfig
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, NothingWritten
 
 # Text, because only the type checker knows that these are generic.
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -49,16 +49,18 @@ def unavailable_without_answer() -> Iterator[None]:
     except asyncpg.DataError:  # an argument of ours that does not fit; an InterfaceError by descent
         raise
     except NO_ANSWER as error:
-        raise MetadataUnavailable(f"{type(error).__name__}: {error}") from error
+        refused = isinstance(error, asyncpg.LockNotAvailableError | asyncpg.DeadlockDetectedError)
+        kind = NothingWritten if refused else MetadataUnavailable
+        raise kind(f"{type(error).__name__}: {error}") from error
 
 
 @contextmanager
 def unavailable_without_entry() -> Iterator[None]:
-    """Turn every failure to connect into MetadataUnavailable; the message says which it was."""
+    """Turn every failure to connect into NothingWritten; the message says which it was."""
     try:
         yield
     except (*NO_ANSWER, asyncpg.PostgresError) as error:
-        raise MetadataUnavailable(f"cannot connect: {type(error).__name__}: {error}") from error
+        raise NothingWritten(f"cannot connect: {type(error).__name__}: {error}") from error
 
 
 async def configure(connection: Connection, config: PostgresConfig) -> None:
@@ -152,6 +154,45 @@ class PostgresPool:
         async with self._connection() as connection, connection.transaction():
             await connection.execute(query("session_allow_time"), f"{int(timeout_s * 1000)}ms")
             return await connection.fetch(query(name), *arguments, timeout=timeout_s)
+
+    async def fetch_durable(
+        self, name: str, *arguments: object, timeout_s: float | None = None
+    ) -> list[asyncpg.Record]:
+        """Run a statement whose effect must be as durable as the server is told to make it.
+
+        Args:
+            name: of the statement.
+            arguments: of the statement.
+            timeout_s: what it may take on the server, if that is more than others may.
+
+        Raises:
+            MetadataUnavailable: as fetch(); or the server did not wait for its standby, and may
+                lose what it says it did: repeat it.
+        """
+        warnings: list[str] = []
+
+        def hear(_connection: object, message: asyncpg.PostgresLogMessage) -> None:
+            if message.severity_en == "WARNING":
+                warnings.append(str(message))
+
+        async with self._connection() as connection:
+            connection.add_log_listener(hear)
+            try:
+                if timeout_s is None:
+                    rows = await connection.fetch(query(name), *arguments)
+                else:
+                    async with connection.transaction():
+                        await connection.execute(
+                            query("session_allow_time"), f"{int(timeout_s * 1000)}ms"
+                        )
+                        rows = await connection.fetch(query(name), *arguments, timeout=timeout_s)
+            finally:
+                connection.remove_log_listener(hear)
+        if warnings:
+            # "committed locally, but might not have been replicated": an operator cancelled the
+            # wait for the standby, and the server reports success all the same.
+            raise MetadataUnavailable(f"committed with a warning: {warnings[0]}")
+        return list(rows)
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[PooledConnection]:

@@ -284,9 +284,19 @@ class TransactionStore(Protocol):
         """Return the idempotent producers known in each partition, by producer id."""
 
     async def aborted_transactions(
-        self, partition: Partition, start_offset: int, end_offset: int, limit: int
+        self,
+        partition: Partition,
+        start_offset: int,
+        end_offset: int,
+        limit: int,
+        *,
+        aborted_count: int,
     ) -> list[AbortedTransaction]:
         """Return those with records from `start_offset` on and before `end_offset`.
 
         In the order of their last offsets, at most `limit`.
+
+        Raises:
+            MetadataUnavailable: no answer, or that of a server which knows of fewer than
+                `aborted_count`: a primary that was replaced, and has not noticed.
         """

@@ -101,7 +101,9 @@ class Writer:
         partition_log: PartitionLog,
         data: memoryview,
         header: BatchHeader,
+        *,
         transaction: TransactionUse = TransactionUse.NONE,
+        transactional_id: str | None = None,
         leader_epoch: int = 0,
     ) -> asyncio.Future[BatchOutcome]:
         """Take a verified batch; the future tells what became of it.
@@ -117,7 +119,9 @@ class Writer:
             self._drained.clear()
         outcome: asyncio.Future[BatchOutcome] = loop.create_future()
         self._open.batches.append(
-            BufferedBatch(partition_log, data, header, transaction, leader_epoch, outcome)
+            BufferedBatch(
+                partition_log, data, header, transaction, transactional_id, leader_epoch, outcome
+            )
         )
         self._open.size += len(data)
         partition_log.buffered_records += header.record_count

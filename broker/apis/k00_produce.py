@@ -139,7 +139,14 @@ async def _append(
         stamp_log_append_time(batch, result.log_append_time_ms)
         header = header._replace(max_timestamp_ms=result.log_append_time_ms)
     set_leader_epoch(batch, LOG_EPOCH)
-    outcome = request.services.log.append(partition_log, batch, header, transaction, leader_epoch)
+    outcome = request.services.log.append(
+        partition_log,
+        batch,
+        header,
+        transaction=transaction,
+        transactional_id=produce.transactional_id,
+        leader_epoch=leader_epoch,
+    )
     return Appended(result, outcome, transaction)
 
 

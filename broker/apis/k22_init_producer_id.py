@@ -16,7 +16,7 @@ from kio.static.protocol import Payload
 from broker.group_requests import milliseconds
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
-from broker.transaction_requests import code_of_verdict, coordinating
+from broker.transaction_requests import check_transactional_id, code_of_verdict, coordinating
 from protocol.batch import NO_PRODUCER_ID
 from storage.transactions import Verdict
 
@@ -46,8 +46,7 @@ async def _identify(request: Request, body: Any) -> tuple[ErrorCode, int, int]:
     expected = _expected(body)
     if body.transactional_id is None:
         return ErrorCode.none, await services.producer_ids.take(), 0
-    if not body.transactional_id:
-        raise Refusal(ErrorCode.invalid_request, "the transactional id is empty")
+    check_transactional_id(body.transactional_id)
     timeout_ms = milliseconds(body.transaction_timeout)
     if not 1 <= timeout_ms <= services.config.transaction_max_timeout_ms:
         raise Refusal(ErrorCode.invalid_transaction_timeout, f"{timeout_ms} ms")

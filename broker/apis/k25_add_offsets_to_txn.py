@@ -6,9 +6,12 @@ need not exist yet, nor be coordinated by this broker.
 
 from typing import Final
 
+from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.group_requests import named_group
+from broker.group_table import MAX_GROUP_ID_LENGTH
+from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from broker.transaction_requests import code_of_verdict, coordinating, named_producer
 
@@ -19,10 +22,11 @@ async def handle(request: Request) -> Payload:
     """Add one group."""
     body = request.decode()
     producer = named_producer(body.transactional_id, body.producer_id, body.producer_epoch)
+    group_id = named_group(body.group_id)
+    if len(group_id) > MAX_GROUP_ID_LENGTH:
+        raise Refusal(ErrorCode.invalid_group_id)
     with coordinating():
-        verdict = await request.services.transactions.add(
-            producer, (), [named_group(body.group_id)]
-        )
+        verdict = await request.services.transactions.add(producer, (), [group_id])
     code = code_of_verdict(verdict, says_fenced=request.version >= _FIRST_TO_SAY_FENCED)
     response: Payload = request.types.AddOffsetsToTxnResponse(
         throttle_time=NOT_THROTTLED, error_code=code

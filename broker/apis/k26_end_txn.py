@@ -3,6 +3,9 @@
 v2 PRODUCER_FENCED (KIP-588), v3 flexible, v4 as v3, v5 the transaction's end bumps the producer's
 epoch, and the answer names it (KIP-890): so a request that comes late can never end the next one.
 
+It does not wait for requests of the same connection that are not answered yet: clients end what
+they have been told is written, and a batch that comes too late is refused.
+
 When it is answered, all of it has happened: markers, offsets of groups, last stable offsets. Asking
 for the same end again gets the same answer.
 """

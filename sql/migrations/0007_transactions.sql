@@ -118,7 +118,7 @@ ALTER TABLE streamhouse_internal.partitions
 ALTER TABLE streamhouse_internal.segments
     ALTER COLUMN object_id DROP NOT NULL,
     ADD COLUMN inline bytea,
-    ADD CHECK (num_nonnulls(object_id, inline) = 1);
+    ADD CHECK (num_nonnulls(object_id, inline) = 1) NOT VALID;  -- old rows have it, and are many
 
 -- More of the answer of the commit, an element per partition; null where it was given before these
 -- were part of it.
@@ -158,12 +158,14 @@ DROP FUNCTION streamhouse_internal.commit_object(
 --   p_transactions                                 per batch: 0 of no transaction, 1 its partition is
 --                                                  part of it already, 2 it adds its partition, and
 --                                                  begins it (KIP-890); empty if no batch has one
+--   p_transactional_ids, p_owners                  what the next array speaks of; per batch: index of
+--                                                  the id in whose name it was sent
 --
 -- state: null (never reserved) and 'doomed' have no arrays: the batches are not in the log. 'live' has,
 --   per batch, its outcome (0 appended, 1 duplicate, 2 unknown partition, 3 out of order sequence,
---   4 invalid producer epoch, 5 invalid transaction state, 6 no transactional id has that producer id,
---   7 fenced leader epoch), base offset and log start offset (-1 where refused); and per partition, as
---   they are at the end, last stable offset and count of aborted transactions (-1 where unknown).
+--   4 invalid producer epoch, 5 invalid transaction state, 6 the transactional id has another producer
+--   id, 7 fenced leader epoch), base offset and log start offset (-1 where refused); and per partition,
+--   as they are at the end, last stable offset and count of aborted transactions (-1 where unknown).
 --
 -- A batch of a transaction needs the current epoch of its transactional id, whatever the partition has
 -- seen of it: the row is locked, so the transaction does not end before the batch is in, and nothing
@@ -190,6 +192,7 @@ CREATE FUNCTION streamhouse_internal.commit_object(
     p_starts bigint[], p_lengths bigint[], p_record_counts int[], p_max_timestamps_ms bigint[],
     p_producers int[], p_epochs int[], p_base_sequences int[],
     p_producer_partitions int[], p_producer_ids bigint[], p_transactions smallint[],
+    p_transactional_ids text[], p_owners int[],
     OUT state text, OUT outcomes smallint[], OUT base_offsets bigint[], OUT log_start_offsets bigint[],
     OUT last_stable_offsets bigint[], OUT aborted_counts int[]
 )
@@ -227,7 +230,7 @@ DECLARE
     touched boolean[];
     -- the same, if it meets transactions: epoch of the transactional id, -1 where there is none;
     -- whether the partition is part of the open transaction; its first offset there, -1 before it has one
-    current_epochs int[]; members boolean[]; first_offsets bigint[];
+    current_epochs int[]; members boolean[]; first_offsets bigint[]; names text[];
     opened boolean[];
     -- per run of batches that are adjacent in bytes and offsets: one row of segments
     run int := 0;
@@ -312,14 +315,15 @@ BEGIN
     IF meets_transactions THEN
         SELECT
             array_agg(coalesce(t.producer_epoch, -1) ORDER BY w.i),
+            array_agg(t.transactional_id ORDER BY w.i),
             array_agg(m.is_member IS NOT NULL ORDER BY w.i),
             array_agg(coalesce(m.first_offset, -1) ORDER BY w.i),
             array_agg(false)
-        INTO current_epochs, members, first_offsets, opened
+        INTO current_epochs, names, members, first_offsets, opened
         FROM unnest(p_producer_partitions, p_producer_ids)
             WITH ORDINALITY AS w (partition_index, producer_id, i)
         LEFT JOIN LATERAL (
-            SELECT found.producer_epoch
+            SELECT found.producer_epoch, found.transactional_id
             FROM streamhouse_internal.transactions AS found
             WHERE found.producer_id = w.producer_id
             OFFSET 0
@@ -379,7 +383,8 @@ BEGIN
                 END IF;
                 IF meets_transactions AND verdict IN (appended, out_of_order_sequence) THEN
                     use := coalesce(p_transactions[batch], 0);
-                    IF use > 0 AND current_epochs[producer] < 0 THEN
+                    IF use > 0
+                        AND names[producer] IS DISTINCT FROM p_transactional_ids[p_owners[batch]] THEN
                         verdict := invalid_producer_id_mapping;
                     ELSIF use > 0 AND (
                         current_epochs[producer] <> p_epochs[batch]
@@ -394,6 +399,7 @@ BEGIN
                             verdict := invalid_txn_state;
                         ELSIF use > 0 AND first_offsets[producer] < 0 THEN
                             first_offsets[producer] := next_offset;
+                            members[producer] := true;
                             opened[producer] := true;
                             IF unstable_offsets[i] < 0 THEN
                                 unstable_offsets[i] := next_offset;
@@ -566,6 +572,9 @@ BEGIN
         verdict := done;  -- the client's own change, of which it has not heard
         producer_id := found_id.producer_id;
         producer_epoch := found_id.producer_epoch;
+        UPDATE streamhouse_internal.transactions AS t
+        SET timeout_ms = p_timeout_ms, updated_at = clock_timestamp()
+        WHERE t.transactional_id = p_transactional_id;
         RETURN;
     ELSIF p_expected_id <> found_id.producer_id OR p_expected_epoch <> found_id.producer_epoch THEN
         verdict := fenced;
@@ -687,6 +696,8 @@ BEGIN
         verdict := invalid_state;
         RETURN;
     END IF;
+    -- Records of this producer wait meanwhile, with all that is committed behind them.
+    PERFORM set_config('lock_timeout', '300ms', true);
     PERFORM FROM streamhouse_internal.groups AS g
     WHERE g.group_id = p_group_id AND g.owner_epoch = p_owner_epoch
     FOR NO KEY UPDATE;
@@ -749,6 +760,7 @@ LANGUAGE plpgsql VOLATILE
 AS $function$
 DECLARE
     marker_offsets bigint[];
+    old_unstable_offsets bigint[];
     first_offsets bigint[];  -- null where the transaction has no record
     unstable_offsets bigint[];  -- null where no other transaction is open
 BEGIN
@@ -758,8 +770,11 @@ BEGIN
         coalesce(array_agg(m.first_offset ORDER BY m.topic_id, m.partition), '{}'),
         coalesce(array_agg(l.log_start_offset ORDER BY m.topic_id, m.partition), '{}'),
         coalesce(array_agg(l.high_watermark ORDER BY m.topic_id, m.partition), '{}'),
-        coalesce(array_agg(l.aborted_count ORDER BY m.topic_id, m.partition), '{}')
-    INTO topic_ids, partitions, first_offsets, log_start_offsets, marker_offsets, aborted_counts
+        coalesce(array_agg(l.aborted_count ORDER BY m.topic_id, m.partition), '{}'),
+        coalesce(array_agg(l.first_unstable_offset ORDER BY m.topic_id, m.partition), '{}')
+    INTO
+        topic_ids, partitions, first_offsets, log_start_offsets, marker_offsets, aborted_counts,
+        old_unstable_offsets
     FROM (
         SELECT t.topic_id, t.partition, t.first_offset
         FROM (  -- sorted afterwards, because an index that is in that order would be read as a whole
@@ -771,7 +786,7 @@ BEGIN
         OFFSET 0
     ) AS m
     CROSS JOIN LATERAL (
-        SELECT p.log_start_offset, p.high_watermark, p.aborted_count
+        SELECT p.log_start_offset, p.high_watermark, p.aborted_count, p.first_unstable_offset
         FROM streamhouse_internal.partitions AS p
         WHERE p.topic_id = m.topic_id AND p.partition = m.partition
         FOR UPDATE
@@ -797,13 +812,17 @@ BEGIN
         )
     INTO high_watermarks, unstable_offsets, last_stable_offsets, aborted_counts
     FROM unnest(
-        topic_ids, partitions, log_start_offsets, marker_offsets, aborted_counts, first_offsets
-    ) WITH ORDINALITY
-        AS w (topic_id, partition, log_start_offset, marker_offset, aborted_count, first_offset, i)
-    LEFT JOIN LATERAL (
+        topic_ids, partitions, log_start_offsets, marker_offsets, aborted_counts, first_offsets,
+        old_unstable_offsets
+    ) WITH ORDINALITY AS w (
+        topic_id, partition, log_start_offset, marker_offset, aborted_count, first_offset,
+        old_unstable_offset, i
+    )
+    LEFT JOIN LATERAL (  -- none begins before the old one: what is there is dead, but still read
         SELECT t.first_offset AS unstable_offset
         FROM streamhouse_internal.transaction_partitions AS t
-        WHERE t.topic_id = w.topic_id AND t.partition = w.partition AND t.first_offset IS NOT NULL
+        WHERE t.topic_id = w.topic_id AND t.partition = w.partition
+            AND t.first_offset >= w.old_unstable_offset
         ORDER BY t.first_offset
         LIMIT 1
     ) AS o ON true;
@@ -878,6 +897,8 @@ BEGIN
     IF group_ids = '{}' THEN
         RETURN;
     END IF;
+    -- Records for the transaction's partitions wait meanwhile, with all that is committed behind them.
+    PERFORM set_config('lock_timeout', '300ms', true);
     PERFORM  -- the rows are locked as they are reached, in the order of the array: no deadlock
     FROM unnest(group_ids) AS w (group_id)
     CROSS JOIN LATERAL (
@@ -943,7 +964,7 @@ BEGIN
     WHERE t.transactional_id = p_transactional_id
     FOR UPDATE;
     is_current := found_id.producer_id = p_producer_id AND found_id.producer_epoch = p_producer_epoch;
-    is_last := found_id.last_producer_id = p_producer_id
+    is_last := found_id.last_producer_id >= 0 AND found_id.last_producer_id = p_producer_id
         AND found_id.last_producer_epoch = p_producer_epoch;
     is_open := found_id.state = 'Ongoing';
     verdict := CASE
@@ -1177,6 +1198,13 @@ BEGIN
             FROM streamhouse_internal.group_offsets AS found
             WHERE found.group_id = w.group_id AND found.committed_at < oldest
                 AND (g.empty_since < oldest OR g.without_record)
+                AND NOT EXISTS (  -- a newer one is about to come, or else this one stays
+                    SELECT FROM streamhouse_internal.transaction_offsets AS pending
+                    WHERE pending.group_id = found.group_id
+                        AND pending.topic_id = found.topic_id
+                        AND pending.partition = found.partition
+                    OFFSET 0
+                )
             OFFSET 0
         ) AS o
         LIMIT p_max_offsets
@@ -1229,7 +1257,9 @@ DECLARE
     deleted_version bigint;
     committed_by text[];
 BEGIN
+    -- what there may be most of goes first, and once more under the locks, which are held for long else
     DELETE FROM streamhouse_internal.segments WHERE topic_id = p_topic_id;
+    DELETE FROM streamhouse_internal.aborted_transactions WHERE topic_id = p_topic_id;
     deleted_version := streamhouse_internal.next_version();
     DELETE FROM streamhouse_internal.topics WHERE topic_id = p_topic_id;
     IF NOT FOUND THEN

@@ -6,7 +6,7 @@
 -- per batch: $6 start bigint[], $7 length bigint[], $8 record_count int[], $9 max_timestamp_ms bigint[],
 --   $10 producer int[], $11 producer_epoch int[], $12 base_sequence int[];
 -- per producer and partition: $13 index into $3 and $4 int[], $14 producer_id bigint[];
--- per batch: $15 transaction smallint[].
+-- per batch: $15 transaction smallint[], $18 index into $17 int[]; $17 transactional_id text[].
 SELECT
     state, outcomes, base_offsets, log_start_offsets, last_stable_offsets, aborted_counts
 FROM streamhouse_internal.commit_object(
@@ -14,5 +14,6 @@ FROM streamhouse_internal.commit_object(
     $3, $4::text::int[], $5::text::int[], $16::text::bigint[],
     $6::text::bigint[], $7::text::bigint[], $8::text::int[], $9::text::bigint[],
     $10::text::int[], $11::text::int[], $12::text::int[],
-    $13::text::int[], $14::text::bigint[], $15::text::smallint[]
+    $13::text::int[], $14::text::bigint[], $15::text::smallint[],
+    $17, $18::text::int[]
 )

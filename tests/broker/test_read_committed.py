@@ -42,7 +42,13 @@ class AwayStore(MemoryMetadata):
     """Does not tell what was aborted."""
 
     async def aborted_transactions(
-        self, partition: Partition, start_offset: int, end_offset: int, limit: int
+        self,
+        partition: Partition,
+        start_offset: int,
+        end_offset: int,
+        limit: int,
+        *,
+        aborted_count: int,
     ) -> list[AbortedTransaction]:
         raise MetadataUnavailable("away")
 

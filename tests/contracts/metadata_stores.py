@@ -94,6 +94,7 @@ def a_batch(
     epoch: int = -1,
     sequence: int = -1,
     transaction: TransactionUse = TransactionUse.NONE,
+    owner: str | None = None,
     leader_epoch: int = 0,
 ) -> BatchCommit:
     """A batch at byte `start`."""
@@ -107,6 +108,7 @@ def a_batch(
         producer_epoch=epoch,
         base_sequence=sequence,
         transaction=transaction,
+        transactional_id=owner,
         leader_epoch=leader_epoch,
     )
 

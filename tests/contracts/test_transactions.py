@@ -108,6 +108,18 @@ async def test_a_producer_recovers_with_what_it_was_told(transactions: Transacti
     assert await transactions.producer(expected=second) == third
 
 
+async def test_a_begun_transaction_closes_the_way_back(transactions: Transactions) -> None:
+    # Given a producer that recovered, and has begun a transaction
+    (partition,) = await transactions.partitions(1)
+    first = await transactions.producer()
+    second = await transactions.producer(expected=first)
+    assert await transactions.send(second, partition) == 0
+
+    # When its first question comes again, late, then it is fenced, and the transaction goes on
+    assert (await transactions.init(expected=first)).verdict is Verdict.FENCED
+    assert await transactions.send(second, partition, 10) == 10
+
+
 async def test_who_starts_again_leaves_no_way_back(transactions: Transactions) -> None:
     # Given a producer that has recovered, and then another of the same id that has just started
     first = await transactions.producer()

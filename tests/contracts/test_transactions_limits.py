@@ -1,12 +1,14 @@
 """What storage/transactions.py promises, asked of every metadata store: epochs and deadlines."""
 
 from collections.abc import AsyncIterator
+from time import monotonic
 
 import pytest
 
 from storage.transactions import LAST_EPOCH, Producer, TransactionState, Verdict
 from tests.contracts.metadata_stores import KINDS, write
 from tests.contracts.transaction_stores import (
+    PATIENCE_SECONDS,
     Transactions,
     bumped,
     named,
@@ -106,7 +108,9 @@ async def test_a_transaction_that_goes_on_is_not_given_more_time(
     sequence = 0
 
     # When it never stops, then the transaction is overdue all the same
+    deadline = monotonic() + PATIENCE_SECONDS
     while not await transactions.store.overdue_transactions(1):
+        assert monotonic() < deadline
         assert isinstance(await transactions.send(producer, first, sequence), int)
         await transactions.store.add_to_transaction(producer, [second])
         sequence += 10

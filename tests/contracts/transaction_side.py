@@ -51,6 +51,7 @@ class Side:
                 producer_epoch=batches[place][1].producer_epoch,
                 base_sequence=batches[place][1].base_sequence,
                 transaction=batches[place][1].transaction,
+                transactional_id=batches[place][1].transactional_id,
             )
             for position, place in enumerate(places)
         ]

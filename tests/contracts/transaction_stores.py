@@ -86,6 +86,7 @@ class Transactions:
             partition,
             0,
             producer=producer.producer_id,
+            owner=producer.transactional_id,
             epoch=producer.producer_epoch,
             sequence=sequence,
             transaction=use,
@@ -159,7 +160,7 @@ class Transactions:
         self, partition: Partition, start: int = 0, end: int = 2**62, limit: int = 1000
     ) -> list[tuple[int, int, int]]:
         """Return producer id, first and last offset of each aborted transaction."""
-        found = await self.store.aborted_transactions(partition, start, end, limit)
+        found = await self.store.aborted_transactions(partition, start, end, limit, aborted_count=0)
         return [(each.producer_id, each.first_offset, each.last_offset) for each in found]
 
     async def record(self, name: str = "t") -> TransactionRecord:

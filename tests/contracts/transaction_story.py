@@ -209,6 +209,7 @@ class Story:
             0,
             records=records,
             producer=producer.producer_id,
+            owner=producer.transactional_id,
             epoch=producer.producer_epoch,
             sequence=random.choice((following or [0]) * 6 + [0, 1, 2]),
             transaction=random.choice(USES),

@@ -47,6 +47,7 @@ def test_a_history_with_faults_breaks_no_promise(
     found = findings(operations)
     with capfd.disabled():
         told = f"seed={seed} faults={len(faults.troubles)} stable after {waited_s:.1f} s"
+        told += f" stuck clients={len(recorder.stuck)}"
         print(f"\nhistory: {told}; {summary(operations)}")  # noqa: T201
     if hard(found):
         pytest.fail(f"seed {seed}, {page}\n{table(found)}", pytrace=False)

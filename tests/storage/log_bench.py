@@ -143,7 +143,13 @@ class LogBench:
         records = [Record(offset_delta=at, value=value) for at, value in enumerate(values)]
         batch = memoryview(bytearray(build_batch(records, **({"attributes": codec} | identity))))
         use = TransactionUse.NONE if who is None else use
-        return self.log.append(self.log.partition(partition), batch, read_header(batch), use)
+        return self.log.append(
+            self.log.partition(partition),
+            batch,
+            read_header(batch),
+            transaction=use,
+            transactional_id=None if who is None else who.producer.transactional_id,
+        )
 
     async def end(self, who: Transactional, *, committed: bool, elsewhere: bool = False) -> None:
         """End the open transaction, here, or by another broker, of which this one hears later."""

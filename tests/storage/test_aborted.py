@@ -43,7 +43,13 @@ class AbortedStore(MemoryMetadata):
         self.gate.set()
 
     async def aborted_transactions(
-        self, partition: Partition, start_offset: int, end_offset: int, limit: int
+        self,
+        partition: Partition,
+        start_offset: int,
+        end_offset: int,
+        limit: int,
+        *,
+        aborted_count: int,
     ) -> list[AbortedTransaction]:
         assert partition == PARTITION
         self.queries.append((start_offset, end_offset, limit))

@@ -152,6 +152,7 @@ class Load:
                 partition,
                 100 * number,
                 producer=producer.producer_id,
+                owner=producer.transactional_id,
                 epoch=producer.producer_epoch,
                 sequence=0,
                 transaction=self.random.choice([TransactionUse.ADDED, TransactionUse.ADDS]),

@@ -59,6 +59,7 @@ async def begin(
             each,
             100 * number,
             producer=producer_id,
+            owner=name,
             epoch=0,
             sequence=0,
             transaction=TransactionUse.ADDED,

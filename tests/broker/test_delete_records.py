@@ -9,8 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from protocol.records import Record, build_batch
-from tests.clients.java_tools import MAIN_CLASSES, JavaTools, java_tools
-from tests.clients.processes import run
+from tests.clients.java_tools import java_tools
 from tests.support.broker import BrokerProcess, start_broker
 from tests.support.three_brokers import Trio, three_brokers
 from tests.support.wire import WireClient, build, milliseconds, request_entities
@@ -139,7 +138,8 @@ async def test_the_stock_tool_deletes_records(
     file.write_text(json.dumps({"version": 1, "partitions": offsets}))
 
     # When kafka-delete-records deletes three
-    printed = delete_records_tool(java_tools(broker.bootstrap), file)
+    tools = java_tools(broker.bootstrap)
+    printed = tools.run("kafka-delete-records", "--offset-json-file", str(file)).stdout
 
     # Then it says where the log starts
     assert f"partition: {topic}-0\tlow_watermark: 3" in printed
@@ -154,15 +154,6 @@ async def leader_and_others(trio: Trio, topic: str) -> tuple[str, list[str]]:
     addresses = {one.node_id: f"{one.host}:{one.port}" for one in described.brokers}
     leader = addresses.pop(partition.leader_id)
     return leader, list(addresses.values())
-
-
-def delete_records_tool(tools: JavaTools, file: Path) -> str:
-    """Run kafka-delete-records and return what it prints."""
-    assert "kafka-delete-records" not in MAIN_CLASSES, "run it by its name"
-    main_class = "org.apache.kafka.tools.DeleteRecordsCommand"
-    command = [tools.java, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{tools.jars}/*"]
-    where = ["--bootstrap-server", tools.bootstrap, "--offset-json-file", str(file)]
-    return run([*command, main_class, *where], timeout_s=60).stdout
 
 
 async def produce(wire: WireClient, topic: str, *record_counts: int) -> Any:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -50,16 +51,23 @@ def transactional_id(topic: str) -> str:
 
 
 async def topic_led_by_first(wires: list[WireClient], topic: str, bootstrap: str) -> str:
-    """Make topics until both brokers know one whose partition the first broker leads."""
+    """Make topics until there is one whose partition the first broker leads, as both know."""
     for at in range(100):
         name = f"{topic}-{at}"
         await wires[0].create_topic(name)
-        described = await wires[0].describe(name)
-        leader = described.topics[0].partitions[0].leader_id
-        node = next(one for one in described.brokers if one.node_id == leader)
-        if f"{node.host}:{node.port}" == bootstrap:
+        described = [await wire.describe(name) for wire in wires]
+        if all(leader_of(one) == bootstrap for one in described):
             return name
     raise AssertionError("the first broker leads nothing")
+
+
+def leader_of(described: Any) -> str | None:
+    """Return the address of the first partition's leader; None as long as the broker has none."""
+    partitions = described.topics[0].partitions
+    leaders = [
+        one for one in described.brokers if partitions and one.node_id == partitions[0].leader_id
+    ]
+    return f"{leaders[0].host}:{leaders[0].port}" if leaders else None
 
 
 async def read_committed(wire: WireClient, topic: str, count: int) -> list[LogEntry]:
@@ -114,7 +122,7 @@ async def test_one_broker_begins_and_the_other_ends(
     name = await topic_led_by_first(wires, topic, pair[0].bootstrap)
     producer = TransactionalProducer(first, transactional_id)
     await producer.init()
-    await producer.produce(name, b"a")
+    assert (await producer.produce(name, b"a")).error_code is NONE
     assert await read_log(first, name) == [(0, b"a")]
 
     # When the other one is asked to end it, twice

@@ -20,7 +20,7 @@ from tests.crash.cluster_run import Run, running_members
 
 pytestmark = pytest.mark.crash
 
-SECONDS: Final = float(os.environ.get("CLUSTER_SECONDS") or 45)
+SECONDS: Final = float(os.environ.get("CLUSTER_SECONDS") or 30)
 
 
 def test_brokers_of_a_cluster_killed_at_random_moments(

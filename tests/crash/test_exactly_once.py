@@ -28,7 +28,7 @@ from tests.support.three_brokers import Trio
 
 pytestmark = pytest.mark.crash
 
-SECONDS: Final = float(os.environ.get("EXACTLY_ONCE_SECONDS") or 40)
+SECONDS: Final = float(os.environ.get("EXACTLY_ONCE_SECONDS") or 25)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from tests.history.run import create_topics, finish, working
 
 pytestmark = pytest.mark.crash
 
-SECONDS: Final = float(os.environ.get("HISTORY_SECONDS") or 30)
+SECONDS: Final = float(os.environ.get("HISTORY_SECONDS") or 20)
 CALM_S: Final = 3.0  # before the faults, and behind them
 
 

@@ -24,8 +24,8 @@ from tests.transactions.delayed_end_proxy import EndTxnProxy
 from tests.transactions.delayed_end_reads import CommittedReader, Judgement, judge, stable_ends
 from tests.transactions.delayed_end_stock import JavaProducers, LibrdkafkaProducer
 
-TRIALS: Final = int(os.environ.get("STREAMHOUSE_TEST_TRIALS", "100"))
-LIBRDKAFKA_TRIALS: Final = 40  # it is in no hurry after a timeout
+TRIALS: Final = int(os.environ.get("STREAMHOUSE_TEST_TRIALS", "50"))
+LIBRDKAFKA_TRIALS: Final = 20  # it is in no hurry after a timeout
 LANES: Final = 8
 HARMFUL: Final = [trial for trial in KINDS if trial.moment is Moment.BETWEEN and not trial.restarts]
 """Where a broker that goes by the epoch alone cannot know better."""

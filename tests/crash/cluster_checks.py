@@ -84,13 +84,19 @@ def began_late(ledger: ClusterLedger) -> list[str]:
 
 def began_early(ledger: ClusterLedger) -> list[str]:
     """Find owners that began before a commit confirmed earlier: it was lost, or not looked at."""
-    confirmed = _maxima((one, one.ended_s) for one in ledger.commits if one.confirmed)
+    committed = confirmed_before(ledger)
     found = []
     for owner, first, _ in _beginnings(ledger):
-        least = confirmed[owner.group, owner.place].before(owner.began_s, otherwise=0)
+        least = committed(owner)
         if first < least:
             found.append(f"began at {first}, {least} was committed: {owner}")
     return found
+
+
+def confirmed_before(ledger: ClusterLedger) -> Callable[[Ownership], int]:
+    """Return what tells the greatest offset whose commit was confirmed when an owner began."""
+    confirmed = _maxima((one, one.ended_s) for one in ledger.commits if one.confirmed)
+    return lambda owner: confirmed[owner.group, owner.place].before(owner.began_s, otherwise=0)
 
 
 def _beginnings(ledger: ClusterLedger) -> Iterable[tuple[Ownership, int, float]]:

@@ -136,6 +136,7 @@ class ClusterLedger:
         sent_s: value -> when it was given to the producer.
         strays: records that a member read from a partition that it did not own.
         settled_s: when all was mended, read and committed, just before the members left.
+        prefetched: records that a client gave to the wrong assignment (cluster_prefetched.py).
         rebalances: of each group, how often its members were given partitions, all together.
         bugs: lines of the brokers' logs that tell of one.
     """
@@ -152,6 +153,7 @@ class ClusterLedger:
     troubles: list[Trouble] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
     rebalances: dict[str, int] = field(default_factory=dict)
+    prefetched: int = 0
     bugs: list[str] = field(default_factory=list)
 
     def own(
@@ -180,7 +182,7 @@ class ClusterLedger:
             f"read_at_the_end={len(self.log.final)} commits={confirmed} "
             f"refused_commits={len(self.commits) - confirmed} samples={len(self.samples)} "
             f"faults={len(self.troubles)} {counts} members_paused={len(self.pauses)} "
-            f"assignments={self.rebalances}"
+            f"assignments={self.rebalances} given_to_the_wrong_assignment={self.prefetched}"
         )
         return "\n".join([what, *(self._recovery(kind) for kind in kinds)])
 

@@ -28,6 +28,7 @@ from tests.crash.cluster_ledger import (
 )
 from tests.crash.cluster_load import Producing, Sampling
 from tests.crash.cluster_member import MemberSettings
+from tests.crash.cluster_prefetched import set_aside_prefetched
 from tests.crash.ledger import EndOffset, Ledger, Position
 from tests.crash.readers import Readers
 from tests.support.three_brokers import Trio
@@ -179,6 +180,7 @@ class Run:
         for member in self.members:
             settings = member.settings
             read_history(self.ledger, settings.group, settings.name, member.page)
+        set_aside_prefetched(self.ledger)
         for topic in TOPICS:
             ledger = Ledger()
             Readers(self.trio.bootstrap, topic, PARTITIONS, ledger).read_at_the_end()

@@ -7,7 +7,7 @@ threads of this process.
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
@@ -75,6 +75,13 @@ class ReadPass:
         self._offsets.append(position.offset)
         self._values.append(value)
         self._times.append(at_s)
+
+    def replace(self, reads: Iterable[Read]) -> None:
+        """Hold these in place of what was written down."""
+        for column in (self._partitions, self._offsets, self._values, self._times):
+            del column[:]
+        for read in reads:
+            self.add(*read)
 
     def __len__(self) -> int:
         return len(self._times)

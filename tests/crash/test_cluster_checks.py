@@ -20,6 +20,7 @@ from tests.crash.cluster_ledger import (
     recovered_s,
     spread,
 )
+from tests.crash.cluster_prefetched import set_aside_prefetched
 from tests.crash.ledger import Position
 
 GROUP = "group"
@@ -281,6 +282,47 @@ def test_a_member_that_got_its_partition_back_is_no_zombie() -> None:
     ledger.commits.append(commit("A", NO_GENERATION, LAST, 70.0))
     # Then nothing is wrong
     assert cluster_checks.violations(ledger) == {}
+
+
+def test_what_a_client_gives_to_the_wrong_assignment_is_set_aside() -> None:
+    # Given a first owner that gets a partition again, old records, and goes on where it should
+    ledger = good_history()
+    ledger.ownerships[1].ended_s = 60.0
+    again = ledger.own(GROUP, "A", 0, generation=3, began_s=61.0)
+    for offset in range(3):
+        again.reads.add(Position(0, offset), value_at(0, offset), 62.0)
+    add_record(ledger)
+    again.reads.add(Position(0, LAST), value_at(0, LAST), 62.1)
+    assert set(cluster_checks.violations(ledger)) == {"began_early", "skipped"}
+    # When these are set aside, then nothing is wrong
+    set_aside_prefetched(ledger)
+    assert ledger.prefetched == 3
+    assert cluster_checks.violations(ledger) == {}
+
+
+@pytest.mark.parametrize(("member", "offsets"), [("C", [0, 1, LAST]), ("A", [0, 1, 4, LAST])])
+def test_what_a_broker_may_have_done_is_not_set_aside(member: str, offsets: list[int]) -> None:
+    # Given one that never had the partition, or does not go on at the committed offset
+    ledger = good_history()
+    ledger.ownerships[1].ended_s = 60.0
+    owner = ledger.own(GROUP, member, 0, generation=3, began_s=61.0)
+    add_record(ledger)
+    for offset in offsets:
+        owner.reads.add(Position(0, offset), value_at(0, offset), 62.0)
+    # When prefetched records are set aside, then these are still found
+    set_aside_prefetched(ledger)
+    found = cluster_checks.violations(ledger)
+    assert "skipped" in found or "began_early" in found
+
+
+def add_record(ledger: ClusterLedger) -> None:
+    """Write one more record to the first partition, after B's time."""
+    value = value_at(0, LAST)
+    ledger.log.sent[value] = 0
+    ledger.sent_s[value] = 61.0
+    ledger.log.acknowledge(value, Position(0, LAST), 61.5)
+    ledger.log.final.add(Position(0, LAST), value, 100.0)
+    ledger.log.final_end_offsets[0] = LAST + 1
 
 
 @pytest.mark.parametrize(("name", "plant"), PLANTED, ids=lambda one: getattr(one, "__name__", one))

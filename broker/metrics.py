@@ -82,6 +82,7 @@ class PartitionCollector(Collector):
 
         start = gauge("log_start_offset", "First offset that can be read.")
         high = gauge("high_watermark", "One past the last committed record.")
+        stable = gauge("last_stable_offset", "Before it every transaction has ended.")
         end = gauge("log_end_offset", "High watermark plus records in the write buffer.")
         for one in self._logs():
             topic = self._name_of(one)
@@ -90,8 +91,9 @@ class PartitionCollector(Collector):
             labels = (topic, str(one.partition.index))
             start.add_metric(labels, one.log_start_offset)
             high.add_metric(labels, one.high_watermark)
+            stable.add_metric(labels, one.last_stable_offset)
             end.add_metric(labels, one.log_end_offset)
-        return iter((start, high, end))
+        return iter((start, high, stable, end))
 
 
 class GroupMetrics:

@@ -52,6 +52,7 @@ async def test_metrics_count_what_was_done(
     where = {"topic": topic, "partition": "0"}
     assert value("streamhouse_partition_log_start_offset", **where) == 0
     assert value("streamhouse_partition_high_watermark", **where) == 3
+    assert value("streamhouse_partition_last_stable_offset", **where) == 3
     assert value("streamhouse_partition_log_end_offset", **where) == 3
     assert value("streamhouse_object_put_seconds") >= 1
     assert value("streamhouse_commit_seconds") >= 1

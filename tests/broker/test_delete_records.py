@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from protocol.records import Record, build_batch
 from tests.clients.java_tools import java_tools
 from tests.support.broker import BrokerProcess, start_broker
-from tests.support.three_brokers import Trio, three_brokers
+from tests.support.three_brokers import leader_first, three_brokers
 from tests.support.wire import WireClient, build, milliseconds, request_entities
 
 DELETE_RECORDS: Final = 21
@@ -114,7 +114,7 @@ async def test_only_the_leader_deletes_and_all_brokers_know(
     tmp_path_factory: pytest.TempPathFactory, topic: str
 ) -> None:
     with three_brokers(tmp_path_factory.mktemp("delete")) as trio:
-        leader, others = await leader_and_others(trio, topic)
+        leader, *others = [one.bootstrap for one in await leader_first(trio, topic)]
         async with await WireClient.connect(leader) as wire:
             await produce(wire, topic, 5)
             for bootstrap in others:
@@ -143,17 +143,6 @@ async def test_the_stock_tool_deletes_records(
 
     # Then it says where the log starts
     assert f"partition: {topic}-0\tlow_watermark: 3" in printed
-
-
-async def leader_and_others(trio: Trio, topic: str) -> tuple[str, list[str]]:
-    """Create a topic of one partition; return who leads it, and the other brokers."""
-    async with await WireClient.connect(trio.bootstraps[0]) as wire:
-        await wire.create_topic(topic)
-        described = await wire.describe(topic)
-    (partition,) = described.topics[0].partitions
-    addresses = {one.node_id: f"{one.host}:{one.port}" for one in described.brokers}
-    leader = addresses.pop(partition.leader_id)
-    return leader, list(addresses.values())
 
 
 async def produce(wire: WireClient, topic: str, *record_counts: int) -> Any:

@@ -14,7 +14,7 @@ from kio.static.primitive import i8
 
 from tests.support.broker import BrokerProcess
 from tests.support.committed_reader import CommittedReader
-from tests.support.three_brokers import Trio, three_brokers
+from tests.support.three_brokers import Trio, leader_first, three_brokers
 from tests.support.transaction_wire import READ_COMMITTED, TransactionalProducer
 from tests.support.wire import WireClient, fetch_request
 
@@ -26,16 +26,6 @@ SEEN_S: Final = 5.0  # far more than the poll of 0.1 s needs: the machine may be
 def trio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trio]:
     with three_brokers(tmp_path_factory.mktemp("trio")) as trio:
         yield trio
-
-
-async def leader_first(trio: Trio, topic: str) -> list[BrokerProcess]:
-    """Make a topic; return the brokers, the leader of its partition in front."""
-    async with await WireClient.connect(trio.bootstraps[0]) as wire:
-        await wire.create_topic(topic)
-        described = await wire.describe(topic)
-    (partition,) = described.topics[0].partitions
-    (port,) = (one.port for one in described.brokers if one.node_id == partition.leader_id)
-    return sorted(trio.brokers, key=lambda broker: broker.port != port)
 
 
 async def fetch(wire: WireClient, topic: str, offset: int, *, max_wait_ms: int) -> Any:

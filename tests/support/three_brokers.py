@@ -13,9 +13,12 @@ from tests.clients.confluent import Confluent
 from tests.support.broker import BrokerProcess, start_broker
 from tests.support.postgres import create_empty_database
 from tests.support.s3_server import S3Server
+from tests.support.wire import WireClient
 
 BUCKET: Final = "streamhouse"
 RACKS: Final = ("a", "b", "c")
+AGREED_S: Final = 30.0
+GLANCE_S: Final = 0.05
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,3 +85,26 @@ def three_brokers(home: Path, *settings: str, racks: bool = False) -> Iterator[T
             started = trio.brokers or [one.result() for one in starting if not one.exception()]
             codes = [broker.stop() for broker in started]
         assert not any(codes), codes
+
+
+async def leader_first(trio: Trio, topic: str) -> list[BrokerProcess]:
+    """Make a topic of one partition; return the brokers, first who leads it, as all of them say."""
+    async with await WireClient.connect(trio.bootstraps[0]) as wire:
+        await wire.create_topic(topic)
+    async with asyncio.timeout(AGREED_S):
+        named: set[str | None] = {None}
+        while None in named or len(named) > 1:
+            await asyncio.sleep(GLANCE_S)
+            named = {await _leader_by(one, topic) for one in trio.bootstraps}
+    return sorted(trio.brokers, key=lambda broker: broker.bootstrap not in named)
+
+
+async def _leader_by(bootstrap: str, topic: str) -> str | None:
+    """Return who leads the partition, by one broker; None until it knows the topic and the trio."""
+    async with await WireClient.connect(bootstrap) as wire:
+        described = await wire.describe(topic)
+    addresses = {one.node_id: f"{one.host}:{one.port}" for one in described.brokers}
+    partitions = described.topics[0].partitions
+    if not partitions or len(addresses) < len(RACKS):
+        return None
+    return addresses[partitions[0].leader_id]

@@ -153,7 +153,8 @@ async def test_brokers_that_end_and_sweep_at_a_time_write_one_marker(
     ]
     for producer in producers:
         await producer.init()
-        await producer.produce(name, producer.transactional_id.encode())
+        produced = await producer.produce(name, producer.transactional_id.encode())
+        assert produced.error_code is NONE
 
     # When both brokers are asked for the end of all others at a time, in contradiction
     async def end(producer: TransactionalProducer) -> set[ErrorCode]:

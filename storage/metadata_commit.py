@@ -18,6 +18,7 @@ from storage.errors import (
     UnknownPartition,
 )
 from storage.metadata import BatchCommit, BatchOutcome, TransactionUse
+from storage.postgres_arrays import numbers_as_text
 from storage.postgres_text import to_stored
 
 _PARTITION: Final = attrgetter("partition")
@@ -53,36 +54,28 @@ def check_order(batches: Sequence[BatchCommit]) -> None:
 
 
 def to_arguments(batches: Sequence[BatchCommit]) -> list[object]:
-    """Turn batches by 90 degrees: a Postgres array per field, from the statement's $3 on.
-
-    Numbers travel as text: asyncpg asks of every element of a list whether it is a list, too, which
-    takes three times as long as writing it down, on the broker's event loop.
-    """
+    """Turn batches by 90 degrees: a Postgres array per field, from the statement's $3 on."""
     runs = [(partition, list(run)) for partition, run in groupby(batches, _PARTITION)]
     producers, producer_partitions, producer_ids = _index_producers(batches)
     idempotent = batches if producer_ids else ()
     transactional = any(batch.transaction != TransactionUse.NONE for batch in batches)
     return [
         [partition.topic_id for partition, _ in runs],
-        _array([partition.index for partition, _ in runs]),
-        _array([len(run) for _, run in runs]),
-        _array([batch.start for batch in batches]),
-        _array([batch.length for batch in batches]),
-        _array([batch.record_count for batch in batches]),
-        _array([batch.max_timestamp_ms for batch in batches]),
-        _array(producers),
-        _array([batch.producer_epoch for batch in idempotent]),
-        _array([batch.base_sequence for batch in idempotent]),
-        _array(producer_partitions),
-        _array(producer_ids),
-        _array([batch.transaction.value for batch in batches] if transactional else []),
-        _array([min(batch.leader_epoch for batch in run) for _, run in runs]),
+        numbers_as_text([partition.index for partition, _ in runs]),
+        numbers_as_text([len(run) for _, run in runs]),
+        numbers_as_text([batch.start for batch in batches]),
+        numbers_as_text([batch.length for batch in batches]),
+        numbers_as_text([batch.record_count for batch in batches]),
+        numbers_as_text([batch.max_timestamp_ms for batch in batches]),
+        numbers_as_text(producers),
+        numbers_as_text([batch.producer_epoch for batch in idempotent]),
+        numbers_as_text([batch.base_sequence for batch in idempotent]),
+        numbers_as_text(producer_partitions),
+        numbers_as_text(producer_ids),
+        numbers_as_text([batch.transaction.value for batch in batches] if transactional else []),
+        numbers_as_text([min(batch.leader_epoch for batch in run) for _, run in runs]),
         *(_index_owners(batches) if transactional else ([], "{}")),
     ]
-
-
-def _array(numbers: list[int]) -> str:
-    return f"{{{str(numbers)[1:-1]}}}"
 
 
 def _index_owners(batches: Sequence[BatchCommit]) -> tuple[list[str], str]:
@@ -95,7 +88,7 @@ def _index_owners(batches: Sequence[BatchCommit]) -> tuple[list[str], str]:
     for batch in batches:
         numbers.setdefault(batch.transactional_id, len(numbers))
     names = [to_stored(name) for name in numbers if name is not None]
-    return names, _array([numbers[batch.transactional_id] for batch in batches])
+    return names, numbers_as_text([numbers[batch.transactional_id] for batch in batches])
 
 
 def _index_producers(batches: Sequence[BatchCommit]) -> tuple[list[int], list[int], list[int]]:

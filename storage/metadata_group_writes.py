@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import count, pairwise
 
 from storage.groups import GroupRecord, GroupWrite, WriteOutcome
+from storage.postgres_arrays import numbers_as_text
 from storage.postgres_text import to_stored
 
 
@@ -30,16 +31,16 @@ def to_arguments(writes: Sequence[GroupWrite]) -> list[object]:
     notes = dict(zip({committed.metadata for _, _, committed in offsets}, count(1), strict=False))
     return [
         [to_stored(write.group_id) for write in writes],
-        _array([write.owner_epoch for write in writes]),
+        numbers_as_text([write.owner_epoch for write in writes]),
         *_record_arguments([write.record for write in writes]),
         list(topics),
         [to_stored(note) for note in notes],
-        _array([group for group, _, _ in offsets]),
-        _array([topics[partition.topic_id] for _, partition, _ in offsets]),
-        _array([partition.index for _, partition, _ in offsets]),
-        _array([committed.offset for _, _, committed in offsets]),
-        _array([committed.leader_epoch for _, _, committed in offsets]),
-        _array([notes[committed.metadata] for _, _, committed in offsets]),
+        numbers_as_text([group for group, _, _ in offsets]),
+        numbers_as_text([topics[partition.topic_id] for _, partition, _ in offsets]),
+        numbers_as_text([partition.index for _, partition, _ in offsets]),
+        numbers_as_text([committed.offset for _, _, committed in offsets]),
+        numbers_as_text([committed.leader_epoch for _, _, committed in offsets]),
+        numbers_as_text([notes[committed.metadata] for _, _, committed in offsets]),
     ]
 
 
@@ -61,11 +62,7 @@ def _record_arguments(records: Sequence[GroupRecord | None]) -> list[object]:
         [record and record.group_type for record in records],
         [record and record.state for record in records],
         [record and to_stored(record.protocol_type) for record in records],
-        _array([record.generation_id if record else 0 for record in records]),
-        _array([record.member_count if record else 0 for record in records]),
+        numbers_as_text([record.generation_id if record else 0 for record in records]),
+        numbers_as_text([record.member_count if record else 0 for record in records]),
         [record and to_stored(record.document) for record in records],
     ]
-
-
-def _array(numbers: list[int]) -> str:
-    return f"{{{str(numbers)[1:-1]}}}"

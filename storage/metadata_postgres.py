@@ -16,6 +16,7 @@ from storage.metadata_postgres_topics import PostgresTopics
 from storage.metadata_postgres_transactions import PostgresTransactions
 from storage.migrate import migrate
 from storage.partition_offsets import PartitionOffsets
+from storage.postgres_arrays import partition_columns
 from storage.postgres_pool import CommitConnection, PostgresPool
 
 HEARTBEAT_TIMEOUT_S = 1.0  # less than the time after which a silent broker is called dead
@@ -89,11 +90,7 @@ class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups, Postgres
     async def partition_offsets(
         self, partitions: Sequence[Partition]
     ) -> dict[Partition, PartitionOffsets]:
-        rows = await self._pool.fetch(
-            "partition_find_offsets",
-            [partition.topic_id for partition in partitions],
-            [partition.index for partition in partitions],
-        )
+        rows = await self._pool.fetch("partition_find_offsets", *partition_columns(partitions))
         return {
             Partition(row["topic_id"], row["partition"]): PartitionOffsets(
                 log_start_offset=row["log_start_offset"],

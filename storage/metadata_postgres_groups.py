@@ -17,6 +17,7 @@ from storage.groups import (
     WriteOutcome,
 )
 from storage.metadata_group_writes import in_order, to_arguments, to_outcome
+from storage.postgres_arrays import partition_columns
 from storage.postgres_pool import CommitConnection, PostgresPool
 from storage.postgres_text import from_stored, to_stored
 
@@ -84,7 +85,7 @@ class PostgresGroups:
             rows = await self._pool.fetch("group_find_all_offsets", to_stored(group_id))
         else:
             rows = await self._pool.fetch(
-                "group_find_offsets", to_stored(group_id), *_columns(partitions)
+                "group_find_offsets", to_stored(group_id), *partition_columns(partitions)
             )
         return CommittedOffsets(
             offsets={
@@ -115,7 +116,7 @@ class PostgresGroups:
         self, group_id: str, owner_epoch: int, partitions: Sequence[Partition]
     ) -> bool:
         rows = await self._pool.fetch(
-            "group_delete_offsets", to_stored(group_id), owner_epoch, *_columns(partitions)
+            "group_delete_offsets", to_stored(group_id), owner_epoch, *partition_columns(partitions)
         )
         return bool(rows[0][0])
 
@@ -128,13 +129,6 @@ class PostgresGroups:
             gone += rows[0]["offset_count"] + rows[0]["group_count"]
             next_group = rows[0]["next_group"]
         return gone
-
-
-def _columns(partitions: Sequence[Partition]) -> tuple[list[object], list[int]]:
-    return (
-        [partition.topic_id for partition in partitions],
-        [partition.index for partition in partitions],
-    )
 
 
 def _partition(row: asyncpg.Record) -> Partition:

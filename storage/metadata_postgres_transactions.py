@@ -7,6 +7,7 @@ import asyncpg
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 from storage.partition_offsets import PartitionOffsets
+from storage.postgres_arrays import partition_columns
 from storage.postgres_pool import PostgresPool
 from storage.postgres_text import from_stored, to_stored
 from storage.transactions import (
@@ -65,7 +66,7 @@ class PostgresTransactions:
         (row,) = await self._steps.fetch_durable(
             "transaction_add",
             *_identity(producer),
-            *_columns(partitions),
+            *partition_columns(partitions),
             [to_stored(group_id) for group_id in group_ids],
         )
         return Verdict(row["verdict"])
@@ -81,7 +82,7 @@ class PostgresTransactions:
             to_stored(offsets.group_id),
             offsets.owner_epoch,
             offsets.joins,
-            *_columns(partitions),
+            *partition_columns(partitions),
             [each.offset for each in committed],
             [each.leader_epoch for each in committed],
             [to_stored(each.metadata) for each in committed],
@@ -165,7 +166,7 @@ class PostgresTransactions:
         self, partitions: Sequence[Partition]
     ) -> dict[Partition, list[ProducerState]]:
         found: dict[Partition, list[ProducerState]] = {}
-        for row in await self._pool.fetch("producer_find", *_columns(partitions)):
+        for row in await self._pool.fetch("producer_find", *partition_columns(partitions)):
             states = found.setdefault(Partition(row["topic_id"], row["partition"]), [])
             if row["producer_id"] is not None:
                 states.append(_producer_state(row))
@@ -198,13 +199,6 @@ class PostgresTransactions:
 
 def _identity(producer: Producer) -> tuple[str, int, int]:
     return to_stored(producer.transactional_id), producer.producer_id, producer.producer_epoch
-
-
-def _columns(partitions: Sequence[Partition]) -> tuple[list[object], list[int]]:
-    return (
-        [partition.topic_id for partition in partitions],
-        [partition.index for partition in partitions],
-    )
 
 
 def _producer(row: asyncpg.Record) -> Producer:

@@ -6,7 +6,7 @@ it is. The DSN holds a password: nothing here logs it or shows it in a repr.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TypeAlias
 
@@ -96,6 +96,43 @@ async def connect(dsn: str, config: PostgresConfig) -> Connection:
     return connection
 
 
+class Warnings:
+    """What a server said beside the answer to a statement that changes something."""
+
+    def __init__(self) -> None:
+        self._said: list[str] = []
+
+    def hear(self, _connection: object, message: asyncpg.PostgresLogMessage) -> None:
+        """Listen to a connection."""
+        if message.severity_en == "WARNING":
+            self._said.append(str(message))
+
+    def forget(self) -> None:
+        """Begin anew, before a statement."""
+        self._said.clear()
+
+    def check(self) -> None:
+        """Take no answer for durable that the server has qualified.
+
+        "Committed locally, but might not have been replicated": an operator cancelled the wait for
+        the standby, and the server reports success all the same.
+
+        Raises:
+            MetadataUnavailable: there was a warning.
+        """
+        if self._said:
+            raise MetadataUnavailable(f"committed with a warning: {self._said[-1]}")
+
+
+async def _fetch_unhurried(
+    connection: PooledConnection, name: str, arguments: Sequence[object], timeout_s: float
+) -> list[asyncpg.Record]:
+    """Run a statement that may take `timeout_s` on the server, in a transaction of its own."""
+    async with connection.transaction():
+        await connection.execute(query("session_allow_time"), f"{int(timeout_s * 1000)}ms")
+        return await connection.fetch(query(name), *arguments, timeout=timeout_s)
+
+
 class PostgresPool:
     """Connections for everything but commits."""
 
@@ -151,9 +188,8 @@ class PostgresPool:
         self, name: str, *arguments: object, timeout_s: float
     ) -> list[asyncpg.Record]:
         """Run a statement that may take `timeout_s` on the server, too; else as fetch()."""
-        async with self._connection() as connection, connection.transaction():
-            await connection.execute(query("session_allow_time"), f"{int(timeout_s * 1000)}ms")
-            return await connection.fetch(query(name), *arguments, timeout=timeout_s)
+        async with self._connection() as connection:
+            return await _fetch_unhurried(connection, name, arguments, timeout_s)
 
     async def fetch_durable(
         self, name: str, *arguments: object, timeout_s: float | None = None
@@ -169,29 +205,17 @@ class PostgresPool:
             MetadataUnavailable: as fetch(); or the server did not wait for its standby, and may
                 lose what it says it did: repeat it.
         """
-        warnings: list[str] = []
-
-        def hear(_connection: object, message: asyncpg.PostgresLogMessage) -> None:
-            if message.severity_en == "WARNING":
-                warnings.append(str(message))
-
+        warnings = Warnings()
         async with self._connection() as connection:
-            connection.add_log_listener(hear)
+            connection.add_log_listener(warnings.hear)
             try:
                 if timeout_s is None:
                     rows = await connection.fetch(query(name), *arguments)
                 else:
-                    async with connection.transaction():
-                        await connection.execute(
-                            query("session_allow_time"), f"{int(timeout_s * 1000)}ms"
-                        )
-                        rows = await connection.fetch(query(name), *arguments, timeout=timeout_s)
+                    rows = await _fetch_unhurried(connection, name, arguments, timeout_s)
             finally:
-                connection.remove_log_listener(hear)
-        if warnings:
-            # "committed locally, but might not have been replicated": an operator cancelled the
-            # wait for the standby, and the server reports success all the same.
-            raise MetadataUnavailable(f"committed with a warning: {warnings[0]}")
+                connection.remove_log_listener(warnings.hear)
+        warnings.check()
         return list(rows)
 
     @asynccontextmanager
@@ -224,7 +248,7 @@ class CommitConnection:
         self._config = config
         self._connection: Connection | None = None
         self._turn = asyncio.Lock()  # first come, first served
-        self._warning: str | None = None
+        self._warnings = Warnings()
 
     async def fetch_row(self, name: str, *arguments: object) -> asyncpg.Record:
         """Run the statement `name`; return its only row. Else as fetch()."""
@@ -242,9 +266,9 @@ class CommitConnection:
             connection = self._connection
             if connection is None or connection.is_closed():
                 connection = await connect(self._dsn, self._config)
-                connection.add_log_listener(self._heard)
+                connection.add_log_listener(self._warnings.hear)
                 self._connection = connection
-            self._warning = None
+            self._warnings.forget()
             try:
                 with unavailable_without_answer():
                     rows = await connection.fetch(query(name), *arguments)
@@ -252,15 +276,8 @@ class CommitConnection:
                 self._connection = None
                 connection.terminate()
                 raise
-            if self._warning is not None:
-                # "committed locally, but might not have been replicated": an operator cancelled the
-                # wait for the standby, and the server reports success all the same.
-                raise MetadataUnavailable(f"committed with a warning: {self._warning}")
+            self._warnings.check()
             return rows
-
-    def _heard(self, _connection: object, message: asyncpg.PostgresLogMessage) -> None:
-        if message.severity_en == "WARNING":
-            self._warning = str(message)
 
     async def close(self) -> None:
         """Close the connection; a server that does not answer the goodbye is not waited for."""

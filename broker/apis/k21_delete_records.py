@@ -10,7 +10,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.refusals import CONDITIONS, Refusal, code_of
+from broker.refusals import CONDITIONS, code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import KnownTopic
 from protocol.ids import Partition
@@ -86,25 +86,18 @@ def _answer(
     found: dict[Partition, PartitionOffsets],
     failure: ErrorCode,
 ) -> object:
-    try:
-        code, start = ErrorCode.none, _start(asked.offset, line, found, failure)
-    except Refusal as refusal:
-        code, start = refusal.code, _NONE
+    """Return where the log starts now, and take note of it; or why that was not moved."""
+    code, start = ErrorCode.none, _NONE
+    if isinstance(line, ErrorCode):
+        code = line
+    elif (offsets := found.get(line.partition)) is None:
+        code = failure
+    else:
+        line.refresh(offsets)
+        if asked.offset > offsets.high_watermark:
+            code = ErrorCode.offset_out_of_range
+        else:
+            start = offsets.log_start_offset
     return request.types.DeleteRecordsPartitionResult(
         partition_index=asked.partition_index, low_watermark=start, error_code=code
     )
-
-
-def _start(
-    offset: int, line: Line, found: dict[Partition, PartitionOffsets], failure: ErrorCode
-) -> int:
-    """Return where the log starts now, and take note of it."""
-    if isinstance(line, ErrorCode):
-        raise Refusal(line)
-    offsets = found.get(line.partition)
-    if offsets is None:
-        raise Refusal(failure)
-    line.refresh(offsets)
-    if offset > offsets.high_watermark:
-        raise Refusal(ErrorCode.offset_out_of_range)
-    return offsets.log_start_offset

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -20,7 +19,7 @@ from tests.support.transaction_wire import (
     init_request,
     read_log,
 )
-from tests.support.wire import WireClient
+from tests.support.wire import WireClient, leader_of
 
 NONE, FENCED = ErrorCode.none, ErrorCode.producer_fenced
 TIMEOUT_S = 1.0
@@ -59,15 +58,6 @@ async def topic_led_by_first(wires: list[WireClient], topic: str, bootstrap: str
         if all(leader_of(one) == bootstrap for one in described):
             return name
     raise AssertionError("the first broker leads nothing")
-
-
-def leader_of(described: Any) -> str | None:
-    """Return the address of the first partition's leader; None as long as the broker has none."""
-    partitions = described.topics[0].partitions
-    leaders = [
-        one for one in described.brokers if partitions and one.node_id == partitions[0].leader_id
-    ]
-    return f"{leaders[0].host}:{leaders[0].port}" if leaders else None
 
 
 async def read_committed(wire: WireClient, topic: str, count: int) -> list[LogEntry]:

@@ -19,6 +19,7 @@ from storage.metadata_postgres import PostgresMetadata
 from storage.postgres_pool import Connection, connect
 from tests.contracts.group_stores import Groups, a_commit, a_record
 from tests.contracts.metadata_stores import CONFIG, a_batch, commit, create_partitions
+from tests.storage.table_reads import table_reads
 from tests.support.postgres import create_database
 
 LOAD_S = 3.0
@@ -174,19 +175,6 @@ async def create_topic(session: Connection, name: str) -> Partition:
     return Partition(row["topic_id"], 0)
 
 
-async def reads(session: Connection) -> dict[str, tuple[int, int]]:
-    """Return for each table how often it was read as a whole, and how many index entries were."""
-    await session.execute("SELECT pg_stat_force_next_flush()")
-    rows = await session.fetch(
-        "SELECT t.relname, t.seq_scan, sum(i.idx_tup_read)::bigint AS entries "
-        "FROM pg_stat_user_tables AS t JOIN pg_stat_user_indexes AS i USING (relid) "
-        "WHERE t.schemaname = 'streamhouse_internal' AND t.relname = ANY ($1::text[]) "
-        "GROUP BY t.relname, t.seq_scan",
-        TABLES,
-    )
-    return {row["relname"]: (row["seq_scan"], row["entries"]) for row in rows}
-
-
 async def test_rows_are_reached_by_key(dsn: str) -> None:
     """A session keeps its plans: those made on all but empty tables must do for full ones."""
     # Given a session that used every statement when there was one group, and one topic
@@ -209,10 +197,10 @@ async def test_rows_are_reached_by_key(dsn: str) -> None:
     await session.fetch(query("group_write"), *to_arguments(in_order(writes)))
 
     # Then a use of every statement reads a handful of rows
-    before = await reads(session)
+    before = await table_reads(session, TABLES)
     assert len(before) == len(TABLES)
     await use_everything(session, "group-0999x")
-    after = await reads(session)
+    after = await table_reads(session, TABLES)
     for table, (scans, entries) in after.items():
         assert scans == before[table][0], table
         assert entries - before[table][1] < 60, table
@@ -222,7 +210,7 @@ async def test_rows_are_reached_by_key(dsn: str) -> None:
     expired = await session.fetchrow(query("group_expire_offsets"), 0, "", 100, 200)
     assert expired is not None
     assert tuple(expired) == ("", 200, 0)
-    final = await reads(session)
+    final = await table_reads(session, TABLES)
     assert {table: scans for table, (scans, _) in final.items()} == {
         table: scans for table, (scans, _) in before.items()
     }

@@ -11,6 +11,7 @@ from storage.metadata_commit import to_arguments
 from storage.metadata_postgres import PostgresMetadata
 from storage.postgres_pool import Connection, connect
 from tests.contracts.metadata_stores import CONFIG, a_batch
+from tests.storage.table_reads import table_reads
 from tests.support.postgres import create_database
 
 TABLES = [
@@ -134,19 +135,6 @@ async def use_everything(
     assert await session.fetchval(query("group_delete"), other, owner_epoch)
 
 
-async def reads(session: Connection) -> dict[str, tuple[int, int]]:
-    """Return for each table how often it was read as a whole, and how many index entries were."""
-    await session.execute("SELECT pg_stat_force_next_flush()")
-    rows = await session.fetch(
-        "SELECT t.relname, t.seq_scan, sum(i.idx_tup_read)::bigint AS entries "
-        "FROM pg_stat_user_tables AS t JOIN pg_stat_user_indexes AS i USING (relid) "
-        "WHERE t.schemaname = 'streamhouse_internal' AND t.relname = ANY ($1::text[]) "
-        "GROUP BY t.relname, t.seq_scan",
-        TABLES,
-    )
-    return {row["relname"]: (row["seq_scan"], row["entries"]) for row in rows}
-
-
 async def test_rows_are_reached_by_key(dsn: str) -> None:
     """A session keeps its plans: those made on all but empty tables must do for full ones."""
     # Given a session that used every statement when there was one transaction
@@ -165,10 +153,10 @@ async def test_rows_are_reached_by_key(dsn: str) -> None:
             await end(session, name, 1000 + number, committed=number % 4 == 1)
 
     # Then a use of every statement reads a handful of rows
-    before = await reads(session)
+    before = await table_reads(session, TABLES)
     assert len(before) == len(TABLES)
     await use_everything(session, "id-0300x", 10_000, partitions[0])
-    after = await reads(session)
+    after = await table_reads(session, TABLES)
     for table, (scans, entries) in after.items():
         assert scans == before[table][0], table
         assert entries - before[table][1] < 200, table
@@ -178,7 +166,7 @@ async def test_rows_are_reached_by_key(dsn: str) -> None:
     topic_id = partitions[0].topic_id
     found = await session.fetch(query("transaction_find_aborted"), topic_id, 0, 30, 80, 100)
     assert [row["producer_id"] for row in found] == [1003, 1007]
-    final = await reads(session)
+    final = await table_reads(session, TABLES)
     assert final["transactions"][1] == after["transactions"][1]
     await session.close()
 

@@ -13,7 +13,7 @@ from tests.clients.confluent import Confluent
 from tests.support.broker import BrokerProcess, start_broker
 from tests.support.postgres import create_empty_database
 from tests.support.s3_server import S3Server
-from tests.support.wire import WireClient
+from tests.support.wire import WireClient, leader_of
 
 BUCKET: Final = "streamhouse"
 RACKS: Final = ("a", "b", "c")
@@ -103,8 +103,4 @@ async def _leader_by(bootstrap: str, topic: str) -> str | None:
     """Return who leads the partition, by one broker; None until it knows the topic and the trio."""
     async with await WireClient.connect(bootstrap) as wire:
         described = await wire.describe(topic)
-    addresses = {one.node_id: f"{one.host}:{one.port}" for one in described.brokers}
-    partitions = described.topics[0].partitions
-    if not partitions or len(addresses) < len(RACKS):
-        return None
-    return addresses[partitions[0].leader_id]
+    return leader_of(described) if len(described.brokers) >= len(RACKS) else None

@@ -307,3 +307,12 @@ def fetch_request(
         forgotten_topics_data=(),
         rack_id=rack,
     )
+
+
+def leader_of(described: Any) -> str | None:
+    """Return the address of the first partition's leader; None as long as the broker has none."""
+    partitions = described.topics[0].partitions
+    leaders = [
+        one for one in described.brokers if partitions and one.node_id == partitions[0].leader_id
+    ]
+    return f"{leaders[0].host}:{leaders[0].port}" if leaders else None

@@ -65,3 +65,30 @@ class S3Config:
     region: str = "us-east-1"
     max_connections: int = 64
     deadline_s: float = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepConfig:
+    """How often the background work looks around, and how much it takes at once (D6).
+
+    Attributes:
+        enabled: whether this process does any of it; one broker of a cluster has to.
+        build_interval_ms: between looks for what is to be built.
+        segment_bytes: the most that a built segment has of batches; one batch may exceed it.
+        segment_rows: a partition with so many rows that are not built gets a segment.
+        segment_age_ms: so does one whose oldest record that is not built was written so long ago.
+        key_map_bytes: memory for the latest offset of each key while a partition is compacted.
+        sweep_interval_ms: between passes of the sweeper.
+        abandoned_ms: an upload that was reserved so long ago is given up.
+        delete_delay_ms: bytes go so long after the last row that named them.
+    """
+
+    enabled: bool = True
+    build_interval_ms: int = 10_000
+    segment_bytes: int = 64 * MiB
+    segment_rows: int = 256
+    segment_age_ms: int = 60 * 60 * 1000
+    key_map_bytes: int = 128 * MiB
+    sweep_interval_ms: int = 10_000
+    abandoned_ms: int = 60 * 60 * 1000
+    delete_delay_ms: int = 60_000

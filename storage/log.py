@@ -13,15 +13,18 @@ from uuid import UUID
 import structlog
 
 from protocol.batch import BatchHeader, read_header, set_base_offset
-from protocol.batch_scan import FoundTimestamp, find_first_at_or_after, find_max_timestamp
+from protocol.batch_scan import FoundTimestamp
 from protocol.ids import Partition
 from storage.aborted import AbortedIndex
+from storage.block_cache import BlockCache
 from storage.errors import MetadataUnavailable, StorageError
-from storage.metadata import BatchOutcome, MetadataStore, SegmentEntry, TransactionUse
+from storage.metadata import BatchOutcome, MetadataStore, TransactionUse
 from storage.metrics import StorageMetrics
 from storage.partition_log import PartitionLog
 from storage.partition_offsets import PartitionOffsets
-from storage.reader import END, BlockCache, ColdRead, Reader, Records
+from storage.read_planner import END, ColdRead
+from storage.reader import Reader, Records
+from storage.timestamp_search import TimestampSearch
 from storage.transactions import AbortedTransaction
 from storage.writer import Writer
 
@@ -44,8 +47,8 @@ class Log:
     ) -> None:
         self._metadata = metadata
         self._writer = writer
-        self._blocks = blocks
         self._reader = Reader(metadata, blocks, metrics)
+        self._timestamps = TimestampSearch(metadata, blocks)
         self._metrics = metrics
         self._logs: dict[UUID, dict[int, PartitionLog]] = {}
 
@@ -81,6 +84,7 @@ class Log:
         transaction: TransactionUse = TransactionUse.NONE,
         transactional_id: str | None = None,
         leader_epoch: int = 0,
+        client_id: str = "",
     ) -> asyncio.Future[BatchOutcome]:
         """Take a verified batch; the future tells what became of it (see Writer)."""
         return self._writer.append(
@@ -90,6 +94,7 @@ class Log:
             transaction=transaction,
             transactional_id=transactional_id,
             leader_epoch=leader_epoch,
+            client_id=client_id,
         )
 
     def append_markers(self, marker: bytes, offsets: Mapping[Partition, PartitionOffsets]) -> None:
@@ -190,20 +195,9 @@ class Log:
             CorruptObject, ObjectMissing, ObjectStoreUnavailable: the record's bytes cannot be read.
             MetadataUnavailable: the index gave no answer.
         """
-        start_offset = partition_log.log_start_offset
-        while True:
-            entry = await self._metadata.find_timestamp(
-                partition_log.partition, timestamp_ms, start_offset
-            )
-            if entry is None:
-                return None
-            batches = await self._batches_of(entry)
-            found = await asyncio.to_thread(
-                find_first_at_or_after, batches, timestamp_ms, start_offset
-            )
-            if found is not None:
-                return found
-            start_offset = entry.end_offset + 1  # its header says more than its records hold
+        return await self._timestamps.first_at_or_after(
+            partition_log.partition, timestamp_ms, partition_log.log_start_offset
+        )
 
     async def offset_of_max_timestamp(self, partition_log: PartitionLog) -> FoundTimestamp | None:
         """Return the record with the largest timestamp (KIP-734); None if there is no record.
@@ -211,14 +205,9 @@ class Log:
         Raises:
             As `offset_for_timestamp`.
         """
-        entry = await self._metadata.find_max_timestamp(partition_log.partition)
-        if entry is None:
-            return None
-        batches = await self._batches_of(entry)
-        return await asyncio.to_thread(find_max_timestamp, batches, partition_log.log_start_offset)
-
-    async def _batches_of(self, entry: SegmentEntry) -> Sequence[memoryview]:
-        return (await self._blocks.read(entry)).batches
+        return await self._timestamps.latest(
+            partition_log.partition, partition_log.log_start_offset
+        )
 
     async def poll(self) -> None:
         """Look for commits of other brokers, by one query, where someone reads at the end."""

@@ -24,7 +24,10 @@ from storage.brokers import BrokerStore
 from storage.errors import StorageError
 from storage.groups import GroupStore
 from storage.partition_offsets import PartitionOffsets
+from storage.segment_entry import SegmentEntry
+from storage.segments import SegmentStore
 from storage.transactions import TransactionStore
+from storage.usage import UsageStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,33 +143,7 @@ class SegmentLookup:
     max_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentEntry:
-    """Where one partition's run of record batches lies inside one object.
-
-    Batches in the object do not carry their base offsets: the first one's is start_offset, and
-    each following batch goes on where the one before ended.
-
-    Attributes:
-        start_offset: of the first record of the run.
-        end_offset: of the last record of the run (inclusive, as in the path of a .seg object).
-        path: of the object; of a run that lies in the index itself, a name that no other run has.
-        start: byte of the object where the run begins; 0 if it lies in the index.
-        length: bytes; a whole number of v2 record batches (KIP-98).
-        max_timestamp_ms: the largest of the run.
-        inline: the run itself, if it lies in the index: the marker that ends a transaction.
-    """
-
-    start_offset: int
-    end_offset: int
-    path: str
-    start: int
-    length: int
-    max_timestamp_ms: int
-    inline: bytes | None = None
-
-
-class MetadataStore(BrokerStore, GroupStore, TransactionStore, Protocol):
+class MetadataStore(BrokerStore, GroupStore, SegmentStore, TransactionStore, UsageStore, Protocol):
     """See the module's docstring for what every implementation promises."""
 
     async def cluster_id(self) -> str:

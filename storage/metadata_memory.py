@@ -7,7 +7,6 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Literal
 from uuid import UUID
 
 from protocol.batch import NO_PRODUCER_ID
@@ -18,22 +17,22 @@ from storage.errors import (
     TopicAlreadyExists,
     UnknownPartition,
 )
-from storage.metadata import (
-    BatchCommit,
-    BatchOutcome,
-    SegmentEntry,
-    SegmentLookup,
-    Topic,
-    TopicChanges,
-)
+from storage.metadata import BatchCommit, BatchOutcome, SegmentLookup, Topic, TopicChanges
 from storage.metadata_commit import Outcome, check_order, to_outcome
 from storage.metadata_memory_brokers import MemoryBrokers
 from storage.metadata_memory_log import MemoryPartition, in_oldest_epoch
+from storage.metadata_memory_objects import MemoryObjects
+from storage.metadata_memory_retention import MemoryRetention
+from storage.metadata_memory_segments import MemorySegments
 from storage.metadata_memory_transactions import MemoryTransactions
+from storage.metadata_memory_usage import MemoryUsage
 from storage.partition_offsets import PartitionOffsets
+from storage.segment_entry import SegmentEntry
 
 
-class MemoryMetadata(MemoryBrokers, MemoryTransactions):
+class MemoryMetadata(
+    MemoryBrokers, MemoryRetention, MemorySegments, MemoryTransactions, MemoryUsage
+):
     """See MetadataStore for what each method promises.
 
     Args:
@@ -43,23 +42,24 @@ class MemoryMetadata(MemoryBrokers, MemoryTransactions):
 
     def __init__(self, random: Random, now_ms: Callable[[], int] = lambda: 0) -> None:
         MemoryBrokers.__init__(self, now_ms)
+        MemorySegments.__init__(self, random)
         MemoryTransactions.__init__(self, now_ms)
-        self._random = random
+        MemoryUsage.__init__(self)
         self._cluster_id = base64.urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
         self._version = 0
         self._next_producer_id = 0
         self._topics: dict[UUID, Topic] = {}
         self._changed: dict[UUID, int] = {}  # version of each topic, there or deleted
         self._partitions: dict[Partition, MemoryPartition] = {}
-        self._states: dict[str, Literal["pending", "live", "doomed"]] = {}
-        self._committed: dict[str, list[BatchOutcome]] = {}
+        self._deleted: dict[Partition, MemoryPartition] = {}
+        self._objects = MemoryObjects()
 
     async def cluster_id(self) -> str:
         return self._cluster_id
 
     async def reserve_objects(self, paths: Sequence[str]) -> None:
         for path in paths:
-            self._states.setdefault(path, "pending")
+            self._objects.reserve(path, self._now_ms())
 
     async def commit_object(
         self,
@@ -68,18 +68,22 @@ class MemoryMetadata(MemoryBrokers, MemoryTransactions):
         batches: Sequence[BatchCommit],
     ) -> list[BatchOutcome]:
         check_order(batches)
-        state = self._states.get(path)
-        if state == "live":
-            return list(self._committed[path])
-        if state != "pending":
-            raise CommitOutcomeUnknown(f"{path} is {state or 'not reserved'}")
+        uploaded = self._objects.find(path)
+        if uploaded is not None and uploaded.outcomes is not None:
+            return list(uploaded.outcomes)  # even if its rows, and so it, had to go since
+        if uploaded is None or uploaded.state != "pending":
+            raise CommitOutcomeUnknown(
+                f"{path} is {uploaded.state if uploaded else 'not reserved'}"
+            )
         judged = [self._append(path, batch) for batch in in_oldest_epoch(batches)]
         outcomes = [
             self._outcome(batch, outcome, base_offset)
             for batch, (outcome, base_offset) in zip(batches, judged, strict=True)
         ]
-        self._states[path] = "live"
-        self._committed[path] = outcomes
+        logs = {batch.partition: self._partitions.get(batch.partition) for batch in batches}
+        rows = sum(log.index.count_last(path) for log in logs.values() if log is not None)
+        uploaded.go_live(size, rows)
+        uploaded.outcomes = outcomes
         return list(outcomes)
 
     async def partition_offsets(
@@ -102,7 +106,7 @@ class MemoryMetadata(MemoryBrokers, MemoryTransactions):
 
     async def find_segments(self, lookups: Sequence[SegmentLookup]) -> list[list[SegmentEntry]]:
         return [
-            self._partitions.get(lookup.partition, MemoryPartition()).find(lookup)
+            self._partitions.get(lookup.partition, MemoryPartition()).index.find(lookup)
             for lookup in lookups
         ]
 
@@ -159,8 +163,9 @@ class MemoryMetadata(MemoryBrokers, MemoryTransactions):
     async def delete_topic(self, topic_id: UUID) -> None:
         topic = self._topic(topic_id)
         for index in range(topic.partition_count):
-            del self._partitions[Partition(topic_id, index)]
-            self._leave_transactions(Partition(topic_id, index))
+            partition = Partition(topic_id, index)
+            self._deleted[partition] = self._partitions.pop(partition)
+            self._leave_transactions(partition)
         self._forget_offsets(topic_id)
         del self._topics[topic_id]
         self._touch(topic_id)

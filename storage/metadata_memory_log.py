@@ -3,17 +3,19 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Final
 
 from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
-from storage.metadata import BatchCommit, SegmentEntry, SegmentLookup, TransactionUse
+from storage.metadata import BatchCommit, TransactionUse
 from storage.metadata_commit import Outcome
+from storage.metadata_memory_index import MemoryIndex
 from storage.partition_offsets import PartitionOffsets
+from storage.segment_entry import SegmentEntry
 from storage.transactions import AbortedTransaction, ProducerState, TransactionEnd
 
 SEQUENCES: Final = 2**31
-MAX_ROWS_PER_LOOKUP: Final = 100
 
 
 @dataclass(slots=True)
@@ -54,16 +56,24 @@ class MemoryPartition:
 
     Attributes:
         leader_epoch: the newest with which it was asked to take a batch.
+        built_offset: rows before it are built segments.
+        compacted_offset, compacted_ms: where log compaction has come to, and when; None if never.
         unstable: first offset of each open transaction that has records here, by producer id.
-        aborted: in the order of their last offsets.
+        aborted: in the order of their last offsets, without those before the log start offset that
+            were purged.
+        aborted_count: of all that there ever were.
     """
 
     log_start_offset: int = 0
     high_watermark: int = 0
     leader_epoch: int = 0
-    segments: list[SegmentEntry] = field(default_factory=list)
+    built_offset: int = 0
+    compacted_offset: int = 0
+    compacted_ms: int | None = None
+    index: MemoryIndex = field(default_factory=MemoryIndex)
     unstable: dict[int, int] = field(default_factory=dict)
     aborted: list[AbortedTransaction] = field(default_factory=list)
+    aborted_count: int = 0
     _producers: dict[int, _Producer] = field(default_factory=dict)
 
     def offsets(self) -> PartitionOffsets:
@@ -72,7 +82,7 @@ class MemoryPartition:
             log_start_offset=self.log_start_offset,
             high_watermark=self.high_watermark,
             last_stable_offset=max(unstable, self.log_start_offset),
-            aborted_count=len(self.aborted),
+            aborted_count=self.aborted_count,
         )
 
     def delete_records(self, offset: int) -> PartitionOffsets:
@@ -109,7 +119,17 @@ class MemoryPartition:
             producer.written_ms = now_ms
         if batch.transaction is not TransactionUse.NONE:
             self.unstable.setdefault(batch.producer_id, base_offset)
-        self._add_to_index(path, batch, base_offset)
+        self.index.append(
+            SegmentEntry(
+                start_offset=base_offset,
+                end_offset=base_offset + batch.record_count - 1,
+                path=path,
+                start=batch.start,
+                length=batch.length,
+                max_timestamp_ms=batch.max_timestamp_ms,
+            ),
+            now_ms,
+        )
         return base_offset
 
     def end_transaction(
@@ -118,7 +138,7 @@ class MemoryPartition:
         """Write the marker of a transaction, whether it has records here or not."""
         offset = self.high_watermark
         self.high_watermark += 1
-        self.segments.append(
+        self.index.append(
             SegmentEntry(
                 start_offset=offset,
                 end_offset=offset,
@@ -127,11 +147,13 @@ class MemoryPartition:
                 length=len(end.marker),
                 max_timestamp_ms=end.marker_timestamp_ms,
                 inline=end.marker,
-            )
+            ),
+            now_ms,
         )
         producer_id = end.producer.producer_id
         first_offset = self.unstable.pop(producer_id, None)
         if first_offset is not None and not end.committed:
+            self.aborted_count += 1
             self.aborted.append(
                 AbortedTransaction(
                     producer_id=producer_id, first_offset=first_offset, last_offset=offset
@@ -154,41 +176,59 @@ class MemoryPartition:
             for producer_id, producer in sorted(self._producers.items())
         ]
 
-    def find(self, lookup: SegmentLookup) -> list[SegmentEntry]:
-        found: list[SegmentEntry] = []
-        length = 0
-        for entry in self.segments:
-            if entry.end_offset < lookup.offset:
-                continue
-            found.append(entry)
-            length += entry.length
-            if length >= lookup.max_bytes or len(found) == MAX_ROWS_PER_LOOKUP:
-                break
-        return found
-
     def readable(self) -> list[SegmentEntry]:
         """Return the runs that have records from the log start offset on."""
-        return [entry for entry in self.segments if entry.end_offset >= self.log_start_offset]
+        return self.index.rows_from(self.log_start_offset)
 
-    def _add_to_index(self, path: str, batch: BatchCommit, base_offset: int) -> None:
-        entry = SegmentEntry(
-            start_offset=base_offset,
-            end_offset=base_offset + batch.record_count - 1,
-            path=path,
-            start=batch.start,
-            length=batch.length,
-            max_timestamp_ms=batch.max_timestamp_ms,
-        )
-        run = self.segments[-1] if self.segments else None
-        if run is not None and run.path == path and run.start + run.length == batch.start:
-            self.segments[-1] = replace(
-                run,
-                end_offset=entry.end_offset,
-                length=run.length + entry.length,
-                max_timestamp_ms=max(run.max_timestamp_ms, entry.max_timestamp_ms),
-            )
-        else:
-            self.segments.append(entry)
+    def unbuilt_offset(self) -> int:
+        """Return where what is not built begins."""
+        return max(self.built_offset, self.log_start_offset)
+
+    def replace(self, replaced: Sequence[SegmentEntry], entry: SegmentEntry, now_ms: int) -> bool:
+        """Put a built segment in the place of rows, unless they changed or cannot be read."""
+        if entry.end_offset < self.log_start_offset:
+            return False
+        if not self.index.swap(replaced, entry, now_ms):
+            return False
+        if entry.start_offset <= self.unbuilt_offset() <= entry.end_offset:
+            self.built_offset = entry.end_offset + 1
+        return True
+
+    def expire(self, before_ms: int | None, keep_bytes: int | None) -> bool:
+        """Begin behind the rows that have had their time; return whether it does."""
+        last_stable_offset = self.offsets().last_stable_offset
+        stable = [row for row in self.readable() if row.end_offset < last_stable_offset]
+        new_start = self.log_start_offset
+        if before_ms is not None:
+            for row in takewhile(lambda row: row.max_timestamp_ms < before_ms, stable):
+                new_start = row.end_offset + 1
+        if keep_bytes is not None:
+            rest = sum(row.length for row in self.readable())
+            for row in stable:
+                rest -= row.length
+                if rest >= keep_bytes:
+                    new_start = max(new_start, row.end_offset + 1)
+        moves = new_start > self.log_start_offset
+        self.log_start_offset = new_start
+        return moves
+
+    def remove_aborted(self, limit: int) -> int:
+        """Forget at most `limit` aborted transactions before the log start; return how many."""
+        ended = (each.last_offset < self.log_start_offset for each in self.aborted[:limit])
+        count = sum(ended)  # they come first
+        del self.aborted[:count]
+        return count
+
+    def forget_producers(self, written_ms: int, limit: int) -> int:
+        """Forget at most `limit` that wrote last then, or before, and have nothing open here."""
+        unused = [
+            producer_id
+            for producer_id, producer in self._producers.items()
+            if producer.written_ms <= written_ms and producer_id not in self.unstable
+        ][:limit]
+        for producer_id in unused:
+            del self._producers[producer_id]
+        return len(unused)
 
 
 def in_oldest_epoch(batches: Sequence[BatchCommit]) -> list[BatchCommit]:

@@ -167,7 +167,7 @@ class MemoryTransactions(MemoryGroups):
     ) -> list[AbortedTransaction]:
         if partition not in self._partitions:
             return []
-        if len(self._partitions[partition].aborted) < aborted_count:
+        if self._partitions[partition].aborted_count < aborted_count:
             raise MetadataUnavailable("the future is not known")
         found = [
             each

@@ -3,32 +3,41 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import asyncpg
-
 from protocol.ids import Partition
 from storage.config import PostgresConfig
 from storage.errors import CommitOutcomeUnknown
-from storage.metadata import BatchCommit, BatchOutcome, SegmentEntry, SegmentLookup
+from storage.metadata import BatchCommit, BatchOutcome, SegmentLookup
 from storage.metadata_commit import check_order, to_arguments, to_outcomes
 from storage.metadata_postgres_brokers import PostgresBrokers
 from storage.metadata_postgres_groups import GroupWriter, PostgresGroups
+from storage.metadata_postgres_segments import PostgresSegments, to_entry
 from storage.metadata_postgres_topics import PostgresTopics
 from storage.metadata_postgres_transactions import PostgresTransactions
+from storage.metadata_postgres_usage import PostgresUsage
 from storage.migrate import migrate
 from storage.partition_offsets import PartitionOffsets
 from storage.postgres_arrays import partition_columns
 from storage.postgres_pool import CommitConnection, PostgresPool
+from storage.segment_entry import SegmentEntry
 
 HEARTBEAT_TIMEOUT_S = 1.0  # less than the time after which a silent broker is called dead
 MAX_ROWS_PER_LOOKUP = 100  # a lookup that has more is asked again, further on
 
 
-class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups, PostgresTransactions):
+class PostgresMetadata(
+    PostgresTopics,
+    PostgresBrokers,
+    PostgresGroups,
+    PostgresSegments,
+    PostgresTransactions,
+    PostgresUsage,
+):
     """See MetadataStore for what each method promises.
 
     Commits run one after the other on a connection of their own, in the order in which they were
-    called; so do writes of groups, on another; steps of transactions share a pool, because they may
-    wait for each other; everything else shares another one.
+    called; so do writes of groups, on another; steps of transactions, and of what is done in the
+    background, share a pool, because they may wait for each other; everything else shares another
+    one.
     """
 
     def __init__(
@@ -77,7 +86,8 @@ class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups, Postgres
         check_order(batches)
         arguments = to_arguments(batches)
         answer = await self._commits.fetch_row("object_commit", path, size, *arguments)
-        if answer["state"] != "live":
+        # What was committed keeps its answer, also once it is doomed because no row needs it.
+        if answer["state"] != "live" and answer["last_stable_offsets"] is None:
             raise CommitOutcomeUnknown(f"{path} is {answer['state'] or 'not reserved'}")
         return to_outcomes(
             batches,
@@ -112,7 +122,7 @@ class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups, Postgres
         )
         found: list[list[SegmentEntry]] = [[] for _ in lookups]
         for row in rows:
-            found[row["lookup"] - 1].append(_entry(row))
+            found[row["lookup"] - 1].append(to_entry(row))
         return found
 
     async def find_timestamp(
@@ -121,11 +131,11 @@ class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups, Postgres
         rows = await self._pool.fetch(
             "segment_find_timestamp", *partition, timestamp_ms, start_offset
         )
-        return _entry(rows[0]) if rows else None
+        return to_entry(rows[0]) if rows else None
 
     async def find_max_timestamp(self, partition: Partition) -> SegmentEntry | None:
         rows = await self._pool.fetch("segment_find_max_timestamp", *partition)
-        return _entry(rows[0]) if rows else None
+        return to_entry(rows[0]) if rows else None
 
     async def allocate_producer_ids(self, count: int) -> int:
         rows = await self._pool.fetch("producer_allocate_ids", count)
@@ -137,15 +147,3 @@ class PostgresMetadata(PostgresTopics, PostgresBrokers, PostgresGroups, Postgres
         await self._broker_connection.close()
         await self._steps.close()
         await self._pool.close()
-
-
-def _entry(row: asyncpg.Record) -> SegmentEntry:
-    return SegmentEntry(
-        start_offset=row["start_offset"],
-        end_offset=row["end_offset"],
-        path=row["path"],
-        start=row["byte_start"],
-        length=row["byte_length"],
-        max_timestamp_ms=row["max_timestamp_ms"],
-        inline=row["inline"],
-    )

@@ -1,42 +1,38 @@
 """The read path for what is no longer in the tail: index rows -> ranged GETs -> batches (D8).
 
-One GET serves all who wait for the same range, and its result stays in a block cache. What follows
-the rows needed is read ahead, so a consumer that walks through old data finds it waiting. GETs have
-places of their own (`MAX_GETS`); nothing here is waited for by producers or by tail reads.
+A fetch asks Postgres once which rows hold what it wants. A row of a built segment leads to the
+segment's index, and that to blocks of about 1 MiB (storage/read_plan.py); one of the writer's is
+read as a whole. All pieces that the fetch needs, of all its partitions, are got together, with what
+readers who go from one offset to the next will need soon (storage/read_ahead.py). Nothing here is
+waited for by producers or by tail reads: GETs have places of their own, and so have bytes in use.
+
+Rows are swapped while they are read: wal ranges become segments, segments are compacted. The bytes
+of what was replaced stay for a while; a read that comes too late even for that plans once more.
 """
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final
 
-from protocol.errors import CorruptBatch
-from storage.errors import CorruptObject, StorageError
-from storage.metadata import MetadataStore, SegmentEntry, SegmentLookup
+from protocol.batch import read_header
+from storage.block_cache import BlockCache
+from storage.block_hold import Hold
+from storage.byte_budget import ByteBudget
+from storage.config import MiB
+from storage.errors import MetadataUnavailable, ObjectMissing, OffsetOutOfRange, StorageError
+from storage.metadata import MetadataStore
 from storage.metrics import StorageMetrics
-from storage.objects import ObjectStore
-from storage.partition_log import PartitionLog
-from storage.runs import Run, parse_run
+from storage.read_ahead import SequentialReaders, soon_needed, within_reach
+from storage.read_plan import Piece
+from storage.read_planner import ColdRead, Plan, Planner
 
-END: Final = 2**63 - 1
-MAX_GETS: Final = 16
-READ_AHEAD_BYTES: Final = 16 * 1024 * 1024  # of all partitions of one fetch together
-MARKER_BYTES: Final = 78  # a control batch with the end of a transaction
+ANSWER_BYTES: Final = 4 * MiB
+"""What one fetch gets from the store; who asks for more comes again, and is soon served.
 
-
-@dataclass(frozen=True, slots=True)
-class ColdRead:
-    """What a fetch wants of one partition that the tail does not hold.
-
-    Attributes:
-        end_offset: where a batch begins that is not wanted any more, or the log ends.
-    """
-
-    log: PartitionLog
-    offset: int
-    max_bytes: int
-    end_offset: int = END
+Clients ask for 50 MiB by default, which would be in memory for each of them until it is sent.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,98 +43,19 @@ class Records:
     size: int
 
 
-class BlockCache:
-    """Runs read from the store, least recently used ones dropped; one GET for many waiters."""
+@dataclass(slots=True)
+class _Found:
+    """What was read of one partition so far.
 
-    def __init__(
-        self,
-        objects: ObjectStore,
-        *,
-        max_bytes: int,
-        metrics: StorageMetrics,
-        clock: Callable[[], float],
-    ) -> None:
-        self._objects = objects
-        self._max_bytes = max_bytes
-        self._metrics = metrics
-        self._clock = clock
-        self._runs: OrderedDict[tuple[str, int], tuple[asyncio.Task[Run], int]] = OrderedDict()
-        self._size = 0
-        self._places = asyncio.Semaphore(MAX_GETS)
+    Attributes:
+        offset: where to go on.
+        last: the piece that the last batch is of.
+    """
 
-    async def read(self, entry: SegmentEntry) -> Run:
-        """Return a run, from the index if it lies there.
-
-        Raises:
-            CorruptObject, ObjectMissing, ObjectStoreUnavailable: the bytes cannot be read.
-        """
-        return await _finish(entry, self.load(entry))
-
-    def load(self, entry: SegmentEntry) -> "asyncio.Task[Run] | None":
-        """Return the task that has, or will have, a run; None if it lies in the index itself."""
-        if entry.inline is not None:
-            return None
-        key = (entry.path, entry.start)
-        known = self._runs.get(key)
-        if known is not None:
-            self._runs.move_to_end(key)
-            return known[0]
-        task = asyncio.create_task(self._get(entry))
-        self._runs[key] = (task, entry.length)
-        self._size += entry.length
-        task.add_done_callback(lambda done: self._keep_or_drop(key, done))
-        return task
-
-    async def close(self) -> None:
-        tasks = [task for task, _ in self._runs.values()]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-
-    async def _get(self, entry: SegmentEntry) -> Run:
-        async with self._places:
-            began = self._clock()
-            data = await self._objects.get(entry.path, entry.start, entry.length)
-            self._metrics.get_seconds.observe(self._clock() - began)
-            self._metrics.get_bytes.inc(len(data))
-        return _parse(entry, data)
-
-    def _keep_or_drop(self, key: tuple[str, int], task: "asyncio.Task[Run]") -> None:
-        failed = task.cancelled() or task.exception() is not None
-        if failed and key in self._runs and self._runs[key][0] is task:
-            self._drop(key)  # the next reader tries again
-        for old in list(self._runs):
-            if self._size <= self._max_bytes:
-                return
-            if self._runs[old][0].done():
-                self._drop(old)
-
-    def _drop(self, key: tuple[str, int]) -> None:
-        _, size = self._runs.pop(key)
-        self._size -= size
-
-
-async def _finish(entry: SegmentEntry, task: "asyncio.Task[Run] | None") -> Run:
-    if task is not None:
-        return await asyncio.shield(task)  # others share it
-    assert entry.inline is not None  # BlockCache.load
-    return _parse(entry, bytearray(entry.inline))
-
-
-def _parse(entry: SegmentEntry, data: bytearray) -> Run:
-    try:
-        return parse_run(data, start_offset=entry.start_offset, end_offset=entry.end_offset)
-    except CorruptBatch as error:
-        raise CorruptObject(f"{entry.path} from byte {entry.start}: {error}") from error
-
-
-def _lookup(read: ColdRead, ahead: int) -> SegmentLookup:
-    wanted = read.max_bytes + ahead
-    gap_end = read.log.tail.gap_end(read.offset)
-    if gap_end is not None:  # markers that other brokers wrote; memory has what comes behind them
-        wanted = (gap_end - read.offset) * MARKER_BYTES
-    return SegmentLookup(partition=read.log.partition, offset=read.offset, max_bytes=wanted)
+    offset: int
+    last: Piece | None = None
+    batches: list[memoryview] = field(default_factory=list)
+    size: int = 0
 
 
 class Reader:
@@ -147,48 +64,122 @@ class Reader:
     def __init__(
         self, metadata: MetadataStore, blocks: BlockCache, metrics: StorageMetrics
     ) -> None:
-        self._metadata = metadata
+        self._planner = Planner(metadata, blocks.indexes)
         self._blocks = blocks
         self._metrics = metrics
+        self._readers = SequentialReaders()
+        self._in_use = ByteBudget(blocks.max_bytes // 2)
+        self._turn = 0
 
     async def read(self, reads: Sequence[ColdRead]) -> list[Records | StorageError]:
-        """Serve all reads with one query of the index; a failed one does not fail the others.
+        """Serve reads with one query of the index; a failed one does not fail the others.
+
+        An offset before the high watermark that is not there is OffsetOutOfRange: the log begins
+        later by now. Some get nothing this time, if the others make up ANSWER_BYTES: they take
+        turns.
 
         Raises:
             MetadataUnavailable: the index gave no answer.
         """
-        ahead = READ_AHEAD_BYTES // len(reads)
-        plans = await self._metadata.find_segments([_lookup(read, ahead) for read in reads])
-        pairs = zip(reads, plans, strict=True)
-        return await asyncio.gather(*(self._read_one(read, plan) for read, plan in pairs))
+        reads = [replace(read, max_bytes=min(read.max_bytes, ANSWER_BYTES)) for read in reads]
+        behind = [self._readers.bytes_before(read.log.partition, read.offset) for read in reads]
+        plans = await self._planner.plan(reads, behind)
+        served = self._up_to_limit(reads, plans)
+        needed = [piece for number in served for piece in plans[number].needed]
+        if any(piece.entry.inline is None for piece in needed):
+            await self._blocks.pace.give_way()
+        soon = [
+            soon_needed(plans[number].following, plans[number].rows, self._blocks.indexes)
+            for number in served
+            if behind[number] is not None and plans[number].needed
+        ]
+        results: list[Records | StorageError] = [Records((), 0)] * len(reads)
+        async with self._in_use.held(self._blocks.weight(needed)):
+            with Hold(self._blocks) as hold:
+                hold.add(needed, within_reach(soon))
+                serving = [self._serve(reads[number], plans[number], hold) for number in served]
+                for number, result in zip(served, await asyncio.gather(*serving), strict=True):
+                    results[number] = result
+        return results
 
-    async def _read_one(
-        self, read: ColdRead, plan: Sequence[SegmentEntry]
-    ) -> Records | StorageError:
-        needed, covered = 0, 0
-        while needed < len(plan) and covered < read.max_bytes:
-            covered += plan[needed].length
-            needed += 1
-        tasks = [self._blocks.load(entry) for entry in plan][:needed]
-        batches: list[memoryview] = []
-        size, offset = 0, read.offset
-        for entry, task in zip(plan, tasks, strict=False):
-            if entry.start_offset >= read.end_offset:
-                break
+    def _up_to_limit(self, reads: Sequence[ColdRead], plans: Sequence[Plan]) -> list[int]:
+        """Return which of the reads are served now."""
+        sizes = [
+            min(sum(piece.length for piece in plan.needed), read.max_bytes)
+            for read, plan in zip(reads, plans, strict=True)
+        ]
+        first = 0
+        if sum(sizes) > ANSWER_BYTES:
+            self._turn += 1
+            first = self._turn % len(reads)
+        served: list[int] = []
+        left = ANSWER_BYTES
+        for number in (*range(first, len(reads)), *range(first)):
+            if sizes[number] <= left or not served:
+                served.append(number)
+                left -= sizes[number]
+        return served
+
+    async def _serve(self, read: ColdRead, plan: Plan, hold: Hold) -> Records | StorageError:
+        """Return what the plan leads to, or the next one: behind a gap, or if this was too old."""
+        is_found = plan.start_offset is not None and plan.start_offset <= read.offset
+        if not is_found and read.offset < read.log.high_watermark:
+            return OffsetOutOfRange(f"offset {read.offset} is not in the log any more")
+        found = _Found(read.offset)
+        is_fresh = False
+        while True:
+            offset = found.offset
+            failure = await self._take(read, plan, hold, found)
+            if found.last is not None:
+                self._metrics.reads_from_store.inc()
+                self._take_note(read, found.batches[-1], found.last)
+                return Records(found.batches, found.size)
+            if failure is not None and (is_fresh or not isinstance(failure, ObjectMissing)):
+                return failure
+            if failure is None and (found.offset == offset or found.offset >= read.end_offset):
+                return Records((), 0)  # the end of the log, or of what is wanted
+            is_fresh = failure is not None  # it shall not fail in the same way
             try:
-                run = await _finish(entry, task)
+                (plan,) = await self._planner.plan([replace(read, offset=found.offset)], [None])
+            except MetadataUnavailable as error:
+                return error
+            hold.add(plan.needed)
+
+    async def _take(
+        self, read: ColdRead, plan: Plan, hold: Hold, found: _Found
+    ) -> StorageError | None:
+        """Take batches from the pieces that are needed, then from those that happen to be here.
+
+        Returns:
+            why it ended, if something cannot be read.
+        """
+        for number, piece in enumerate(chain(plan.needed, plan.following)):
+            is_hole = piece.first_offset > found.offset and found.batches
+            if is_hole or piece.first_offset >= read.end_offset:
+                return None  # never skip silently: what follows a hole is asked for by itself
+            try:
+                is_needed = number < len(plan.needed)
+                run = await hold.run(piece) if is_needed else self._blocks.loaded(piece)
             except StorageError as error:
-                return Records(batches, size) if batches else error
-            if entry.start_offset > offset and batches:
-                break  # never skip silently: what follows a hole is asked for by itself
-            budget = read.max_bytes - size
-            if batches and len(run.batches[0]) > budget:
-                break
-            taken, taken_size, offset = run.read(offset, budget, read.end_offset)
-            batches += taken
-            size += taken_size
-            if offset < run.end_offset or size >= read.max_bytes:
-                break
-        if batches:
-            self._metrics.reads_from_store.inc()
-        return Records(batches, size)
+                return error
+            if run is None:
+                return None
+            room = read.max_bytes - found.size
+            if found.batches and len(run.batches[0]) > room:
+                return None
+            taken, size, found.offset = run.read(found.offset, room, read.end_offset)
+            if taken:
+                found.batches += taken
+                found.size += size
+                found.last = piece
+            if found.offset < run.end_offset or found.size >= read.max_bytes:
+                return None
+        return plan.failure
+
+    def _take_note(self, read: ColdRead, batch: memoryview, piece: Piece) -> None:
+        header = read_header(batch)
+        next_offset = header.base_offset + header.last_offset_delta + 1
+        before = 0
+        if piece.block is not None and next_offset <= piece.entry.end_offset:
+            before = piece.start + piece.length - piece.entry.start
+        self._readers.ended(read.log.partition, next_offset, before)

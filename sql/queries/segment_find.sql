@@ -4,7 +4,7 @@
 -- $5 max_rows int, of each lookup. lookup is the index (from 1) of the question that a row answers.
 SELECT
     w.lookup, r.start_offset, r.end_offset, r.byte_start, r.byte_length, r.max_timestamp_ms,
-    r.inline,
+    coalesce(r.index_length, 0) AS index_length, r.inline,
     coalesce(
         (SELECT o.path FROM streamhouse_internal.objects AS o WHERE o.object_id = r.object_id),
         w.topic_id || '/' || w.partition || '@' || r.start_offset  -- it lies in the index itself

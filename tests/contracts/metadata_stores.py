@@ -12,18 +12,12 @@ import asyncpg
 from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
 from storage.config import PostgresConfig
-from storage.metadata import (
-    BatchCommit,
-    BatchOutcome,
-    MetadataStore,
-    SegmentEntry,
-    SegmentLookup,
-    TransactionUse,
-)
+from storage.metadata import BatchCommit, BatchOutcome, MetadataStore, SegmentLookup, TransactionUse
 from storage.metadata_memory import MemoryMetadata
 from storage.metadata_postgres import PostgresMetadata
 from storage.partition_offsets import PartitionOffsets
 from storage.postgres_pool import Connection
+from storage.segment_entry import SegmentEntry
 from tests.support.postgres import create_database
 
 KINDS: Final = ("memory", "postgres")
@@ -48,8 +42,10 @@ async def open_store(kind: str) -> AsyncIterator[StoreUnderTest]:
         memory = MemoryMetadata(Random(1))
 
         async def doom_in_memory(path: str) -> None:
-            assert memory._states[path] == "pending"
-            memory._states[path] = "doomed"
+            given_up = memory._objects.find(path)
+            assert given_up is not None
+            assert given_up.state == "pending"
+            given_up.doom(0)
 
         yield StoreUnderTest(memory, doom_in_memory)
         return

@@ -7,7 +7,8 @@ import pytest
 
 from protocol.ids import Partition
 from storage.errors import CommitOutcomeUnknown, UnknownPartition
-from storage.metadata import MetadataStore, SegmentEntry, SegmentLookup
+from storage.metadata import MetadataStore, SegmentLookup
+from storage.segment_entry import SegmentEntry
 from tests.contracts.metadata_stores import (
     EVERYTHING,
     KINDS,

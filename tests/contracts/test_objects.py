@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 
 import pytest
 
@@ -208,6 +209,22 @@ async def test_a_listing_has_all_that_begins_with_the_prefix(store: ObjectStore)
         assert await sizes(store, prefix) == expected
     for path, size in every.items():
         assert await content(store, path, size) == path.encode()
+
+
+async def test_a_listing_tells_when_an_object_was_stored(store: ObjectStore) -> None:
+    # Given an object, stored twice, and another one
+    before_ms = time.time_ns() // 1_000_000
+    await store.put("a/1", [b"bytes"])
+    (first,) = [found async for found in store.list("a/")]
+    await store.put("a/1", [b"bytes"])
+    await store.put("b/1", [b"bytes"])
+
+    # Then its time is that of the first put, to the second: a store may tell no more
+    (again,) = [found async for found in store.list("a/")]
+    assert again == first
+    (other,) = [found async for found in store.list("b/")]
+    assert before_ms - 2000 <= first.modified_ms <= other.modified_ms
+    assert other.modified_ms <= time.time_ns() // 1_000_000 + 2000
 
 
 async def test_a_cancelled_put_is_stored_whole_or_not_at_all(store: ObjectStore) -> None:

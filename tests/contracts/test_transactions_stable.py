@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from storage.metadata import SegmentEntry, TransactionUse
+from storage.metadata import TransactionUse
+from storage.segment_entry import SegmentEntry
 from storage.transactions import ProducerState, Verdict
 from tests.contracts.metadata_stores import (
     KINDS,

@@ -1,0 +1,3 @@
+-- Doom those of the objects that no row of the index names any more.
+-- $1 object_id bigint[].
+SELECT streamhouse_internal.release_objects($1)

@@ -1,0 +1,51 @@
+"""Bytes that may be in use at a time; first come, first served."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class ByteBudget:
+    """Each user takes all it needs at once, so that no two wait for each other."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self.used_bytes = 0
+
+    @asynccontextmanager
+    async def held(self, size: int) -> AsyncIterator[None]:
+        """Hold `size` bytes for the length of the block; more than all there are is held alone."""
+        if self._waiting or not self._fits(size):
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((size, turn))
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():  # it had been granted
+                    self._give_back(size)
+                elif (size, turn) in self._waiting:
+                    self._waiting.remove((size, turn))
+                    self._grant()  # those behind may be smaller
+                raise
+        else:
+            self.used_bytes += size
+        try:
+            yield
+        finally:
+            self._give_back(size)
+
+    def _fits(self, size: int) -> bool:
+        return self.used_bytes == 0 or self.used_bytes + size <= self._limit_bytes
+
+    def _give_back(self, size: int) -> None:
+        self.used_bytes -= size
+        self._grant()
+
+    def _grant(self) -> None:
+        while self._waiting and self._fits(self._waiting[0][0]):
+            size, turn = self._waiting.popleft()
+            if not turn.done():
+                self.used_bytes += size
+                turn.set_result(None)

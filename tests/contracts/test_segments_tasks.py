@@ -1,0 +1,163 @@
+"""What storage/segments.py promises, asked of every metadata store: rounds and tasks."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from protocol.ids import Partition
+from storage.segments import CleanableRange, TaskKind
+from tests.contracts.metadata_stores import KINDS
+from tests.contracts.segment_side import HOUR_MS, Segments, open_segments
+
+BUILD, COMPACT = TaskKind.BUILD, TaskKind.COMPACT
+
+
+@pytest.fixture(params=KINDS)
+async def segments(request: pytest.FixtureRequest) -> AsyncIterator[Segments]:
+    """Each store in turn, empty."""
+    async with open_segments(request.param) as opened:
+        yield opened
+
+
+async def cleanable(segments: Segments, partition: Partition) -> CleanableRange:
+    (found,) = await segments.store.cleanable_ranges([partition])
+    return found
+
+
+async def test_a_round_is_done_once_in_its_time(segments: Segments) -> None:
+    # When many ask at once, then one of them does it; another round is another's
+    asked = (segments.store.begin_round("build", HOUR_MS) for _ in range(5))
+    assert sorted(await asyncio.gather(*asked)) == [False] * 4 + [True]
+    assert await segments.store.begin_round("sweep", HOUR_MS)
+
+    # And not again before its time, but then
+    await segments.passes(HOUR_MS // 2)
+    assert not await segments.store.begin_round("build", HOUR_MS)
+    await segments.passes(HOUR_MS // 2)
+    assert await segments.store.begin_round("build", HOUR_MS)
+    assert not await segments.store.begin_round("build", HOUR_MS)
+
+
+async def test_a_task_is_claimed_by_one(segments: Segments) -> None:
+    # Given three tasks, two of which are added again, and one of another kind
+    partitions = await segments.partitions(3)
+    store = segments.store
+    await store.add_tasks(BUILD, partitions)
+    await store.add_tasks(BUILD, partitions[:2])
+    await store.add_tasks(COMPACT, partitions[2:])
+    assert await store.backlog() == {"build": 3, "compact": 1, "pending": 0, "doomed": 0}
+
+    # When more want one than there are, then each task is claimed once
+    claims = await asyncio.gather(*(store.claim_task(BUILD, HOUR_MS) for _ in range(5)))
+    assert sorted(each for each in claims if each is not None) == partitions
+    assert await store.claim_task(COMPACT, HOUR_MS) == partitions[2]
+
+    # And adding one that is claimed makes it no other's
+    await store.add_tasks(BUILD, partitions)
+    assert await store.claim_task(BUILD, HOUR_MS) is None
+
+    # And those that are finished can be added again
+    await store.finish_task(BUILD, partitions[0])
+    assert (await store.backlog())["build"] == 2
+    assert await store.claim_task(BUILD, HOUR_MS) is None
+    await store.add_tasks(BUILD, partitions)
+    assert await store.claim_task(BUILD, HOUR_MS) == partitions[0]
+
+
+async def test_a_task_is_free_again_when_its_lease_is_over(segments: Segments) -> None:
+    # Given a task whose owner is lost
+    (partition,) = await segments.partitions(1)
+    await segments.store.add_tasks(BUILD, [partition])
+    assert await segments.store.claim_task(BUILD, HOUR_MS) == partition
+
+    # When its lease has half passed, then nobody gets it; once it is over, one does
+    await segments.passes(HOUR_MS // 2)
+    assert await segments.store.claim_task(BUILD, HOUR_MS) is None
+    await segments.passes(HOUR_MS // 2)
+    assert await segments.store.claim_task(BUILD, HOUR_MS) == partition
+    assert await segments.store.claim_task(BUILD, HOUR_MS) is None
+
+
+async def test_tasks_go_with_their_topic(segments: Segments) -> None:
+    # Given a task of a topic that is deleted, and one of another
+    (gone,) = await segments.partitions(1)
+    (kept,) = await segments.partitions(1)
+    await segments.store.add_tasks(BUILD, [gone, kept])
+    await segments.store.delete_topic(gone.topic_id)
+
+    # When all of it is purged, then the other's is left
+    await segments.purge()
+    assert (await segments.store.backlog())["build"] == 1
+    assert await segments.store.claim_task(BUILD, HOUR_MS) == kept
+
+
+async def test_compaction_is_told_what_is_dirty(segments: Segments) -> None:
+    # Given three built segments, a row that is not, and a partition with none
+    partition, empty = await segments.partitions(2)
+    for timestamp_ms in (40, 30, 20, 10):
+        await segments.write(partition, timestamp_ms=timestamp_ms)
+    for length in (1000, 200, 50):
+        await segments.build(partition, rows=1, length=length)
+
+    # Then all that is built is dirty, and was never compacted
+    missing = Partition(partition.topic_id, 9)
+    found = await segments.store.cleanable_ranges([missing, partition, empty])
+    assert {each.partition: each for each in found} == {
+        partition: CleanableRange(
+            partition=partition,
+            log_start_offset=0,
+            compacted_offset=0,
+            end_offset=30,
+            clean_size=0,
+            dirty_size=1250,
+            dirty_timestamp_ms=20,
+            compacted_age_ms=-1,
+        ),
+        empty: CleanableRange(
+            partition=empty,
+            log_start_offset=0,
+            compacted_offset=0,
+            end_offset=0,
+            clean_size=0,
+            dirty_size=0,
+            dirty_timestamp_ms=-1,
+            compacted_age_ms=-1,
+        ),
+    }
+
+    # When some of it was compacted an hour ago, then the rest is dirty
+    await segments.store.set_compacted(partition, 20)
+    await segments.passes(HOUR_MS)
+    one = await cleanable(segments, partition)
+    assert (one.compacted_offset, one.clean_size, one.dirty_size) == (20, 1200, 50)
+    assert HOUR_MS <= one.compacted_age_ms < 2 * HOUR_MS
+
+    # And it never was compacted less far; of a partition that is gone, nothing is noted
+    await segments.store.set_compacted(partition, 10)
+    await segments.store.set_compacted(missing, 10)
+    one = await cleanable(segments, partition)
+    assert one.compacted_offset == 20
+    assert 0 <= one.compacted_age_ms < HOUR_MS
+
+    # And what was deleted is neither
+    await segments.store.delete_records({partition: 10})
+    one = await cleanable(segments, partition)
+    assert (one.log_start_offset, one.clean_size, one.dirty_size) == (10, 200, 50)
+
+
+async def test_compaction_ends_before_open_transactions(segments: Segments) -> None:
+    # Given a segment of stable records, and one of an open transaction's
+    (partition,) = await segments.partitions(1)
+    await segments.write(partition)
+    await segments.build(partition, length=70)
+    producer = await segments.transactions.producer()
+    assert await segments.transactions.send(producer, partition) == 10
+    await segments.build(partition, length=30)
+
+    # Then compaction may go to the first of those; and further when it has ended
+    assert (await cleanable(segments, partition)).end_offset == 10
+    await segments.transactions.goes_on(producer)
+    assert (await cleanable(segments, partition)).end_offset == 20
+    await segments.build(partition)
+    assert (await cleanable(segments, partition)).end_offset == 21

@@ -34,6 +34,7 @@ _EPOCH: Final = struct.Struct(">i")
 _CRC: Final = struct.Struct(">I")
 _ATTRIBUTES: Final = struct.Struct(">h")
 _EXTENT: Final = struct.Struct(">qi")
+_PLACED_EXTENT: Final = struct.Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
 _LAST_OFFSET_DELTA: Final = struct.Struct(">i")
 _MAX_TIMESTAMP: Final = struct.Struct(">q")
 
@@ -151,4 +152,24 @@ def batch_extents(data: memoryview) -> Iterator[tuple[int, int, int]]:
         if crc32c.crc32c(data[start + CRC_START : start + size]) != crc:
             raise CorruptBatch(f"checksum of the batch at byte {start} does not match")
         yield start, size, _LAST_OFFSET_DELTA.unpack_from(data, start + 23)[0] + 1
+        start += size
+
+
+def placed_extents(data: memoryview) -> Iterator[tuple[int, int, int, int]]:
+    """Yield (start byte, size in bytes, base offset, last offset) of each batch, in order.
+
+    The checksums of the batches are not looked at.
+
+    Raises:
+        CorruptBatch: the bytes are not whole v2 batches back to back.
+    """
+    start, end = 0, len(data)
+    while start < end:
+        if end - start < HEADER_BYTES:
+            raise CorruptBatch(f"{end - start} bytes after the last whole batch")
+        base_offset, length, magic, last_offset_delta = _PLACED_EXTENT.unpack_from(data, start)
+        size = length + LENGTH_FIELD_END
+        if magic != MAGIC or not HEADER_BYTES <= size <= end - start:
+            raise CorruptBatch(f"no record batch at byte {start}")
+        yield start, size, base_offset, base_offset + last_offset_delta
         start += size

@@ -1,7 +1,8 @@
 """Questions about a batch that only its records answer; asked off the event loop.
 
 Decompression is bounded (protocol/compression.py). Where the broker's clock set the timestamps
-(LogAppendTime, KIP-32), all records of a batch have its maximum timestamp.
+(LogAppendTime, KIP-32), all records of a batch have its maximum timestamp. Batches of compacted
+segments may have gaps between their offsets, or no record at all.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,7 +41,7 @@ def find_first_at_or_after(
     """
     for batch in batches:
         header = read_header(batch)
-        if header.max_timestamp_ms < timestamp_ms:
+        if header.max_timestamp_ms < timestamp_ms or not _reaches(header, start_offset):
             continue
         for found in _timestamps(batch, header):
             if found.timestamp_ms >= timestamp_ms and found.offset >= start_offset:
@@ -61,11 +62,19 @@ def find_max_timestamp(
         CorruptBatch, DecompressedTooLarge, InvalidRecords: the batch that has it cannot be read.
     """
     headers = [read_header(batch) for batch in batches]
-    latest = max(range(len(batches)), key=lambda at: headers[at].max_timestamp_ms)
+    asked = [at for at, header in enumerate(headers) if _reaches(header, start_offset)]
+    if not asked:
+        return None
+    latest = max(asked, key=lambda at: headers[at].max_timestamp_ms)
     found = [
         one for one in _timestamps(batches[latest], headers[latest]) if one.offset >= start_offset
     ]
     return max(found, key=lambda one: one.timestamp_ms, default=None)  # the first of equals
+
+
+def _reaches(header: BatchHeader, start_offset: int) -> bool:
+    """Return whether a batch can have a record from `start_offset` on; compacted ones are empty."""
+    return header.record_count > 0 and header.base_offset + header.last_offset_delta >= start_offset
 
 
 def _timestamps(batch: memoryview, header: BatchHeader) -> Iterator[FoundTimestamp]:

@@ -12,6 +12,7 @@ writers leave the content size out of lz4 and zstd frames. Java reads only indep
 
 import gzip
 import struct
+import threading
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
@@ -34,6 +35,11 @@ _PIECE_BYTES: Final = MiB  # of output
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _ZSTD_WINDOW_BYTES: Final = 128 * MiB  # what level 22 announces; memory is touched only as used
 _ZSTD_RLE: Final = 1
+_ZSTD_DEFAULT: Final = 3
+_GZIP_BEST: Final = 9
+_LZ4_DEFAULT: Final = 9  # Kafka's name for the fast compressor; all others are slow ones (KIP-390)
+_LZ4_FAST: Final = 0
+_LZ4_LEAST_SLOW: Final = 3  # below it, this library has the fast one, too
 _XERIAL: Final = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)  # version, lowest compatible one
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _XERIAL_LENGTH: Final = struct.Struct(">i")
@@ -80,8 +86,13 @@ def decompress(codec: int, data: Buffer, *, max_bytes: int | None = None) -> byt
     return output.joined()
 
 
-def compress(codec: int, data: Buffer) -> bytes:
+def compress(codec: int, data: Buffer, *, level: int | None = None) -> bytes:
     """Return `data` as every client's decompressor reads it.
+
+    Args:
+        codec: to compress with.
+        data: the payload of a batch.
+        level: as in a topic's configs (KIP-390); None is the codec's default.
 
     Raises:
         UnsupportedCompression: no such codec.
@@ -90,13 +101,13 @@ def compress(codec: int, data: Buffer) -> bytes:
         case Codec.NONE:
             return bytes(data)
         case Codec.GZIP:
-            return gzip.compress(data, mtime=0)
+            return gzip.compress(data, _GZIP_BEST if level is None else level, mtime=0)
         case Codec.SNAPPY:
             return _snappy(memoryview(data))
         case Codec.LZ4:
-            return bytes(lz4.frame.compress(data, block_linked=False, store_size=False))
+            return _lz4(data, level)
         case Codec.ZSTD:
-            return zstandard.ZstdCompressor().compress(data)
+            return _zstd.compressor(_ZSTD_DEFAULT if level is None else level).compress(data)
         case _:
             raise UnsupportedCompression(f"compression codec {codec} does not exist")
 
@@ -232,6 +243,33 @@ def _unsnappy_block(block: memoryview, output: _Output) -> None:
     if cramjam.snappy.decompress_raw_into(block, piece) != size:
         raise CorruptBatch(f"snappy: not the {size} bytes announced")
     output.append(piece)
+
+
+def _lz4(data: Buffer, level: int | None) -> bytes:
+    if level == _LZ4_DEFAULT:
+        level = None
+    own_level = _LZ4_FAST if level is None else max(level, _LZ4_LEAST_SLOW)
+    return bytes(
+        lz4.frame.compress(data, compression_level=own_level, block_linked=False, store_size=False)
+    )
+
+
+class _ZstdCompressors(threading.local):
+    """The last one that each thread needed: to make one takes as long as to compress 16 KiB."""
+
+    def __init__(self) -> None:
+        self._level = _ZSTD_DEFAULT
+        self._compressor = zstandard.ZstdCompressor(level=self._level)
+
+    def compressor(self, level: int) -> zstandard.ZstdCompressor:
+        """Return one for this thread; it is not safe to share."""
+        if level != self._level:
+            self._compressor = zstandard.ZstdCompressor(level=level)
+            self._level = level
+        return self._compressor
+
+
+_zstd: Final = _ZstdCompressors()
 
 
 def _snappy(data: memoryview) -> bytes:

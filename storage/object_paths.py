@@ -1,6 +1,7 @@
 """Names of objects: never derived from offsets or from anything that a client sent."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -13,6 +14,9 @@ from storage.errors import MetadataUnavailable
 from storage.metadata import MetadataStore
 
 RESERVE_COUNT: Final = 64
+RESERVED_LIFETIME_S: Final = 15 * 60
+"""The sweeper gives up what was reserved an hour ago (UpkeepConfig): a path that has lain here for
+so long could be doomed by the time its upload is committed."""
 _REFILL_BELOW: Final = 32
 
 log = structlog.get_logger()
@@ -34,22 +38,32 @@ class ReservedPaths:
     """Paths registered as pending in Postgres before anything is stored there (D5).
 
     They are reserved in blocks ahead of need, so that no producer waits for it. What is left at a
-    crash are rows without an object; the sweeper takes them away.
+    crash, or was not needed for RESERVED_LIFETIME_S, are rows without an object; the sweeper takes
+    them away.
     """
 
-    def __init__(self, metadata: MetadataStore, new_id: Callable[[], UUID]) -> None:
+    def __init__(
+        self,
+        metadata: MetadataStore,
+        new_id: Callable[[], UUID],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._metadata = metadata
         self._new_id = new_id
-        self._free: deque[str] = deque()
+        self._clock = clock
+        self._free: deque[tuple[str, float]] = deque()  # and when it was reserved at the earliest
         self._refill: asyncio.Task[None] | None = None
 
     async def take(self) -> str:
         """Return a path that nobody else was or will be given; waits while Postgres is away."""
         while True:
+            oldest_s = self._clock() - RESERVED_LIFETIME_S
+            while self._free and self._free[0][1] < oldest_s:
+                self._free.popleft()
             if len(self._free) < _REFILL_BELOW and (self._refill is None or self._refill.done()):
                 self._refill = asyncio.create_task(self._reserve())
             if self._free:
-                return self._free.popleft()
+                return self._free.popleft()[0]
             assert self._refill is not None
             await asyncio.shield(self._refill)
 
@@ -60,6 +74,7 @@ class ReservedPaths:
 
     async def _reserve(self) -> None:
         paths = [wal_path(self._new_id()) for _ in range(RESERVE_COUNT)]
+        began_s = self._clock()  # the first try may have reserved them, with its answer lost
         backoff = Backoff()
         while True:
             try:
@@ -68,5 +83,5 @@ class ReservedPaths:
                 log.warning("reserving paths again", reason=str(error))
                 await backoff.wait()
             else:
-                self._free.extend(paths)
+                self._free.extend((path, began_s) for path in paths)
                 return

@@ -1,25 +1,27 @@
 """Record batches of one partition in memory, back to back in offset order, ready to be sent."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from protocol.batch import batch_extents, set_base_offset
+from protocol.batch import batch_extents, placed_extents, set_base_offset
 from storage.errors import CorruptObject
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Some batches of a partition that follow each other without a gap.
+    """Some batches of a partition in offset order; in a built segment there may be gaps.
 
     Attributes:
         base_offsets: of each batch, ascending.
+        last_offsets: of each batch: before the next one's base offset.
         batches: the bytes of each, with their base offsets set.
-        end_offset: one past the last record.
+        end_offset: one past the last offset that the run answers for.
         size: bytes of all batches.
     """
 
     base_offsets: Sequence[int]
+    last_offsets: Sequence[int]
     batches: Sequence[memoryview]
     end_offset: int
     size: int
@@ -29,10 +31,11 @@ class Run:
     ) -> tuple[list[memoryview], int, int]:
         """Return whole batches from the one holding `offset` on, their bytes, and the next offset.
 
-        The first batch is returned even if it alone exceeds `max_bytes` (KIP-74). A batch that
-        begins at `end_offset` is not wanted any more.
+        In a gap it begins with the next batch; behind the last one there is none, and the next
+        offset is the end of the run. The first batch is returned even if it alone exceeds
+        `max_bytes` (KIP-74). A batch that begins at `end_offset` is not wanted any more.
         """
-        first = max(bisect_right(self.base_offsets, offset) - 1, 0)
+        first = bisect_left(self.last_offsets, offset)
         last = len(self.batches)
         if end_offset < self.end_offset:
             last = bisect_left(self.base_offsets, end_offset, first)
@@ -48,8 +51,8 @@ class Run:
         return taken, size, self.end_offset if complete else self.base_offsets[following]
 
 
-def parse_run(data: bytearray, *, start_offset: int, end_offset: int) -> Run:
-    """Give stored batches their offsets, in place, and check them against the index row.
+def parse_run(data: bytearray | memoryview, *, start_offset: int, end_offset: int) -> Run:
+    """Give batches of the writer their offsets, in place, and check them against the index row.
 
     Args:
         data: as stored: base offsets are not set.
@@ -61,12 +64,38 @@ def parse_run(data: bytearray, *, start_offset: int, end_offset: int) -> Run:
         CorruptObject: whole batches, but not as many records as the index says.
     """
     view = memoryview(data)
-    base_offsets, batches, offset = [], [], start_offset
+    base_offsets, last_offsets, batches, offset = [], [], [], start_offset
     for start, size, records in batch_extents(view):
         set_base_offset(data, offset, start)
         base_offsets.append(offset)
         batches.append(view[start : start + size])
         offset += records
+        last_offsets.append(offset - 1)
     if offset != end_offset + 1:
         raise CorruptObject(f"records up to {offset - 1}, the index says {end_offset}")
-    return Run(base_offsets, batches, offset, len(data))
+    return Run(base_offsets, last_offsets, batches, offset, len(data))
+
+
+def parse_placed(view: memoryview, *, start_offset: int, end_offset: int) -> Run:
+    """Return batches that have their offsets; nothing is changed.
+
+    Args:
+        view: whole batches whose bytes were checked already.
+        start_offset: no batch begins before it.
+        end_offset: no batch ends behind it (inclusive).
+
+    Raises:
+        CorruptBatch: not whole batches.
+        CorruptObject: whole batches, but their offsets do not ascend from one end to the other.
+    """
+    base_offsets, last_offsets, batches, last = [], [], [], start_offset - 1
+    for start, size, base_offset, last_offset in placed_extents(view):
+        if not last < base_offset <= last_offset:
+            raise CorruptObject(f"a batch of offsets {base_offset} to {last_offset} after {last}")
+        base_offsets.append(base_offset)
+        last_offsets.append(last_offset)
+        batches.append(view[start : start + size])
+        last = last_offset
+    if last > end_offset:
+        raise CorruptObject(f"records up to {last}, the index says {end_offset}")
+    return Run(base_offsets, last_offsets, batches, end_offset + 1, len(view))

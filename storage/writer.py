@@ -22,6 +22,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import Final
+from uuid import UUID
 
 import structlog
 
@@ -39,10 +40,12 @@ from storage.errors import (
 from storage.metadata import BatchOutcome, MetadataStore, TransactionUse
 from storage.metrics import StorageMetrics
 from storage.object_paths import ReservedPaths
-from storage.objects import ObjectStore
+from storage.objects import Buffer, ObjectStore
 from storage.partition_log import PartitionLog
-from storage.pending_object import BufferedBatch, PendingObject
+from storage.pending_object import BufferedBatch, PendingObject, Seal
 from storage.tail import TailCache
+from storage.usage_counter import producing
+from storage.wal_index import UNKNOWN_OFFSET
 
 LEAST_SPACING_S: Final = 0.01
 _SMOOTHING: Final = 0.2
@@ -63,7 +66,11 @@ class Writer:
         config: WriterConfig,
         metrics: StorageMetrics,
         clock: Callable[[], float],
+        now_ms: Callable[[], int],
+        writer_id: UUID,
+        name_of: Callable[[PartitionLog], str],
     ) -> None:
+        """Wire it; `writer_id` is nobody else's, `name_of` returns the name of a log's topic."""
         self._objects = objects
         self._metadata = metadata
         self._paths = paths
@@ -71,6 +78,10 @@ class Writer:
         self._config = config
         self._metrics = metrics
         self._clock = clock
+        self._now_ms = now_ms
+        self._writer_id = writer_id
+        self._name_of = name_of
+        self._sequence = 0  # of the next object
         self._open: PendingObject | None = None
         self._full: deque[PendingObject] = deque()
         self._in_flight: deque[PendingObject] = deque()  # in sealed order, which is commit order
@@ -105,8 +116,9 @@ class Writer:
         transaction: TransactionUse = TransactionUse.NONE,
         transactional_id: str | None = None,
         leader_epoch: int = 0,
+        client_id: str = "",
     ) -> asyncio.Future[BatchOutcome]:
-        """Take a verified batch; the future tells what became of it.
+        """Take a verified batch of a client; the future tells what became of it.
 
         Raises:
             BufferClosed: the broker is shutting down.
@@ -118,9 +130,18 @@ class Writer:
             self._open = PendingObject(loop.create_future())
             self._drained.clear()
         outcome: asyncio.Future[BatchOutcome] = loop.create_future()
+        expected = partition_log.log_end_offset if partition_log.is_known else UNKNOWN_OFFSET
         self._open.batches.append(
             BufferedBatch(
-                partition_log, data, header, transaction, transactional_id, leader_epoch, outcome
+                partition_log,
+                data,
+                header,
+                transaction,
+                transactional_id,
+                leader_epoch,
+                expected,
+                outcome,
+                client_id,
             )
         )
         self._open.size += len(data)
@@ -183,18 +204,22 @@ class Writer:
 
     def _upload_soon(self, pending: PendingObject) -> None:
         self._sealed_at = self._clock()
-        self._uploads.create_task(self._upload(pending, pending.lay_out()))
+        seal = Seal(writer_id=self._writer_id, sequence=self._sequence, written_ms=self._now_ms())
+        self._sequence += 1
+        self._uploads.create_task(self._upload(pending, pending.lay_out(seal, self._name_of)))
         self._in_flight.append(pending)
         self._sealed.release()
         self._metrics.object_bytes.observe(pending.size)
 
-    async def _upload(self, pending: PendingObject, parts: list[memoryview]) -> None:
+    async def _upload(self, pending: PendingObject, parts: list[Buffer]) -> None:
+        shares = pending.shares()
         backoff = Backoff()
         while True:
             pending.path = await self._paths.take()
             began = self._clock()
             try:
-                await self._objects.put(pending.path, parts)
+                with producing(shares):
+                    await self._objects.put(pending.path, parts)
             except (ObjectStoreUnavailable, ObjectConflict) as error:
                 # The path is given up: were the lost try to arrive late, no row would name it.
                 self._metrics.put_failures.inc()
@@ -212,7 +237,7 @@ class Writer:
         while True:
             try:
                 return await self._metadata.commit_object(
-                    pending.path, pending.size, pending.commits
+                    pending.path, pending.object_size, pending.commits
                 )
             except MetadataUnavailable as error:
                 self._metrics.commit_failures.inc()

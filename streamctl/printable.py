@@ -8,6 +8,8 @@ from typing import Final
 
 import typer
 
+from streamctl.output import Json
+
 NULL: Final = "<null>"
 EMPTY: Final = "<empty>"
 
@@ -96,17 +98,18 @@ def as_json(record: Record) -> str:
             "timestamp_ms": record.timestamp_ms,
             "timestamp_type": record.timestamp_type,
             "timestamp": None if record.timestamp_ms is None else iso_time(record.timestamp_ms),
-            "key": _json_bytes(record.key),
-            "value": _json_bytes(record.value),
+            "key": json_bytes(record.key),
+            "value": json_bytes(record.value),
             "headers": [
-                {"name": name, "value": _json_bytes(value)} for name, value in record.headers
+                {"name": name, "value": json_bytes(value)} for name, value in record.headers
             ],
         },
         ensure_ascii=False,
     )
 
 
-def _json_bytes(data: Bytes) -> str | dict[str, str] | None:
+def json_bytes(data: Bytes) -> Json:
+    """Return bytes as JSON has them: text where they are UTF-8, null for Kafka's null."""
     if data is None:
         return None
     try:

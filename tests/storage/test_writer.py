@@ -29,9 +29,12 @@ from storage.object_paths import ReservedPaths
 from storage.objects import Buffer
 from storage.objects_memory import MemoryStore
 from storage.partition_log import PartitionLog
-from storage.reader import END
+from storage.read_planner import END
 from storage.tail import TailCache
 from storage.writer import Writer
+
+NOW_MS = 1_700_000_000_000
+WRITER_ID = UUID(int=77)
 
 
 class FaultyStore(MemoryStore):
@@ -100,6 +103,9 @@ class Bench:
             config=config,
             metrics=StorageMetrics(CollectorRegistry()),
             clock=time.monotonic,
+            now_ms=lambda: NOW_MS,
+            writer_id=WRITER_ID,
+            name_of=lambda _: "t",
         )
         self.logs: list[PartitionLog] = []
 
@@ -110,14 +116,20 @@ class Bench:
         self.logs = [PartitionLog(Partition(topic.topic_id, index)) for index in range(4)]
 
     def append(
-        self, partition: int = 0, value: bytes = b"v", sequence: int = -1
+        self,
+        partition: int = 0,
+        value: bytes = b"v",
+        sequence: int = -1,
+        leader_epoch: int = 0,
     ) -> asyncio.Future[BatchOutcome]:
         producer = {"producer_id": 7, "producer_epoch": 0} if sequence >= 0 else {}
         data = bytearray(
             build_batch([Record(offset_delta=0, value=value)], base_sequence=sequence, **producer)
         )
         view = memoryview(data)
-        return self.writer.append(self.logs[partition], view, read_header(view))
+        return self.writer.append(
+            self.logs[partition], view, read_header(view), leader_epoch=leader_epoch
+        )
 
     async def high_watermark(self, partition: int = 0) -> int:
         asked = self.logs[partition].partition

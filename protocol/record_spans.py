@@ -1,0 +1,117 @@
+"""Where each record of a payload lies, its key, and whether its value is null: nothing is decoded.
+
+For log compaction, which keeps records as they are or drops them, and looks at very many. The
+layout is that of protocol/records.py. What follows the length of the value is not looked at.
+"""
+
+from collections.abc import Iterator
+
+from protocol.errors import InvalidRecords
+from protocol.records import MINIMAL_RECORD_BYTES
+
+RecordSpan = tuple[int, int, int, bytes | None, bool]
+"""First byte, byte behind the last one, offset delta, key, and whether the value is null."""
+
+_MORE = 0x80
+_NULL = 1  # length -1 in zigzag
+_VARINT_BITS = 35
+_VARLONG_BITS = 70
+
+
+def record_spans(payload: bytes, count: int) -> Iterator[RecordSpan]:
+    """Yield the span of each record; the spans lie side by side and cover the payload.
+
+    Args:
+        payload: decompressed, all of it.
+        count: the batch header's record count; offset deltas may have gaps between them.
+
+    Raises:
+        InvalidRecords: when iteration comes to what is wrong.
+    """
+    size = len(payload)
+    _check_count(size, count)
+    at, last = 0, -1
+    try:
+        for _ in range(count):
+            start = at
+            length = payload[at]
+            at += 1
+            if length & _MORE:
+                length, at = _rest(payload, at, length)
+            end = at + (length >> 1)
+            at += 1  # attributes
+            while payload[at] & _MORE:  # timestamp delta
+                at += 1
+            delta = payload[at + 1]
+            at += 2
+            if delta & _MORE:
+                delta, at = _rest(payload, at, delta)
+            key_length = payload[at]
+            at += 1
+            if key_length & _MORE:
+                key_length, at = _rest(payload, at, key_length)
+            key = None if key_length == _NULL else payload[at : at + (key_length >> 1)]
+            at += key_length >> 1
+            value_length = payload[at]
+            at += 1
+            if value_length & _MORE:
+                value_length, at = _rest(payload, at, value_length)
+            null = value_length == _NULL
+            # The lowest bit is the sign. At least the count of headers follows the value.
+            if (
+                (length | delta) & 1
+                or (key_length & 1 and key is not None)
+                or (value_length & 1 and not null)
+                or at + (value_length >> 1) >= end
+                or end > size
+                or delta <= last
+            ):
+                raise InvalidRecords(f"no record at byte {start}")
+            yield start, end, delta >> 1, key, null
+            at, last = end, delta
+    except IndexError:
+        raise InvalidRecords("the last record ends early") from None
+    if at != size:
+        raise InvalidRecords(f"{size - at} bytes after {count} records")
+
+
+def timestamp_deltas(payload: bytes, count: int) -> Iterator[int]:
+    """Yield the timestamp delta of each record, in ms.
+
+    Raises:
+        InvalidRecords: when iteration comes to what is wrong.
+    """
+    size = len(payload)
+    _check_count(size, count)
+    at = 0
+    try:
+        for _ in range(count):
+            length = payload[at]
+            at += 1
+            if length & _MORE:
+                length, at = _rest(payload, at, length)
+            delta = payload[at + 1]
+            if delta & _MORE:
+                delta, _ = _rest(payload, at + 2, delta, _VARLONG_BITS)
+            yield delta >> 1 ^ -(delta & 1)
+            at += length >> 1
+    except IndexError:
+        raise InvalidRecords("the last record ends early") from None
+
+
+def _check_count(size: int, count: int) -> None:
+    if not 0 <= count * MINIMAL_RECORD_BYTES <= size:
+        raise InvalidRecords(f"{size} bytes cannot hold {count} records")
+
+
+def _rest(payload: bytes, at: int, first: int, bits: int = _VARINT_BITS) -> tuple[int, int]:
+    """Return a varint (zigzag is not undone) whose first byte is `first`, and where it ends."""
+    value, shift = first & 0x7F, 7
+    while shift < bits:
+        byte = payload[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if not byte & _MORE:
+            return value, at
+        shift += 7
+    raise InvalidRecords("a varint does not end, or is too large")

@@ -1,0 +1,84 @@
+"""Finding records by time, also in compacted batches: with gaps, or without any record."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.batch import TIMESTAMP_TYPE_BIT
+from protocol.batch_scan import FoundTimestamp, find_first_at_or_after, find_max_timestamp
+from protocol.records import Record, build_batch
+
+
+@st.composite
+def batches_and_records(draw: st.DrawFn) -> tuple[list[memoryview], list[FoundTimestamp]]:
+    """Draw batches, and what they hold: (offset, timestamp) of each record."""
+    offset = draw(st.integers(0, 1000))
+    batches, held = [], []
+    for _ in range(draw(st.integers(0, 6))):
+        offset += draw(st.integers(0, 3))
+        deltas = sorted(draw(st.sets(st.integers(0, 9), max_size=4)))
+        base_ms = draw(st.integers(0, 50))
+        records = [
+            Record(offset_delta=delta, timestamp_delta_ms=draw(st.integers(0, 9)))
+            for delta in deltas
+        ]
+        append_time = draw(st.booleans())
+        batch = build_batch(
+            records,
+            attributes=draw(st.integers(0, 4)) | (TIMESTAMP_TYPE_BIT if append_time else 0),
+            base_offset=offset,
+            base_timestamp_ms=base_ms,
+            last_offset_delta=9,
+        )
+        times = [base_ms + record.timestamp_delta_ms for record in records]
+        held += [
+            FoundTimestamp(offset + record.offset_delta, max(times) if append_time else one)
+            for record, one in zip(records, times, strict=True)
+        ]
+        batches.append(memoryview(batch))
+        offset += 10
+    return batches, held
+
+
+@given(drawn=batches_and_records(), timestamp_ms=st.integers(0, 60), start=st.integers(0, 1100))
+def test_the_first_record_at_or_after_a_time_is_found(
+    drawn: tuple[list[memoryview], list[FoundTimestamp]], timestamp_ms: int, start: int
+) -> None:
+    batches, held = drawn
+    found = find_first_at_or_after(batches, timestamp_ms, start)
+    matching = [one for one in held if one.timestamp_ms >= timestamp_ms and one.offset >= start]
+    assert found == (matching[0] if matching else None)
+
+
+@given(drawn=batches_and_records())
+def test_the_first_of_the_latest_records_is_found(
+    drawn: tuple[list[memoryview], list[FoundTimestamp]],
+) -> None:
+    batches, held = drawn
+    latest = max((one.timestamp_ms for one in held), default=None)
+    expected = next((one for one in held if one.timestamp_ms == latest), None)
+    assert find_max_timestamp(batches) == expected
+
+
+def test_an_empty_batch_is_no_answer_whatever_its_header_says() -> None:
+    empty = memoryview(build_batch([], max_timestamp_ms=99, last_offset_delta=4))
+    one = Record(offset_delta=0, timestamp_delta_ms=1)
+    filled = memoryview(build_batch([one], base_offset=5))
+    assert find_first_at_or_after([empty, filled], 1) == FoundTimestamp(5, 1)
+    assert find_max_timestamp([empty, filled]) == FoundTimestamp(5, 1)
+    assert find_max_timestamp([empty]) is None
+    assert find_max_timestamp([]) is None
+
+
+@pytest.mark.parametrize(("start_offset", "expected"), [(0, 5), (6, 15), (16, None)])
+def test_batches_before_the_start_offset_do_not_count(
+    start_offset: int, expected: int | None
+) -> None:
+    batches = [
+        memoryview(
+            build_batch([Record(offset_delta=0, timestamp_delta_ms=time_ms)], base_offset=at)
+        )
+        for at, time_ms in ((5, 50), (15, 40))
+    ]
+    found = find_max_timestamp(batches, start_offset)
+    assert (None if found is None else found.offset) == expected

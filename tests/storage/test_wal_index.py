@@ -1,0 +1,212 @@
+"""The index of the writer's objects: read as written, no damage unnoticed, and what it says."""
+
+import asyncio
+import struct
+from uuid import UUID
+
+import crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.batch import read_header
+from protocol.ids import Partition
+from storage.config import WriterConfig
+from storage.errors import CorruptObject
+from storage.metadata import SegmentLookup
+from storage.wal_index import (
+    FOOTER_BYTES,
+    UNKNOWN_OFFSET,
+    WalIndex,
+    WalRun,
+    encode_index,
+    parse_index,
+    parse_index_length,
+)
+from tests.storage.test_writer import NOW_MS, WRITER_ID, running
+
+U32 = st.integers(0, 2**32 - 1)
+I64 = st.integers(-(2**63), 2**63 - 1)
+
+
+@st.composite
+def indexes(draw: st.DrawFn) -> WalIndex:
+    topics = draw(st.lists(st.tuples(st.uuids(), st.text(max_size=20)), min_size=1, max_size=4))
+    runs: list[WalRun] = []
+    start = 0
+    for _ in range(draw(st.integers(1, 5))):
+        length = draw(U32)
+        runs.append(
+            WalRun(
+                topic=draw(st.integers(0, len(topics) - 1)),
+                partition=draw(U32),
+                start=start,
+                length=length,
+                record_count=draw(U32),
+                expected_offset=draw(I64),
+                leader_epoch=draw(st.integers(-(2**31), 2**31 - 1)),
+                max_timestamp_ms=draw(I64),
+            )
+        )
+        start += length
+    return WalIndex(
+        writer_id=draw(st.uuids()),
+        sequence=draw(st.integers(0, 2**64 - 1)),
+        written_ms=draw(I64),
+        topics=tuple(topics),
+        runs=tuple(runs),
+    )
+
+
+@given(index=indexes(), before=st.binary(max_size=100))
+def test_what_was_written_is_read_again(index: WalIndex, before: bytes) -> None:
+    data = encode_index(index)
+    assert parse_index(data) == index
+    assert parse_index_length((before + data)[-FOOTER_BYTES:]) == len(data)
+
+
+@given(index=indexes(), flip=st.integers(1, 255), data=st.data())
+def test_no_changed_byte_goes_unnoticed(index: WalIndex, flip: int, data: st.DataObject) -> None:
+    content = bytearray(encode_index(index))
+    content[data.draw(st.integers(0, len(content) - 1))] ^= flip
+    with pytest.raises(CorruptObject):
+        parse_index(content)
+
+
+@given(index=indexes(), data=st.data())
+def test_nothing_shorter_passes(index: WalIndex, data: st.DataObject) -> None:
+    content = encode_index(index)
+    cut = data.draw(st.integers(1, len(content)))
+    with pytest.raises(CorruptObject):
+        parse_index(content[cut:])
+    with pytest.raises(CorruptObject):
+        parse_index(content[:-cut])
+    with pytest.raises(CorruptObject):
+        parse_index(bytes(cut) + content)
+
+
+@given(tables=st.binary(max_size=120))
+def test_tables_that_make_no_sense_are_refused_whatever_their_checksum(tables: bytes) -> None:
+    footer = struct.pack(">16sQqQI", bytes(16), 0, 0, 1, len(tables) + FOOTER_BYTES)
+    checksum = struct.pack(">I", crc32c.crc32c(tables + footer))
+    with pytest.raises(CorruptObject):
+        parse_index(tables + footer + checksum + b"SHWAL\r\n\x01")
+
+
+def test_a_newer_version_is_named() -> None:
+    with pytest.raises(CorruptObject, match="version 2"):
+        parse_index_length(bytes(FOOTER_BYTES - 8) + b"SHWAL\r\n\x02")
+
+
+def test_the_bytes_are_those_that_the_docstring_specifies() -> None:
+    run = WalRun(0, 2, 0, 70, 3, UNKNOWN_OFFSET, 4, 5)
+    index = WalIndex(
+        writer_id=UUID(int=1), sequence=6, written_ms=7, topics=((UUID(int=8), "é"),), runs=(run,)
+    )
+    topics = struct.pack(">I", 1) + UUID(int=8).bytes + struct.pack(">H", 2) + "é".encode()
+    runs = struct.pack(">I", 1) + struct.pack(">IIQIIqiq", 0, 2, 0, 70, 3, -1, 4, 5)
+    footer = UUID(int=1).bytes + struct.pack(">QqQ", 6, 7, 70)
+    footer += struct.pack(">I", len(topics) + len(runs) + 56)
+    checksum = crc32c.crc32c(topics + runs + footer)
+    expected = topics + runs + footer + struct.pack(">I", checksum) + b"SHWAL\r\n\x01"
+    assert encode_index(index) == expected
+
+
+async def test_the_writer_leaves_an_index_in_each_object() -> None:
+    async with running() as bench:
+        # Given an object on its way, so that what follows is gathered in the next one
+        bench.objects.gate.clear()
+        first = bench.append(2)
+        await asyncio.sleep(0)
+        assert bench.logs[2].high_watermark == UNKNOWN_OFFSET
+
+        # When batches of two partitions come, of which one is known by then
+        bench.logs[0].advance(
+            high_watermark=40,
+            log_start_offset=0,
+            last_stable_offset=40,
+            aborted_count=0,
+            size=0,
+        )
+        later = [bench.append(partition, b"value") for partition in (2, 0, 0)]
+        bench.objects.failures = 1  # the first upload is tried again under another path
+        bench.objects.gate.set()
+        await asyncio.gather(first, *later)
+
+        # Then every object says whose it is, in which order, and what it has
+        found = {
+            one.path: (one.size, await bench.objects.get(one.path, 0, one.size))
+            async for one in bench.objects.list("wal/")
+        }
+        by_sequence: dict[int, list[WalIndex]] = {}
+        for _, data in found.values():
+            index = parse_index(data[-parse_index_length(data) :])
+            by_sequence.setdefault(index.sequence, []).append(index)
+            assert (index.writer_id, index.written_ms) == (WRITER_ID, NOW_MS)
+            assert index.topics == ((bench.logs[0].partition.topic_id, "t"),)
+        assert len(by_sequence[0]) == 2
+        assert by_sequence[0][0] == by_sequence[0][1]
+        (second,) = by_sequence[1]
+        ((_, _, start, length, count, offset, _, _),) = by_sequence[0][0].runs
+        assert (start, count, offset) == (0, 1, UNKNOWN_OFFSET)
+        runs = [(run.partition, run.record_count, run.expected_offset) for run in second.runs]
+        assert runs == [(0, 2, 40), (2, 1, UNKNOWN_OFFSET)]
+
+        # And the metadata knows the whole object, and points at the batches only
+        (entries,) = await bench.metadata.find_segments(
+            [SegmentLookup(partition=bench.logs[2].partition, offset=0, max_bytes=1)]
+        )
+        assert (entries[0].start, entries[0].length) == (0, length)
+        size, data = found[entries[0].path]
+        assert size > length
+        assert read_header(data).size == length
+
+
+async def test_the_next_offset_of_a_known_partition_counts_what_is_buffered() -> None:
+    async with running(WriterConfig(flush_bytes=1)) as bench:
+        await bench.append()
+        bench.objects.gate.clear()
+        futures = [bench.append() for _ in range(3)]
+        bench.objects.gate.set()
+        await asyncio.gather(*futures)
+        expected = []
+        async for one in bench.objects.list("wal/"):
+            data = await bench.objects.get(one.path, 0, one.size)
+            index = parse_index(data[-parse_index_length(data) :])
+            expected.append((index.sequence, index.runs[0].expected_offset))
+        assert sorted(expected) == [(0, UNKNOWN_OFFSET), (1, 1), (2, 2), (3, 3)]
+
+
+async def test_each_topic_is_named_once_and_each_leader_epoch_has_its_run() -> None:
+    async with running() as bench:
+        bench.objects.gate.clear()
+        opening = bench.append(3)
+        await asyncio.sleep(0)
+        other = await bench.metadata.create_topic(
+            "other", partition_count=1, replication_factor=1, configs={}
+        )
+        bench.logs.append(type(bench.logs[0])(Partition(other.topic_id, 0)))
+        futures = [bench.append(partition) for partition in (4, 1, 0, 4)]
+        futures.append(bench.append(1, leader_epoch=9))
+        bench.objects.gate.set()
+        await asyncio.gather(opening, *futures)
+        async for one in bench.objects.list("wal/"):
+            data = await bench.objects.get(one.path, 0, one.size)
+            index = parse_index(data[-parse_index_length(data) :])
+            if index.sequence == 1:
+                ids = {bench.logs[0].partition.topic_id, other.topic_id}
+                assert {topic_id for topic_id, _ in index.topics} == ids
+                assert len(index.topics) == 2
+                runs = {
+                    (index.topics[run.topic][0], run.partition, run.leader_epoch): run.record_count
+                    for run in index.runs
+                }
+                first = bench.logs[0].partition.topic_id
+                assert runs == {
+                    (first, 0, 0): 1,
+                    (first, 1, 0): 1,
+                    (first, 1, 9): 1,
+                    (other.topic_id, 0, 0): 2,
+                }
+                return
+        raise AssertionError("no second object")

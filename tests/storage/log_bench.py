@@ -15,6 +15,7 @@ from protocol.batch import TRANSACTIONAL_BIT, read_header
 from protocol.control_batch import EndMarker, build_end_marker
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
+from storage.block_cache import BlockCache
 from storage.config import WriterConfig
 from storage.log import Log
 from storage.metadata import BatchOutcome, TransactionUse
@@ -24,12 +25,13 @@ from storage.object_paths import ReservedPaths
 from storage.objects_memory import MemoryStore
 from storage.partition_log import PartitionLog
 from storage.partition_offsets import PartitionOffsets
-from storage.reader import BlockCache
 from storage.tail import TailCache
 from storage.transactions import Producer, TransactionEnd, Verdict
 from storage.writer import Writer
 
 HOUR_MS = 3_600_000
+NOW_MS = 1_700_000_000_000
+WRITER_ID = UUID(int=77)
 
 
 class CountingStore(MemoryStore):
@@ -77,6 +79,9 @@ class LogBench:
             config=WriterConfig(),
             metrics=metrics,
             clock=time.monotonic,
+            now_ms=lambda: NOW_MS,
+            writer_id=WRITER_ID,
+            name_of=lambda _: "t",
         )
         self._blocks = BlockCache(
             self.objects, max_bytes=1 << 20, metrics=metrics, clock=time.monotonic

@@ -5,7 +5,8 @@ from protocol.control_batch import read_end_marker
 from storage.errors import InvalidTransactionState
 from storage.metadata import TransactionUse
 from storage.partition_log import PartitionLog
-from storage.reader import ColdRead, Records
+from storage.read_planner import ColdRead
+from storage.reader import Records
 from tests.storage.log_bench import LogBench, running_log
 
 

@@ -9,13 +9,15 @@ from prometheus_client import CollectorRegistry
 from protocol.batch import read_header
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
+from storage.block_cache import BlockCache
 from storage.errors import CorruptObject, ObjectMissing
 from storage.metadata import BatchCommit
 from storage.metadata_memory import MemoryMetadata
 from storage.metrics import StorageMetrics
 from storage.objects_memory import MemoryStore
 from storage.partition_log import PartitionLog
-from storage.reader import BlockCache, ColdRead, Reader, Records
+from storage.read_planner import ColdRead
+from storage.reader import Reader, Records
 
 
 class CountingStore(MemoryStore):

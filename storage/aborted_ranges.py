@@ -1,0 +1,36 @@
+"""All aborted transactions of a range of offsets, however many there are."""
+
+from typing import Final
+
+from protocol.ids import Partition
+from storage.errors import UnknownPartition
+from storage.metadata import MetadataStore
+from storage.transactions import AbortedTransaction
+
+PAGE: Final = 1000
+
+
+async def aborted_ranges(
+    metadata: MetadataStore, partition: Partition, start_offset: int, end_offset: int
+) -> list[AbortedTransaction]:
+    """Return those with records from `start_offset` on and before `end_offset`, by last offset.
+
+    Of transactions that had ended when this was called.
+
+    Raises:
+        UnknownPartition: it is gone.
+        MetadataUnavailable: no answer.
+    """
+    offsets = await metadata.partition_offsets([partition])
+    if partition not in offsets:
+        raise UnknownPartition(f"{partition.topic_id}-{partition.index}")
+    count = offsets[partition].aborted_count
+    found: list[AbortedTransaction] = []
+    while True:
+        page = await metadata.aborted_transactions(
+            partition, start_offset, end_offset, PAGE, aborted_count=count
+        )
+        found += page
+        if len(page) < PAGE:
+            return found
+        start_offset = page[-1].last_offset + 1

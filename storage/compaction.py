@@ -1,0 +1,200 @@
+"""Log compaction (cleanup.policy=compact): of each key the latest record stays.
+
+    plan -> task -> claim -> rounds: (map of latest offsets -> rewrite from the log start on)
+
+As Apache Kafka's log cleaner does it: the log has a clean part, in which a key has one record, and
+a dirty one behind it. A round reads the dirty part to learn the latest offset of each key, then
+goes through the whole log and leaves out what is obsolete: see storage/compaction_batches.py for
+records, compaction_segment.py for tombstones and compaction_transactions.py for transactions. When
+the map is full, the round ends there, and the next one begins there: memory has a limit, whatever
+the number of keys.
+
+Segments are replaced in ascending order, group by group, so what is left is right after each of
+them: an older record of a key never outlives a later one. Nothing else has to be remembered, and a
+round that is cut off anywhere is simply begun again. Rows that somebody else has changed end a
+round; what was done until then counts. Built segments before the last stable offset are compacted,
+and nothing younger than min.compaction.lag.ms.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Final
+from uuid import UUID
+
+from protocol.ids import Partition
+from storage.compaction_round import CompactionCounts, CompactionRound, dirty_offset
+from storage.compaction_rows import CompactionRows, RowsChanged
+from storage.config import UpkeepConfig
+from storage.errors import UnknownPartition
+from storage.metadata import MetadataStore
+from storage.objects import ObjectStore
+from storage.policies import TopicPolicy
+from storage.segment_layout import UnreadableRow
+from storage.segment_swap import SegmentSwapper
+from storage.segments import CleanableRange, TaskKind
+from storage.unreadable_rows import UnreadableRows
+
+LEASE_MS: Final = 30 * 60 * 1000
+"""Who takes longer may find that another one has begun, too; the slower one's swaps are refused."""
+
+PAGE: Final = 1000
+
+
+def is_due(found: CleanableRange, policy: TopicPolicy, now_ms: int) -> bool:
+    """Return whether enough of a partition is dirty, or something has been for too long.
+
+    Args:
+        found: of the partition.
+        policy: of its topic.
+        now_ms: Unix time.
+    """
+    if dirty_offset(found) >= found.end_offset or not found.dirty_size:
+        return False
+    if found.dirty_size / (found.clean_size + found.dirty_size) > policy.min_cleanable_dirty_ratio:
+        return True
+    return 0 <= found.dirty_timestamp_ms < now_ms - policy.max_compaction_lag_ms
+
+
+class Compactor:
+    """See the module's docstring.
+
+    Args:
+        policy_of: what a topic's configs ask for; None if it is gone, or not known yet.
+        now_ms: Unix time.
+        clock: monotonic, in seconds.
+
+    Attributes:
+        counts: for the metrics.
+    """
+
+    def __init__(
+        self,
+        *,
+        metadata: MetadataStore,
+        objects: ObjectStore,
+        config: UpkeepConfig,
+        policy_of: Callable[[UUID], TopicPolicy | None],
+        now_ms: Callable[[], int],
+        clock: Callable[[], float],
+    ) -> None:
+        self.counts = CompactionCounts()
+        self._metadata = metadata
+        self._objects = objects
+        self._config = config
+        self._policy_of = policy_of
+        self._now_ms = now_ms
+        self._swapper = SegmentSwapper(metadata, objects, clock)
+        self._unreadable = UnreadableRows(clock)
+
+    async def plan(self, partitions: Sequence[Partition]) -> None:
+        """Make tasks of those partitions that are due.
+
+        Args:
+            partitions: of topics with the cleanup policy compact.
+
+        Raises:
+            MetadataUnavailable: no answer; the next round sees the same.
+        """
+        self._unreadable.keep(lambda each: self._policy_of(each.topic_id) is not None)
+        for start in range(0, len(partitions), PAGE):
+            ranges = await self._metadata.cleanable_ranges(partitions[start : start + PAGE])
+            due = [found.partition for found in ranges if self._is_due(found)]
+            if due:
+                await self._metadata.add_tasks(TaskKind.COMPACT, due)
+
+    async def work_once(self) -> bool:
+        """Do one task: compact a partition, if it is still due.
+
+        Returns:
+            False if there was no task.
+
+        Raises:
+            MetadataUnavailable, ObjectStoreUnavailable: no answer; the task waits for its lease.
+        """
+        partition = await self._metadata.claim_task(TaskKind.COMPACT, LEASE_MS)
+        if partition is None:
+            return False
+        if await self._is_still_due(partition):
+            await self.compact(partition)
+        await self._metadata.finish_task(TaskKind.COMPACT, partition)
+        return True
+
+    async def compact(self, partition: Partition) -> int:
+        """Compact a partition, however little of it is dirty.
+
+        Returns:
+            how many rounds it took; 0 if nothing is dirty, or may be compacted yet.
+
+        Raises:
+            MetadataUnavailable, ObjectStoreUnavailable: no answer; trying again is safe.
+        """
+        rounds = 0
+        try:
+            outcome = await self._one_round(partition)
+            while outcome is not None:
+                rounds += 1
+                outcome = await self._one_round(partition) if outcome else None
+        except (RowsChanged, UnknownPartition):
+            self.counts.lost += 1
+        except UnreadableRow as unreadable:
+            self.counts.unreadable += 1
+            policy = self._policy_of(partition.topic_id)
+            name = str(partition.topic_id) if policy is None else policy.name
+            self._unreadable.note(partition, name, unreadable)
+        return rounds
+
+    def _is_due(self, found: CleanableRange) -> bool:
+        policy = self._policy_of(found.partition.topic_id)
+        if policy is None or not policy.compact or self._unreadable.rests(found.partition):
+            return False
+        return is_due(found, policy, self._now_ms())
+
+    async def _is_still_due(self, partition: Partition) -> bool:
+        try:
+            found = await self._look(partition)
+        except RowsChanged:
+            self.counts.lost += 1
+            return False
+        return found is not None and self._is_due(found)
+
+    async def _look(self, partition: Partition) -> CleanableRange | None:
+        """Return what is cleanable, without what is too young."""
+        policy = self._policy_of(partition.topic_id)
+        ranges = await self._metadata.cleanable_ranges([partition])
+        if policy is None or not policy.compact or not ranges:
+            return None
+        found = ranges[0]
+        before_ms = self._now_ms() - policy.min_compaction_lag_ms
+        end_offset = start_offset = dirty_offset(found)
+        size = 0
+        rows = CompactionRows(self._metadata, self._objects, partition)
+        async with aclosing(rows.pages(start_offset, found.end_offset)) as pages:
+            async for page in pages:
+                for row in page:
+                    if policy.min_compaction_lag_ms and row.max_timestamp_ms > before_ms:
+                        return replace(found, end_offset=end_offset, dirty_size=size)
+                    end_offset = row.end_offset + 1
+                    size += row.length
+        return replace(found, end_offset=end_offset, dirty_size=size)
+
+    async def _one_round(self, partition: Partition) -> bool | None:
+        """Return whether another round has to follow; None if there was nothing to do.
+
+        Nothing of a round is left when it returns: there is memory for one map only.
+        """
+        found = await self._look(partition)
+        policy = self._policy_of(partition.topic_id)
+        if found is None or policy is None or dirty_offset(found) >= found.end_offset:
+            return None
+        one_round = CompactionRound(
+            metadata=self._metadata,
+            objects=self._objects,
+            swapper=self._swapper,
+            config=self._config,
+            policy=policy,
+            found=found,
+            now_ms=self._now_ms(),
+            counts=self.counts,
+        )
+        return await one_round.run()

@@ -1,0 +1,80 @@
+"""The built segments of a partition, page by page, and what is in them."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final
+
+from protocol.ids import Partition
+from storage.errors import CorruptObject, ObjectMissing
+from storage.objects import ObjectStore
+from storage.segment_entry import SegmentEntry
+from storage.segment_layout import UnreadableRow
+from storage.segment_rows import RowPart, read_rows
+from storage.segments import SegmentStore
+
+PAGE: Final = 200
+
+
+class RowsChanged(Exception):
+    """Somebody else has changed the rows of the partition, or it is gone."""
+
+
+class CompactionRows:
+    """Reads one partition.
+
+    Args:
+        metadata: where its rows are.
+        objects: where their bytes are.
+        partition: of the rows.
+    """
+
+    def __init__(self, metadata: SegmentStore, objects: ObjectStore, partition: Partition) -> None:
+        self._metadata = metadata
+        self._objects = objects
+        self._partition = partition
+
+    async def pages(self, start_offset: int, end_offset: int) -> AsyncGenerator[list[SegmentEntry]]:
+        """Yield the rows from the one that holds `start_offset` on, up to `end_offset`.
+
+        Only built segments that end before `end_offset`, side by side.
+
+        Raises:
+            RowsChanged: between two pages.
+            MetadataUnavailable: no answer.
+        """
+        following: int | None = None
+        while start_offset < end_offset:
+            page = await self._metadata.segments_from(self._partition, start_offset, PAGE)
+            if following is not None and page and page[0].start_offset != following:
+                raise RowsChanged
+            rows = [row for row in page if row.index_length and row.end_offset < end_offset]
+            if rows:
+                yield rows
+            if len(rows) < PAGE:
+                return
+            start_offset = following = rows[-1].end_offset + 1
+
+    async def parts(self, start_offset: int, end_offset: int) -> AsyncGenerator[RowPart]:
+        """Yield what is in those rows.
+
+        Raises:
+            RowsChanged: they are not what they were.
+            UnreadableRow: bytes of a row are damaged or missing.
+            MetadataUnavailable, ObjectStoreUnavailable: no answer.
+        """
+        async with aclosing(self.pages(start_offset, end_offset)) as pages:
+            async for rows in pages:
+                done = 0
+                async with aclosing(read_rows(self._objects, rows)) as parts:
+                    try:
+                        async for part in parts:
+                            done += part.is_last
+                            yield part
+                    except (CorruptObject, ObjectMissing) as error:
+                        await self._explain(rows[min(done, len(rows) - 1)], str(error))
+
+    async def _explain(self, entry: SegmentEntry, reason: str) -> None:
+        found = await self._metadata.segments_from(self._partition, entry.end_offset, 1)
+        if found != [entry]:
+            raise RowsChanged  # and its bytes went after it
+        raise UnreadableRow(entry, reason)

@@ -1,0 +1,62 @@
+"""What readers shall get of a log that is built in the background."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from protocol.batch import CODEC_MASK, HEADER_BYTES, read_header
+from protocol.compression import decompress
+from protocol.records import Record, decode_records
+from storage.config import MiB
+from storage.objects import Buffer
+from storage.policies import UNLIMITED, TopicPolicy
+from storage.transactions import Producer
+
+HOUR_MS: Final = 3_600_000
+START_MS: Final = 1_700_000_000_000
+POLICY: Final = TopicPolicy(
+    name="orders",
+    partition_count=1,
+    configs={"retention.ms": "-1"},
+    segment_bytes=64 * MiB,
+    segment_ms=HOUR_MS,
+    codec=None,
+    compression_level=None,
+    compact=False,
+    delete=True,
+    retention_ms=UNLIMITED,
+    retention_bytes=UNLIMITED,
+    delete_retention_ms=HOUR_MS,
+    min_compaction_lag_ms=0,
+    max_compaction_lag_ms=2**63 - 1,
+    min_cleanable_dirty_ratio=0.5,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A batch as the model has it, with its base offset."""
+
+    first_offset: int
+    last_offset: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class Transactional:
+    """A producer: the sequence of its next record, and where its open transaction began, or -1."""
+
+    producer: Producer
+    sequence: int = 0
+    first_offset: int = -1
+
+
+def said(batch: Buffer) -> tuple[object, ...]:
+    """Return what a batch says, whatever it is compressed with."""
+    header = read_header(batch)
+    payload = decompress(header.codec, memoryview(batch)[HEADER_BYTES:])
+    rest = header._replace(crc=0, batch_length=0, attributes=header.attributes & ~CODEC_MASK)
+    return *rest, tuple(decode_records(payload, header.record_count))
+
+
+def two_records(value: bytes) -> list[Record]:
+    return [Record(offset_delta=delta, key=b"k", value=value) for delta in range(2)]

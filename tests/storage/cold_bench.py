@@ -1,0 +1,215 @@
+"""A partition whose records lie in a store in memory, some of them in built segments."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+
+from prometheus_client import CollectorRegistry
+
+from protocol.batch import read_header
+from protocol.ids import Partition
+from protocol.records import Record, build_batch
+from storage.block_cache import BlockCache
+from storage.config import MiB
+from storage.errors import ObjectMissing, StorageError
+from storage.metadata import BatchCommit
+from storage.metadata_memory import MemoryMetadata
+from storage.metrics import StorageMetrics
+from storage.objects_memory import MemoryStore
+from storage.partition_log import PartitionLog
+from storage.policies import UNLIMITED, TopicPolicy
+from storage.read_planner import END, ColdRead
+from storage.reader import Reader, Records
+from storage.runs import parse_run
+from storage.segment import SegmentBuilder
+from storage.segment_entry import SegmentEntry
+from storage.segments import SegmentSwap
+from storage.timestamp_search import TimestampSearch
+
+POLICY = TopicPolicy(
+    name="t",
+    partition_count=1,
+    configs={},
+    segment_bytes=64 * MiB,
+    segment_ms=1_000,
+    codec=None,
+    compression_level=None,
+    compact=False,
+    delete=True,
+    retention_ms=UNLIMITED,
+    retention_bytes=UNLIMITED,
+    delete_retention_ms=0,
+    min_compaction_lag_ms=0,
+    max_compaction_lag_ms=0,
+    min_cleanable_dirty_ratio=0.5,
+)
+
+
+class WatchedStore(MemoryStore):
+    """Attributes: gets are the ranges that were read; `held` is waited for by every GET."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gets: list[tuple[str, int, int]] = []
+        self.lost: set[str] = set()
+        self.held = asyncio.Event()
+        self.held.set()
+
+    async def get(self, path: str, start: int, length: int) -> bytearray:
+        self.gets.append((path, start, length))
+        await self.held.wait()
+        if path in self.lost:
+            raise ObjectMissing(path)
+        return await super().get(path, start, length)
+
+    def damage(self, path: str, at: int) -> None:
+        """Change one byte."""
+        content = bytearray(self._objects[path])
+        content[at] ^= 1
+        self._objects[path] = bytes(content)
+
+
+class ColdBench:
+    """One topic; every partition is written by objects of the writer, then built."""
+
+    def __init__(self, *, max_bytes: int = 64 * MiB) -> None:
+        self.store = WatchedStore()
+        self.metadata = MemoryMetadata(Random(0))
+        self.metrics = StorageMetrics(CollectorRegistry())
+        self._max_bytes = max_bytes
+        self._random = Random(1)
+        self._written = 0
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin with empty caches."""
+        self.blocks = BlockCache(
+            self.store, max_bytes=self._max_bytes, metrics=self.metrics, clock=lambda: 0.0
+        )
+        self.reader = Reader(self.metadata, self.blocks, self.metrics)
+        self.timestamps = TimestampSearch(self.metadata, self.blocks)
+        self.store.gets.clear()
+
+    async def close(self) -> None:
+        await self.blocks.close()
+
+    async def create(self, partition_count: int = 1) -> list[PartitionLog]:
+        topic = await self.metadata.create_topic(
+            "t", partition_count=partition_count, replication_factor=1, configs={}
+        )
+        return [PartitionLog(Partition(topic.topic_id, at)) for at in range(partition_count)]
+
+    async def write(
+        self,
+        logs: Sequence[PartitionLog],
+        *,
+        batches: int,
+        batch_bytes: int = MiB // 4,
+        timestamps_ms: Callable[[int], int] = lambda _: 0,
+    ) -> None:
+        """Write one object with so many batches of one record for each partition."""
+        parts: list[bytes] = []
+        commits: list[BatchCommit] = []
+        start = 0
+        for log in logs:
+            for number in range(batches):
+                value = self._random.randbytes(batch_bytes - 80)
+                timestamp_ms = timestamps_ms(number)
+                record = Record(offset_delta=0, value=value)
+                part = build_batch([record], base_timestamp_ms=timestamp_ms)
+                parts.append(part)
+                commits.append(
+                    BatchCommit(
+                        partition=log.partition,
+                        start=start,
+                        length=len(part),
+                        record_count=1,
+                        max_timestamp_ms=timestamp_ms,
+                    )
+                )
+                start += len(part)
+        self._written += 1
+        path = f"wal/{self._written}"
+        await self.metadata.reserve_objects([path])
+        await self.store.put(path, parts)
+        await self.metadata.commit_object(path, start, commits)
+
+    async def build(
+        self,
+        log: PartitionLog,
+        *,
+        rows: int = 1_000,
+        keep: Callable[[int], bool] = lambda _: True,
+    ) -> str:
+        """Make one segment of the first rows that are not built; return its path.
+
+        Args:
+            keep: tells of an offset whether its batch is kept; others leave a gap.
+        """
+        found = await self.metadata.segments_from(log.partition, 0, 1_000)
+        return await self.swap(log, [row for row in found if not row.index_length][:rows], keep)
+
+    async def swap(
+        self, log: PartitionLog, rows: Sequence[SegmentEntry], keep: Callable[[int], bool]
+    ) -> str:
+        start_offset, end_offset = rows[0].start_offset, rows[-1].end_offset
+        builder = SegmentBuilder(
+            topic_id=log.partition.topic_id,
+            partition=log.partition.index,
+            policy=POLICY,
+            start_offset=start_offset,
+        )
+        for row in rows:
+            for batch in await self._batches(row):
+                if keep(read_header(batch).base_offset):
+                    builder.add(batch)
+        built = builder.finish(end_offset=end_offset)
+        path = await self.metadata.reserve_segment(log.partition, start_offset, end_offset)
+        assert path is not None
+        await self.store.put(path, built.parts)
+        swap = SegmentSwap(
+            partition=log.partition,
+            path=path,
+            size=built.size,
+            replaced=rows,
+            start=built.start,
+            length=built.length,
+            index_length=built.index_length,
+            max_timestamp_ms=built.max_timestamp_ms,
+        )
+        assert await self.metadata.replace_segments(swap)
+        return path
+
+    async def _batches(self, row: SegmentEntry) -> Sequence[memoryview]:
+        data = await self.store.get(row.path, row.start, row.length)
+        if not row.index_length:
+            return parse_run(data, start_offset=row.start_offset, end_offset=row.end_offset).batches
+        view, batches = memoryview(data), []
+        while view:
+            size = read_header(view).size
+            batches.append(view[:size])
+            view = view[size:]
+        return batches
+
+    async def read(
+        self, log: PartitionLog, offset: int, max_bytes: int = MiB, end_offset: int = END
+    ) -> Records | StorageError:
+        (result,) = await self.reader.read([ColdRead(log, offset, max_bytes, end_offset)])
+        return result
+
+    async def replay(self, log: PartitionLog, offset: int = 0, max_bytes: int = MiB) -> list[int]:
+        """Read to the end as a consumer does; return the base offsets of all batches."""
+        found: list[int] = []
+        while batches := offsets(records := await self.read(log, offset, max_bytes)):
+            found += batches
+            assert isinstance(records, Records)
+            last = read_header(records.batches[-1])
+            offset = last.base_offset + last.last_offset_delta + 1
+        return found
+
+
+def offsets(result: Records | StorageError) -> list[int]:
+    """Return the base offsets of what was read."""
+    assert isinstance(result, Records), result
+    assert result.size == sum(map(len, result.batches))
+    return [read_header(batch).base_offset for batch in result.batches]

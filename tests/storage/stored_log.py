@@ -1,0 +1,194 @@
+"""A log whose index is in a real Postgres, and whose objects are in memory, to be damaged."""
+
+import itertools
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Final
+from uuid import UUID
+
+import asyncpg
+
+from protocol.batch import read_header
+from protocol.ids import Partition
+from protocol.records import Record, build_batch
+from storage.builder import Builder
+from storage.config import PostgresConfig, UpkeepConfig
+from storage.fsck import Fsck
+from storage.fsck_index import FsckIndex
+from storage.metadata import BatchCommit, Topic
+from storage.metadata_postgres import PostgresMetadata
+from storage.object_paths import uuid7, wal_path
+from storage.objects_memory import MemoryStore
+from storage.postgres_pool import Connection
+from storage.segment_entry import SegmentEntry
+from storage.store_marker import MARKER, marker_of
+from storage.wal_index import WalIndex, WalRun, encode_index
+from tests.storage.builder_model import POLICY
+from tests.support.postgres import create_database
+
+CONFIG: Final = PostgresConfig(pool_size=2)
+HOUR_MS: Final = 3_600_000
+WRITER: Final = UUID(int=0x77)
+
+_numbers = itertools.count()
+
+
+@dataclass(slots=True)
+class StoredLog:
+    """A cluster without brokers.
+
+    Attributes:
+        topic: with two partitions.
+        ahead_ms: how far the store's clock, and who asks for its age, are ahead.
+    """
+
+    dsn: str
+    metadata: PostgresMetadata
+    objects: MemoryStore
+    topic: Topic
+    ahead_ms: int = 0
+    sequence: int = 0
+    ends: dict[Partition, int] = field(default_factory=dict)
+
+    def partition(self, index: int = 0) -> Partition:
+        return Partition(self.topic.topic_id, index)
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000 + self.ahead_ms
+
+    async def write(
+        self,
+        *values: bytes,
+        index: int = 0,
+        commit: bool = True,
+        producer: tuple[int, int, int] = (-1, -1, -1),
+    ) -> str:
+        """Store an object with one batch for each value; return its path."""
+        partition = self.partition(index)
+        batches = []
+        for number, value in enumerate(values):
+            producer_id, producer_epoch, sequence = producer
+            batches.append(
+                build_batch(
+                    [Record(offset_delta=0, value=value)],
+                    base_timestamp_ms=1000 + next(_numbers),
+                    producer_id=producer_id,
+                    producer_epoch=producer_epoch,
+                    base_sequence=sequence + number if sequence >= 0 else -1,
+                )
+            )
+        path = wal_path(uuid7(self.now_ms(), next(_numbers).to_bytes(10, "big")))
+        run = WalRun(
+            topic=0,
+            partition=index,
+            start=0,
+            length=sum(len(batch) for batch in batches),
+            record_count=len(batches),
+            expected_offset=self.ends.get(partition, 0),
+            leader_epoch=3,
+            max_timestamp_ms=max(read_header(batch).max_timestamp_ms for batch in batches),
+        )
+        index_of = WalIndex(
+            writer_id=WRITER,
+            sequence=self.sequence,
+            written_ms=self.now_ms(),
+            topics=((partition.topic_id, self.topic.name),),
+            runs=(run,),
+        )
+        self.sequence += 1
+        parts = [*batches, encode_index(index_of)]
+        await self.objects.put(path, parts)
+        if commit:
+            await self.metadata.reserve_objects([path])
+            await self._commit(path, partition, batches, sum(len(part) for part in parts))
+        return path
+
+    async def _commit(
+        self, path: str, partition: Partition, batches: Sequence[bytes], size: int
+    ) -> None:
+        start, commits = 0, []
+        for batch in batches:
+            header = read_header(batch)
+            commits.append(
+                BatchCommit(
+                    partition=partition,
+                    start=start,
+                    length=len(batch),
+                    record_count=header.record_count,
+                    max_timestamp_ms=header.max_timestamp_ms,
+                    producer_id=header.producer_id,
+                    producer_epoch=header.producer_epoch,
+                    base_sequence=header.base_sequence,
+                    leader_epoch=3,
+                )
+            )
+            start += len(batch)
+        outcomes = await self.metadata.commit_object(path, size, commits)
+        assert all(outcome.refusal is None for outcome in outcomes)
+        self.ends[partition] = outcomes[-1].base_offset + 1
+
+    async def build(self, index: int = 0) -> SegmentEntry:
+        """Build what is not built; return the row of the segment."""
+        policy = replace(POLICY, name=self.topic.name, partition_count=2)
+        builder = Builder(
+            metadata=self.metadata,
+            objects=self.objects,
+            config=UpkeepConfig(segment_bytes=300),  # of two rows; none is merged with another
+            policy_of=lambda _: policy,
+            clock=time.monotonic,
+        )
+        while True:
+            result = await builder.build(self.partition(index))
+            if result is None:
+                break
+        return [row for row in await self.rows(index) if row.index_length][-1]
+
+    async def rows(self, index: int = 0) -> list[SegmentEntry]:
+        return await self.metadata.segments_from(self.partition(index), 0, 10_000)
+
+    async def sql(self, statement: str, *arguments: object) -> None:
+        """Change the index behind everybody's back."""
+        connection: Connection = await asyncpg.connect(self.dsn)
+        try:
+            await connection.execute(statement, *arguments)
+        finally:
+            await connection.close()
+
+    def content(self, path: str) -> bytes:
+        return self.objects._objects[path]
+
+    def spoil(self, path: str, content: bytes | None) -> None:
+        """Change the bytes of an object, or remove it."""
+        if content is None:
+            del self.objects._objects[path]
+        else:
+            self.objects._objects[path] = content
+
+    async def fsck(self, *, deep: bool = False) -> Fsck:
+        """Check it; return what was found."""
+        async with FsckIndex.open(self.dsn, CONFIG) as index:
+            check = Fsck(
+                index=index, metadata=self.metadata, objects=self.objects, now_ms=self.now_ms
+            )
+            async for _ in check.run(deep=deep):
+                pass
+            return check
+
+
+@asynccontextmanager
+async def stored_log() -> AsyncIterator[StoredLog]:
+    """Begin with an empty topic, and the store's mark."""
+    dsn = await create_database()
+    metadata = await PostgresMetadata.open(dsn, CONFIG)
+    topic = await metadata.create_topic(
+        "orders", partition_count=2, replication_factor=1, configs={"retention.ms": "-1"}
+    )
+    log = StoredLog(dsn, metadata, MemoryStore(), topic)
+    log.objects._now_ms = log.now_ms
+    await log.objects.put(MARKER, [marker_of(await metadata.cluster_id())])
+    try:
+        yield log
+    finally:
+        await log.metadata.close()  # a test may have put another one in its place

@@ -1,0 +1,104 @@
+"""When log compaction is done, in how many rounds, and what it writes."""
+
+from dataclasses import replace
+
+import pytest
+
+from storage.segments import TaskKind
+from tests.storage.compaction_world import POLICY, World
+
+
+@pytest.mark.parametrize("capacity", [1, 3, 7])
+async def test_rounds_follow_each_other_until_all_keys_had_a_place(capacity: int) -> None:
+    # Given a map with room for few keys
+    world = await World(key_map_bytes=21 * (capacity * 2)).open()
+    for turn in range(3):
+        for number in range(20):
+            await world.produce([(b"%d" % number, b"%d" % turn)])
+    await world.build()
+
+    # When
+    rounds = await world.compact()
+
+    # Then
+    assert rounds > 3
+    assert len(await world.read()) == 20
+    assert await world.latest() == {b"%d" % number: b"2" for number in range(20)}
+
+
+async def test_a_group_is_written_only_if_something_changes() -> None:
+    world = await World().open()
+    for number in range(40):
+        await world.produce([(b"%d" % number, b"v" * 100)])
+    await world.build()
+    await world.compact()
+    before = await world.rows()
+    assert len(before) > 1
+    await world.produce([(b"38", b"2")])
+    await world.build()
+    await world.compact()
+    after = await world.rows()
+    assert before[0] == after[0]
+    assert all(row.length <= 2_000 for row in after)
+
+
+async def test_a_task_is_made_of_what_is_due_and_done_once() -> None:
+    world = await World(replace(POLICY, min_cleanable_dirty_ratio=0.5)).open()
+    compactor = world.compactor()
+
+    # Nothing is built yet
+    await world.produce([(b"a", b"1"), (b"a", b"2")])
+    await compactor.plan([world.partition])
+    assert not await compactor.work_once()
+
+    # All is dirty
+    await world.build()
+    await compactor.plan([world.partition])
+    assert await compactor.work_once()
+    assert not await compactor.work_once()
+    assert len(await world.read()) == 1
+
+    # Too little is
+    for number in range(9):
+        await world.produce([(b"%d" % number, b"v" * 50)])
+    await world.build()
+    await compactor.plan([world.partition])
+    await compactor.work_once()
+    await world.produce([(b"a", b"3")])
+    await world.build()
+    await compactor.plan([world.partition])
+    assert not await compactor.work_once()
+
+    # But not for ever
+    world.policy = replace(POLICY, min_cleanable_dirty_ratio=0.5, max_compaction_lag_ms=1_000)
+    world.now_ms += 2_000
+    await compactor.plan([world.partition])
+    assert await compactor.work_once()
+    assert (await world.metadata.backlog())[TaskKind.COMPACT] == 0
+
+
+async def test_a_topic_that_is_deleted_meanwhile_ends_it_quietly() -> None:
+    world = await World().open()
+    await world.produce([(b"a", b"1"), (b"a", b"2")])
+    await world.build()
+    compactor = world.compactor()
+    await compactor.plan([world.partition])
+    await world.metadata.delete_topic(world.partition.topic_id)
+    assert await compactor.work_once()
+    assert await compactor.compact(world.partition) == 0
+
+
+async def test_a_tombstone_that_a_full_map_leaves_out_is_not_gone_before_it_was_met() -> None:
+    # Given a batch of three tombstones that may go at once, and a map with room for one key
+    world = await World(replace(POLICY, delete_retention_ms=0), key_map_bytes=1).open()
+    await world.produce([(b"a", b"1"), (b"b", b"1"), (b"c", b"1")])
+    deleted = await world.produce([(b"a", None), (b"b", None), (b"c", None)])
+    await world.build()
+    await world.metadata.set_compacted(world.partition, deleted)
+
+    # When rounds end within it
+    assert await world.compact() == 3
+
+    # Then all are there until the next compaction
+    assert await world.horizons() == {deleted: world.now_ms}
+    assert await world.latest() == {b"a": None, b"b": None, b"c": None}

@@ -1,0 +1,135 @@
+"""`streamctl reconcile`: what no row knows goes, unless it is the index that has lost something."""
+
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from storage.reconcile import IndexTooOld, Reconciler
+from tests.clients.confluent import Confluent
+from tests.storage.recovering import building_broker, read, send, streamctl
+from tests.storage.stored_log import HOUR_MS, StoredLog, stored_log
+
+
+@pytest.fixture
+async def log() -> AsyncIterator[StoredLog]:
+    async with stored_log() as opened:
+        for _ in range(3):
+            await opened.write(b"a", b"b")
+        await opened.build()
+        await opened.write(b"c")
+        yield opened
+
+
+async def reconciled(log: StoredLog) -> Reconciler:
+    """Return a reconciler that has looked through the store."""
+    reconciler = Reconciler(metadata=log.metadata, objects=log.objects, now_ms=log.now_ms)
+    async for _ in reconciler.find():
+        pass
+    return reconciler
+
+
+async def stored(log: StoredLog) -> set[str]:
+    return {found.path async for found in log.objects.list("")}
+
+
+async def test_old_objects_without_a_row_are_deleted_and_nothing_else(log: StoredLog) -> None:
+    # Given an upload that came when it was given up, and something that is none of ours
+    before = await stored(log)
+    log.ends[log.partition()] = 2  # as its writer knew it
+    late = await log.write(b"x", commit=False)
+    await log.objects.put("wal/00/not-ours", [b"bytes"])
+
+    # When the store is looked through soon after, then nothing is found
+    assert (await reconciled(log)).found.orphans == []
+
+    # But hours later they are found, and deleted
+    log.ahead_ms = 3 * HOUR_MS
+    reconciler = await reconciled(log)
+    assert {one.path for one in reconciler.found.orphans} == {late, "wal/00/not-ours"}
+    assert await reconciler.delete() == 2
+    assert await stored(log) == before
+    assert (await log.fsck(deep=True)).findings.examples == {}
+
+
+async def test_what_got_a_row_meanwhile_stays(log: StoredLog) -> None:
+    log.ends[log.partition()] = 2
+    late = await log.write(b"x", commit=False)
+    log.ahead_ms = 3 * HOUR_MS
+    reconciler = await reconciled(log)
+    await log.metadata.reserve_objects([late])
+    assert await reconciler.delete() == 0
+    assert late in await stored(log)
+
+
+async def test_a_database_that_lost_objects_is_not_trusted(log: StoredLog) -> None:
+    # Given more objects without a row than crashes leave
+    log.ends[log.partition()] = 0
+    for _ in range(11):
+        await log.write(b"x", commit=False)
+    log.ahead_ms = 3 * HOUR_MS
+    with pytest.raises(IndexTooOld, match=r"11 of .* objects have no row"):
+        await reconciled(log)
+
+
+async def test_records_behind_the_end_of_a_log_are_not_deleted(log: StoredLog) -> None:
+    # Given an object whose writer saw more of the log than the database has
+    log.ends[log.partition()] = 100
+    path = await log.write(b"x", commit=False)
+    log.ahead_ms = 3 * HOUR_MS
+    with pytest.raises(IndexTooOld, match=f"{path} has no row, and records up to offset 100"):
+        await reconciled(log)
+
+
+async def test_a_segment_of_a_topic_that_nobody_knows_is_not_deleted(log: StoredLog) -> None:
+    row = (await log.rows())[0]
+    content = log.content(row.path)
+    await log.metadata.delete_topic(log.topic.topic_id)
+    await log.sql("DELETE FROM streamhouse_internal.topic_folders")
+    await log.objects.put("topics/other/partitions/0/segments/00000000-00000005.seg", [content])
+    log.ahead_ms = 3 * HOUR_MS
+    with pytest.raises(IndexTooOld, match="the database never had a segment of"):
+        await reconciled(log)
+
+
+async def test_known_objects_are_those_with_a_row_whatever_its_state(log: StoredLog) -> None:
+    paths = [path for path in await stored(log) if path != "streamhouse.json"]
+    await log.metadata.reserve_objects(["wal/00/pending"])
+    known = await log.metadata.known_objects([*paths, "wal/00/pending", "wal/00/unknown"])
+    assert known == {*paths, "wal/00/pending"}
+    assert await log.metadata.known_objects([]) == set()
+
+
+def test_a_running_brokers_store_is_reconciled_when_it_is_confirmed(tmp_path: Path) -> None:
+    with building_broker(tmp_path) as broker:
+        # Given a broker's store with a file that came hours ago, and that no row knows
+        Confluent(bootstrap=broker.bootstrap).create_topic("t", partition_count=1)
+        sent = send(broker, "t", [b"value"])
+        late = tmp_path / "objects" / "wal" / "00" / "late"
+        late.parent.mkdir(parents=True, exist_ok=True)
+        late.write_bytes(b"bytes")
+        os.utime(late, (time.time() - 3 * 3600,) * 2)
+
+        # When it is reconciled, then it is listed, and goes only when somebody has confirmed it
+        shown = streamctl("reconcile", "--data", str(tmp_path), "--dry-run")
+        assert (shown.exit_code, shown.out.split()[4:5]) == (0, ["SIZE"]), shown
+        assert "wal/00/late" in shown.out
+        unconfirmed = streamctl("reconcile", "--data", str(tmp_path))
+        assert unconfirmed.exit_code == 1
+        assert "--yes deletes without asking" in unconfirmed.err
+        assert late.exists()
+        done = streamctl("reconcile", "--data", str(tmp_path), "--yes", "--json")
+        assert done.json["deleted"] == 1
+        assert not late.exists()
+        clean = streamctl("reconcile", "--data", str(tmp_path), "--yes")
+        assert (clean.exit_code, clean.err) == (0, "")
+        assert "has a row, or is new" in clean.out
+        assert read(broker, "t") == sent
+
+
+def test_help_says_when_nothing_is_deleted() -> None:
+    shown = streamctl("reconcile", "--help").out
+    assert "--dry-run" in shown
+    assert "streamctl reconcile --data" in shown

@@ -1,0 +1,205 @@
+"""`streamctl recover`: a broker whose Postgres is lost, and what is there afterwards."""
+
+import asyncio
+from pathlib import Path
+
+import asyncpg
+from confluent_kafka import Producer
+
+from storage.postgres_binaries import unix_socket_dsn
+from storage.postgres_pool import Connection
+from tests.clients.confluent import Confluent
+from tests.crash.processes import KillableBroker, until
+from tests.storage.recovering import (
+    Acknowledged,
+    building_broker,
+    end_of,
+    lose_postgres,
+    read,
+    send,
+    streamctl,
+)
+
+ROWS = (
+    "SELECT built, count(*) AS row_count FROM streamhouse.segments WHERE topic = $1 GROUP BY built"
+)
+
+
+def rows(broker: KillableBroker, topic: str) -> dict[bool, int]:
+    """Return how many rows of the index are built (True) and not."""
+
+    async def ask() -> dict[bool, int]:
+        database: Connection = await asyncpg.connect(unix_socket_dsn(broker.embedded_postgres))
+        try:
+            found = await database.fetch(ROWS, topic)
+        finally:
+            await database.close()
+        return {row["built"]: row["row_count"] for row in found}
+
+    return asyncio.run(ask())
+
+
+def numbered(name: str, count: int) -> list[bytes]:
+    return [f"{name}-{number}".encode() for number in range(count)]
+
+
+def recovered(broker: KillableBroker) -> dict[str, dict[str, object]]:
+    """Lose Postgres, recover, start the broker again; return what was said of each topic."""
+    lose_postgres(broker)
+    said = streamctl("recover", "--data", str(broker.data), "--json")
+    assert said.exit_code == 0, said.err
+    broker.start()
+    return {topic["name"]: topic for topic in said.json["topics"]}
+
+
+def check(broker: KillableBroker) -> None:
+    said = streamctl("fsck", "--data", str(broker.data), "--deep")
+    assert said.exit_code == 0, said.out + said.err
+
+
+def test_every_acknowledged_record_is_there_once_at_its_offset(tmp_path: Path) -> None:
+    acknowledged: Acknowledged = {}
+    with building_broker(tmp_path) as broker:
+        # Given topics written by plain, idempotent and transactional producers: some of it built
+        client = Confluent(bootstrap=broker.bootstrap)
+        for topic in ("plain", "idempotent", "transactional", "fresh"):
+            client.create_topic(topic, partition_count=2, configs={"retention.ms": "2592000000"})
+        for partition in range(2):
+            for topic, settings in (
+                ("plain", {"acks": "all"}),
+                ("idempotent", {"enable.idempotence": True}),
+            ):
+                acknowledged |= send(
+                    broker, topic, numbered(topic, 61), partition=partition, settings=settings
+                )
+        acknowledged |= send(
+            broker,
+            "transactional",
+            numbered("t", 60),
+            settings={"transactional.id": "t"},
+            transactions=[True, False] * 6,
+        )
+        for topic in ("plain", "idempotent", "transactional"):
+            until(lambda topic=topic: rows(broker, topic).get(True), "the builder")  # type: ignore[misc]
+        # and some of it in the writer's objects only
+        acknowledged |= send(broker, "plain", numbered("late", 7), flush_every=3)
+        acknowledged |= send(
+            broker, "idempotent", numbered("late", 7), settings={"enable.idempotence": True}
+        )
+        acknowledged |= send(broker, "fresh", numbered("fresh", 9), partition=1)
+
+        # When Postgres is lost, and the index recovered
+        ends = {topic: end_of(broker, topic) for topic in ("plain", "idempotent", "fresh")}
+        topics = recovered(broker)
+
+        # Then all of it is where it was, in order, once, and nothing else
+        found: Acknowledged = {}
+        for topic in ("plain", "idempotent", "transactional", "fresh"):
+            for partition in range(2):
+                found |= read(broker, topic, partition)
+        assert found == acknowledged
+        assert {topic: end_of(broker, topic) for topic in ends} == ends
+        assert topics["plain"]["moved"] == topics["idempotent"]["moved"] == 0
+        assert topics["plain"]["lost"] == topics["idempotent"]["lost"] == []
+        assert topics["fresh"]["partitions"] == 2
+        assert "retention.ms=-1" in str(topics["fresh"]["note"])
+        check(broker)
+
+        # And producing goes on
+        more = send(broker, "plain", numbered("more", 20))
+        more |= send(
+            broker,
+            "transactional",
+            numbered("more", 10),
+            settings={"transactional.id": "t"},
+            transactions=[True, True],
+        )
+        assert min(offset for topic, _, offset in more if topic == "plain") == ends["plain"]
+        found = read(broker, "plain") | read(broker, "transactional")
+        assert found.items() >= more.items()
+        until(lambda: not rows(broker, "plain").get(False) or None, "the builder")
+        check(broker)
+
+
+def test_transactions_are_read_as_they_ended_where_that_is_stored(tmp_path: Path) -> None:
+    with building_broker(tmp_path) as broker:
+        # Given transactions whose markers are built, and one that was left open
+        client = Confluent(bootstrap=broker.bootstrap)
+        client.create_topic("orders", partition_count=1)
+        settings = {"transactional.id": "orders"}
+        sent = send(
+            broker,
+            "orders",
+            numbered("order", 60),
+            settings=settings,
+            transactions=[True, False, True] * 4,
+        )
+        until(lambda: not rows(broker, "orders").get(False) or None, "the builder")
+        before = read(broker, "orders", committed=True)
+        assert 0 < len(before) < len(sent)
+        opened = send(broker, "orders", numbered("open", 5), settings=settings, transactions=[])
+
+        # When Postgres is lost, and the index recovered
+        topics = recovered(broker)
+
+        # Then what was committed is read, what was aborted is not, nor what was open
+        assert topics["orders"]["unfinished"] == 1
+        assert read(broker, "orders", committed=True) == before
+        assert read(broker, "orders") == sent | opened
+        check(broker)
+
+        # And what other producers commit later is read
+        later = send(
+            broker,
+            "orders",
+            numbered("later", 5),
+            settings={"transactional.id": "other"},
+            transactions=[True],
+        )
+        assert read(broker, "orders", committed=True) == before | later
+
+
+def test_a_producer_that_lived_on_goes_on_without_repeating(tmp_path: Path) -> None:
+    with building_broker(tmp_path) as broker:
+        # Given an idempotent producer that has written
+        Confluent(bootstrap=broker.bootstrap).create_topic("t", partition_count=1)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
+        producer.produce("t", b"before")
+        assert producer.flush(30) == 0
+
+        # When Postgres is lost under it, and the index recovered
+        recovered(broker)
+        failures = []
+        producer.produce("t", b"after", on_delivery=lambda error, _: failures.append(error))
+        assert producer.flush(30) == 0
+
+        # Then it goes on by its sequence numbers
+        assert failures == [None]
+        assert list(read(broker, "t").values()) == [b"before", b"after"]
+
+
+def test_nothing_is_written_into_a_database_that_is_not_empty(tmp_path: Path) -> None:
+    with building_broker(tmp_path) as broker:
+        Confluent(bootstrap=broker.bootstrap).create_topic("t", partition_count=1)
+        send(broker, "t", numbered("v", 3))
+        broker.process.stop()
+        said = streamctl("recover", "--data", str(broker.data))
+        assert said.exit_code == 1
+        assert "the database is not empty: it has 1 topics" in said.err
+        assert "make a new database" in said.err
+
+
+def test_a_dry_run_leaves_an_empty_database(tmp_path: Path) -> None:
+    with building_broker(tmp_path) as broker:
+        Confluent(bootstrap=broker.bootstrap).create_topic("t", partition_count=1)
+        sent = send(broker, "t", numbered("v", 30))
+        lose_postgres(broker)
+        for arguments in (["--dry-run"], ["--dry-run", "--json"]):
+            tried = streamctl("recover", "--data", str(broker.data), *arguments)
+            assert tried.exit_code == 0, tried.err
+        said = streamctl("recover", "--data", str(broker.data))
+        assert said.exit_code == 0, said.err
+        assert "1 topic recovered" in said.out
+        assert "committed offsets of groups" in said.err
+        broker.start()
+        assert read(broker, "t") == sent

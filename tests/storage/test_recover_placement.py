@@ -1,0 +1,253 @@
+"""Where batches of the writers' objects go when nobody knows their offsets any more."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.records import Record, build_batch
+from storage.recover_placement import place, unbuilt, without_repeated
+from storage.recover_producers import Producers
+from storage.recover_scratch import FoundBatch, FoundSegment
+from storage.recover_segments import choose_segments, gaps_between, stable_offsets
+from storage.recover_tail import BuiltTail
+from storage.transactions import AbortedTransaction
+
+
+def batch(
+    expected: int,
+    count: int,
+    *,
+    number: int = 0,
+    epoch: int = 0,
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    start: int = 0,
+) -> FoundBatch:
+    """Return a batch of the writer's object `number`."""
+    producer_id, producer_epoch, base_sequence = producer
+    return FoundBatch(
+        leader_epoch=epoch,
+        writer=f"writer-{epoch}",
+        sequence=number,
+        path=f"wal/{epoch}/{number}",
+        byte_start=start,
+        byte_length=100,
+        record_count=count,
+        run_offset=expected,
+        max_timestamp_ms=number,
+        base_timestamp_ms=number,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=0,
+        crc=number * 1000 + start,
+    )
+
+
+def offsets(batches: list[FoundBatch], floor: int | None = None) -> dict[str, int]:
+    """Return the offset of each run by its object."""
+    return {run.batches[0].path: run.offset for run in place(batches, floor)}
+
+
+def test_runs_go_where_they_were_expected() -> None:
+    batches = [batch(100, 10, number=1), batch(110, 5, number=2), batch(116, 5, number=3)]
+    assert list(offsets(batches, 100).values()) == [100, 110, 116]
+    assert list(offsets(batches).values()) == [100, 110, 116]
+
+
+def test_a_writer_that_did_not_know_the_end_fits_in_between() -> None:
+    batches = [batch(-1, 10, number=1), batch(110, 5, number=2), batch(-1, 3, epoch=1)]
+    assert list(offsets(batches, 100).values()) == [100, 110, 115]
+    assert list(offsets(batches).values()) == [100, 110, 115]
+    assert list(offsets([batch(-1, 10)], 7).values()) == [7]
+    assert list(offsets([batch(-1, 10)]).values()) == [0]
+
+
+def test_an_object_that_was_never_committed_goes_to_the_end() -> None:
+    # Given an upload that a crash has left, at whose offset a new leader went on
+    left = batch(100, 20, number=9)
+    batches = [left, batch(100, 10, number=1, epoch=1), batch(110, 5, number=2, epoch=1)]
+
+    # Then what was committed keeps its offsets, and the other comes behind
+    runs = place(batches, 100)
+    assert [(run.offset, run.is_certain) for run in runs] == [
+        (100, True),
+        (110, True),
+        (115, False),
+    ]
+    assert runs[-1].batches == [left]
+
+
+def test_what_was_refused_leaves_no_gap_behind_it() -> None:
+    # Given three batches of a producer in flight, of which the second came twice
+    first, second, third = (7, 0, 0), (7, 0, 10), (7, 0, 20)
+    batches = [
+        batch(100, 10, number=1, producer=first),
+        batch(110, 10, number=2, producer=second),
+        batch(120, 10, number=3, producer=second),
+        batch(130, 10, number=4, producer=third),
+        batch(130, 10, number=5),
+    ]
+    kept = without_repeated(batches, Producers())
+    assert [one.sequence for one in kept] == [1, 2, 4, 5]
+
+    # When they are placed, then what was expected too far behind fits before what came later
+    assert list(offsets(kept, 100).values()) == [100, 110, 120, 130]
+
+
+def test_a_batch_that_was_refused_and_came_again_is_there_once_in_its_place() -> None:
+    batches = [
+        batch(100, 10, number=1, producer=(7, 0, 0)),
+        batch(110, 10, number=2, producer=(7, 0, 20)),  # before its turn
+        batch(110, 10, number=3, producer=(7, 0, 10)),
+        batch(120, 10, number=4, producer=(7, 0, 20)),
+    ]
+    kept = without_repeated(batches, Producers())
+    assert [one.sequence for one in kept] == [1, 3, 4]
+    assert list(offsets(kept, 100).values()) == [100, 110, 120]
+
+
+def test_what_comes_after_something_lost_is_kept() -> None:
+    batches = [
+        batch(100, 10, number=1, producer=(7, 0, 0)),
+        batch(130, 10, number=4, producer=(7, 0, 30)),
+        batch(140, 10, number=5, producer=(7, 1, 5)),
+    ]
+    kept = without_repeated(batches, Producers())
+    assert kept == batches
+    assert list(offsets(kept, 100).values()) == [100, 130, 140]
+
+
+@dataclass
+class Log:
+    """What a partition went through, and what is left of it."""
+
+    next_offset: int = 0
+    sequence: int = 0
+    truth: dict[str, int] = field(default_factory=dict)
+    found: list[FoundBatch] = field(default_factory=list)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> Log:
+    """Draw commits, uploads that a crash left, markers that leaders know of, and leaders."""
+    log = Log(next_offset=draw(st.integers(0, 50)))
+    log.truth[""] = log.next_offset
+    epoch = number = 0
+    for _ in range(draw(st.integers(1, 12))):
+        match draw(st.sampled_from(["commit", "commit", "commit", "crash", "marker"])):
+            case "commit":
+                count = draw(st.integers(1, 10))
+                one = batch(log.next_offset, count, number=number, epoch=epoch)
+                log.truth[one.path] = log.next_offset
+                log.found.append(one)
+                log.next_offset += count
+            case "crash":  # what was under way is in the store, and somebody goes on
+                if draw(st.booleans()):
+                    one = batch(
+                        log.next_offset, draw(st.integers(1, 30)), number=number, epoch=epoch
+                    )
+                    log.found.append(one)
+                epoch += 1
+                count = draw(st.integers(1, 10))
+                one = batch(log.next_offset, count, number=number + 1, epoch=epoch)
+                log.truth[one.path] = log.next_offset
+                log.found.append(one)
+                log.next_offset += count
+            case _:
+                log.next_offset += 1
+        number += 2
+    return log
+
+
+@given(log=logs())
+def test_whatever_was_committed_keeps_its_offset(log: Log) -> None:
+    found = offsets(log.found, log.truth.pop(""))
+    assert {path: found[path] for path in log.truth} == log.truth
+
+
+@given(data=st.data())
+def test_runs_never_overlap_and_begin_at_the_floor_or_behind(data: st.DataObject) -> None:
+    batches = [
+        batch(
+            data.draw(st.integers(-1, 60)),
+            data.draw(st.integers(1, 9)),
+            number=number,
+            epoch=number // 4,
+        )
+        for number in range(data.draw(st.integers(1, 12)))
+    ]
+    floor = data.draw(st.none() | st.integers(0, 60))
+    runs = place(batches, floor)
+    end = floor or 0
+    for run in runs:
+        assert run.offset >= end
+        end = run.offset + run.count
+    assert sum(len(run.batches) for run in runs) == len(batches)
+
+
+def tail_of(*values: bytes, base_offset: int = 0) -> BuiltTail:
+    """Return a tail of batches with one record each."""
+    tail = BuiltTail(base_offset + len(values))
+    tail.start_offset = base_offset
+    for number, value in enumerate(values):
+        record = Record(offset_delta=0, value=value)
+        tail.take(memoryview(build_batch([record], base_offset=base_offset + number)))
+    return tail
+
+
+def test_what_is_built_is_not_appended_again() -> None:
+    # Given a tail of offsets 2,000 to 2,002, of which the writer's object 8 has the last
+    tail = tail_of(b"a", b"b", b"c", base_offset=2000)
+    same = build_batch([Record(offset_delta=0, value=b"c")])
+    in_tail = batch(2002, 1, number=8)._replace(
+        crc=int.from_bytes(same[17:21]), byte_length=len(same)
+    )
+
+    # When the batches around it are looked through
+    before = [batch(-1, 1, number=5), batch(7, 5, number=6), batch(1990, 5, number=7)]
+    behind = [batch(2001, 1, number=9), batch(2003, 1, number=10), batch(-1, 1, number=11)]
+
+    # Then those behind it are new, also where the writer had not heard of all before them
+    assert unbuilt([*before, in_tail, *behind], tail) == behind
+    assert unbuilt([*before, in_tail], tail) == []
+    assert unbuilt(before, None) == before
+
+
+def segment(start: int, end: int, modified_ms: int = 0) -> FoundSegment:
+    return FoundSegment(
+        path=f"topics/t/partitions/0/segments/{start:08d}-{end:08d}.{modified_ms}.seg",
+        size=1,
+        start_offset=start,
+        end_offset=end,
+        byte_start=32,
+        byte_length=1,
+        index_length=1,
+        max_timestamp_ms=0,
+        modified_ms=modified_ms,
+        aborted=(),
+    )
+
+
+def test_segments_that_replaced_others_are_chosen() -> None:
+    merged = segment(0, 29, 5)
+    old = [segment(0, 9, 1), segment(10, 19, 2), segment(20, 29, 3), segment(30, 39, 4)]
+    assert choose_segments([*old, merged]) == [merged, old[3]]
+    rewritten = segment(30, 39, 9)
+    assert choose_segments([rewritten, *old]) == [*old[:3], rewritten]
+    assert choose_segments([]) == []
+
+
+def test_a_segment_that_came_too_late_does_not_cost_what_others_cover() -> None:
+    kept = [segment(0, 9, 1), segment(10, 29, 2)]
+    assert choose_segments([*kept, segment(0, 14, 9)]) == kept
+    assert gaps_between([segment(0, 9), segment(15, 20), segment(21, 22)]) == [(10, 14)]
+
+
+def test_the_last_stable_offset_after_a_marker_is_before_all_that_end_later() -> None:
+    aborted = [
+        AbortedTransaction(producer_id=1, first_offset=0, last_offset=5),
+        AbortedTransaction(producer_id=2, first_offset=3, last_offset=9),
+        AbortedTransaction(producer_id=3, first_offset=20, last_offset=30),
+    ]
+    assert stable_offsets(aborted) == [3, 10, 31]

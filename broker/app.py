@@ -12,13 +12,14 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 import structlog
+from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from broker.addresses import Address, parse_address
@@ -40,28 +41,34 @@ from broker.metrics import (
 from broker.producer_ids import ProducerIds
 from broker.server import Server, ServerLimits
 from broker.services import ApiRange, Services
+from broker.stores import open_stores
 from broker.topics import Topics
 from broker.transaction_upkeep import TransactionUpkeep
 from broker.transactions import Transactions
-from storage.backoff import Backoff
-from storage.errors import MetadataUnavailable, ObjectConflict, WrongStore
+from broker.upkeep_order import UpkeepOrder, upkeep_order
+from broker.upkeep_process import UpkeepProcess
+from broker.usage_page import UsagePage
+from storage.block_cache import BlockCache
 from storage.log import Log
 from storage.metadata import MetadataStore
-from storage.metadata_postgres import PostgresMetadata
-from storage.metrics import StorageMetrics
+from storage.metrics import StorageMetrics, StoreCollector
 from storage.object_paths import ReservedPaths, uuid7
 from storage.objects import ObjectStore
-from storage.open_store import open_store
-from storage.reader import BlockCache
+from storage.objects_counted import CountedStore
+from storage.partition_log import PartitionLog
+from storage.store_check import check_store
+from storage.store_marker import MARKER
+from storage.store_traffic import StoreTraffic
 from storage.tail import TailCache
+from storage.usage import BROKER_CLIENT
+from storage.usage_counter import UsageCounter
 from storage.writer import Writer
 
 GC_THRESHOLD: Final = 20_000
-POSTGRES_START_S: Final = 60
 _HANDOVER_S: Final = 0.6
 _DRAIN_S: Final = 2.5
 _ANSWER_S: Final = 0.5
-MARKER: Final = "streamhouse.json"
+_USAGE_S: Final = 0.5
 
 log = structlog.get_logger()
 
@@ -87,21 +94,6 @@ def new_object_id() -> UUID:
     return uuid7(now_ms(), os.urandom(10))
 
 
-async def claim_store(objects: ObjectStore, cluster_id: str) -> None:
-    """Leave this cluster's mark in the object store, or find it there.
-
-    Raises:
-        WrongStore: another cluster's records are kept there: its sweeper would delete ours.
-    """
-    try:
-        await objects.put(MARKER, [b'{"cluster_id": "%s"}\n' % cluster_id.encode()])
-    except ObjectConflict as error:
-        raise WrongStore(
-            f"the object store belongs to another cluster than the database ({cluster_id}); "
-            "use another --store, or the --postgres that it was made with"
-        ) from error
-
-
 class Broker:
     """The parts of one broker, wired."""
 
@@ -112,6 +104,8 @@ class Broker:
         config: BrokerConfig,
         metadata: MetadataStore,
         objects: ObjectStore,
+        traffic: StoreTraffic,
+        upkeep: UpkeepOrder | None,
     ) -> None:
         clock = time.monotonic  # finer than uvloop's, which has milliseconds
         registry = CollectorRegistry()
@@ -121,6 +115,8 @@ class Broker:
         self._config = config
         self._memory = MemoryBudget(config.queued_max_request_bytes)
         self._metadata = metadata
+        self.usage = UsageCounter(metadata, client_id=BROKER_CLIENT, now_ms=now_ms)
+        objects = CountedStore(objects, self.usage)
         self.members = Members(metadata, new_object_id())
         self._paths = ReservedPaths(metadata, new_object_id)
         self.writer = Writer(
@@ -131,6 +127,9 @@ class Broker:
             config=settings.writer,
             metrics=storage_metrics,
             clock=clock,
+            now_ms=now_ms,
+            writer_id=new_object_id(),
+            name_of=self._topic_name,
         )
         self._blocks = BlockCache(
             objects, max_bytes=settings.cache.block_bytes, metrics=storage_metrics, clock=clock
@@ -163,9 +162,15 @@ class Broker:
         registry.register(PartitionCollector(self.log.known_partitions, self.topics.name_of))
         checks: dict[str, Check] = {
             "postgres": metadata.cluster_id,
-            "object store": lambda: objects.get(MARKER, 0, 1),
+            "object store": lambda: check_store(objects, MARKER, traffic),
         }
-        self.http = HttpServer(registry, checks)
+        registry.register(StoreCollector(traffic))
+        usage_page = UsagePage(metadata, self.usage, now_ms=now_ms)
+        self.http = HttpServer(registry, checks, [web.get("/usage", usage_page.answer)])
+        self._upkeep: UpkeepProcess | None = None
+        if upkeep is not None:
+            self._upkeep = UpkeepProcess(upkeep, registry, compacts=config.log_cleaner_enable)
+            self.http.details["upkeep"] = self._upkeep.state
 
     async def bind(self) -> tuple[Server, Sequence[Address], Running]:
         """Take all addresses, so that one in use is known before anything runs."""
@@ -204,6 +209,9 @@ class Broker:
         self.group_upkeep.membership_changed(brokers.generation)
         self.log.wake_waiters()  # who waits here for a partition that moved is to be told
 
+    def _topic_name(self, partition_log: PartitionLog) -> str:
+        return self.topics.name_of(partition_log)
+
     def _coordinates(self, key: str) -> bool:
         """Whether this broker coordinates a group or a transactional id."""
         return self.members.current.coordinates(key)
@@ -229,42 +237,20 @@ class Broker:
             config=self._config,
             producer_ids=self._producer_ids,
             memory=self._memory,
+            usage=self.usage,
             advertised={key: ApiRange(key, api.low, api.high) for key, api in APIS.items()},
             now_ms=now_ms,
         )
+
+    async def run_upkeep(self) -> None:
+        """Keep the upkeep process running, if this broker has one, until cancelled."""
+        if self._upkeep is not None:
+            await self._upkeep.run()
 
     async def close(self) -> None:
         await self.http.close()
         await self._blocks.close()
         await self._paths.close()
-
-
-@asynccontextmanager
-async def open_stores(
-    settings: Settings, dsn: str
-) -> AsyncIterator[tuple[MetadataStore, ObjectStore]]:
-    """Open what the broker stands on, and close it in reverse."""
-    async with AsyncExitStack() as stack:
-        metadata = await _open_metadata(dsn, settings)
-        stack.push_async_callback(metadata.close)
-        objects = await open_store(settings.store_url)
-        stack.push_async_callback(objects.close)
-        await claim_store(objects, await metadata.cluster_id())
-        yield metadata, objects
-
-
-async def _open_metadata(dsn: str, settings: Settings) -> MetadataStore:
-    """Connect; a Postgres that starts at the same time as the broker is waited for."""
-    backoff = Backoff(most_s=5.0)
-    deadline_s = time.monotonic() + POSTGRES_START_S
-    while True:
-        try:
-            return await PostgresMetadata.open(dsn, settings.pool)
-        except MetadataUnavailable as error:
-            if time.monotonic() > deadline_s:
-                raise
-            log.warning("waiting for postgres", reason=str(error))
-            await backoff.wait()
 
 
 def _settle_garbage_collector() -> None:
@@ -295,8 +281,18 @@ async def serve(
         StorageError: a store cannot be used.
     """
     async with AsyncExitStack() as stack:
-        metadata, objects = await stack.enter_async_context(open_stores(settings, dsn))
-        broker = Broker(settings=settings, config=config, metadata=metadata, objects=objects)
+        traffic = StoreTraffic()
+        metadata, objects = await stack.enter_async_context(
+            open_stores(dsn, settings.pool, settings.store_url, traffic)
+        )
+        broker = Broker(
+            settings=settings,
+            config=config,
+            metadata=metadata,
+            objects=objects,
+            traffic=traffic,
+            upkeep=upkeep_order(settings, config, dsn),
+        )
         stack.push_async_callback(broker.close)
         await broker.topics.refresh()
         server, addresses, where = await broker.bind()
@@ -312,13 +308,17 @@ async def serve(
                     broker.group_upkeep.run(),
                     broker.transaction_upkeep.run(),
                     server.sweep(),
+                    broker.usage.run(),
                 )
             ]
             await server.serve(dispatches)
             _settle_garbage_collector()
             broker.http.serving = True
             ready.set_result(where)
+            upkeep = tasks.create_task(broker.run_upkeep())
+            running.append(upkeep)
             await stop.wait()
+            upkeep.cancel()
             broker.http.serving = False
             if await broker.members.leave():
                 await asyncio.sleep(_HANDOVER_S)
@@ -326,5 +326,6 @@ async def serve(
             await broker.writer.close(_DRAIN_S)
             broker.group_upkeep.close()
             await server.close(_ANSWER_S)
+            await broker.usage.close(_USAGE_S)
             for task in running:
                 task.cancel()

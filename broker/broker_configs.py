@@ -56,6 +56,9 @@ class BrokerConfig:
     group_max_session_timeout_ms: int
     group_max_size: int
     group_min_session_timeout_ms: int
+    log_cleaner_backoff_ms: int
+    log_cleaner_enable: bool
+    log_retention_check_interval_ms: int
     max_connections: int
     max_connections_per_ip: int
     max_request_partition_size_limit: int
@@ -63,6 +66,7 @@ class BrokerConfig:
     offset_metadata_max_bytes: int
     offsets_retention_check_interval_ms: int
     offsets_retention_minutes: int
+    producer_id_expiration_ms: int
     queued_max_request_bytes: int
     socket_listen_backlog_size: int
     socket_request_max_bytes: int
@@ -146,6 +150,9 @@ def _broker_config(
         group_max_session_timeout_ms=integer(values, "group.max.session.timeout.ms"),
         group_max_size=integer(values, "group.max.size"),
         group_min_session_timeout_ms=integer(values, "group.min.session.timeout.ms"),
+        log_cleaner_backoff_ms=integer(values, "log.cleaner.backoff.ms"),
+        log_cleaner_enable=values["log.cleaner.enable"] is True,
+        log_retention_check_interval_ms=integer(values, "log.retention.check.interval.ms"),
         max_connections=integer(values, "max.connections"),
         max_connections_per_ip=integer(values, "max.connections.per.ip"),
         max_request_partition_size_limit=integer(values, "max.request.partition.size.limit"),
@@ -153,6 +160,7 @@ def _broker_config(
         offset_metadata_max_bytes=integer(values, "offset.metadata.max.bytes"),
         offsets_retention_check_interval_ms=integer(values, "offsets.retention.check.interval.ms"),
         offsets_retention_minutes=integer(values, "offsets.retention.minutes"),
+        producer_id_expiration_ms=integer(values, "producer.id.expiration.ms"),
         queued_max_request_bytes=integer(values, "queued.max.request.bytes"),
         socket_listen_backlog_size=integer(values, "socket.listen.backlog.size"),
         socket_request_max_bytes=integer(values, "socket.request.max.bytes"),

@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from broker.addresses import parse_address
 from broker.broker_configs import BrokerConfig, read_broker_config
 from broker.config_types import InvalidConfig
-from storage.config import CacheConfig, PostgresConfig, WriterConfig
+from storage.config import CacheConfig, PostgresConfig, UpkeepConfig, WriterConfig
 from storage.open_store import parse_store_url
 
 PREFIX: Final = "STREAMHOUSE_"
@@ -53,6 +53,7 @@ class Settings(BaseSettings):
     writer: WriterConfig = WriterConfig()
     cache: CacheConfig = CacheConfig()
     pool: PostgresConfig = PostgresConfig()
+    upkeep: UpkeepConfig = UpkeepConfig()
 
     @field_validator("listen", "advertise", mode="before")
     @classmethod

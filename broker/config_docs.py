@@ -10,11 +10,12 @@ TOPIC_DOCS: Final = {
     " keeps the last one of each key, both together do both; an empty list keeps all.",
     "compression.gzip.level": "The level if compression.type is gzip; -1 is the codec's own.",
     "compression.lz4.level": "The level if compression.type is lz4.",
-    "compression.type": "The codec that batches are stored with; producer keeps what the producer"
-    " chose.",
+    "compression.type": "The codec that batches are kept with once they are built into"
+    " segments; producer keeps what the producer chose.",
     "compression.zstd.level": "The level if compression.type is zstd.",
     "delete.retention.ms": "How long compaction keeps the null value that deletes a key.",
-    "file.delete.delay.ms": "The time from a segment's end to its file's deletion." + _NO_FILES,
+    "file.delete.delay.ms": "The time from a segment's end to its file's deletion. No effect here:"
+    " an object may hold records of many topics; STREAMHOUSE_UPKEEP__DELETE_DELAY_MS is for all.",
     "flush.messages": "Records between two flushes. No effect here: a record is durable before"
     " its reply.",
     "flush.ms": "Time between two flushes. No effect here: a record is durable before its reply.",
@@ -27,7 +28,8 @@ TOPIC_DOCS: Final = {
     " retention.bytes." + _NO_FILES,
     "local.retention.ms": "How long a tiered log stays on a broker's disk; -2 follows"
     " retention.ms." + _NO_FILES,
-    "max.compaction.lag.ms": "A record older than this is compacted however clean the log is.",
+    "max.compaction.lag.ms": "A record older than this is compacted however clean the log is, once"
+    " its segment is built.",
     "max.message.bytes": "The largest record batch that is accepted, in bytes as they are sent.",
     "message.timestamp.after.max.ms": "How far a producer's timestamp may lie ahead of the"
     " broker's clock (KIP-937).",
@@ -43,13 +45,17 @@ TOPIC_DOCS: Final = {
     "remote.log.delete.on.disable": "Deletes what is tiered when tiering ends." + _NO_FILES,
     "remote.storage.enable": "Kafka's tiered storage (KIP-405). Stays false: all records lie in"
     " object storage anyway.",
-    "retention.bytes": "Bytes of each partition that the delete policy keeps; negative: all.",
-    "retention.ms": "How long the delete policy keeps records; -1 is for ever.",
-    "segment.bytes": "The largest that a segment may grow.",
+    "retention.bytes": "Bytes of each partition that the delete policy keeps; negative: all. Looked"
+    " at every log.retention.check.interval.ms.",
+    "retention.ms": "How long the delete policy keeps records; -1 is for ever. Looked at every"
+    " log.retention.check.interval.ms.",
+    "segment.bytes": "A segment is built from records when there are so many bytes of them; it"
+    " takes as many at most, and never more than STREAMHOUSE_UPKEEP__SEGMENT_BYTES.",
     "segment.index.bytes": "The size of a segment's offset index." + _NO_FILES,
     "segment.jitter.ms": "A random part taken off segment.ms, so that not all end at once."
     + _NO_FILES,
-    "segment.ms": "The longest time that a segment takes records.",
+    "segment.ms": "A segment is built when the oldest record that is in none was written so long"
+    " ago, or STREAMHOUSE_UPKEEP__SEGMENT_AGE_MS.",
     "unclean.leader.election.enable": "Whether a lagging replica may lead." + _NO_REPLICAS,
 }
 
@@ -82,8 +88,11 @@ BROKER_DOCS: Final = {
     "group.max.session.timeout.ms": "The longest session timeout that a member may ask for.",
     "group.max.size": "The most members of one group.",
     "group.min.session.timeout.ms": "The shortest session timeout that a member may ask for.",
+    "log.cleaner.backoff.ms": "How often topics to compact are looked for.",
+    "log.cleaner.enable": "Whether this broker compacts topics.",
     "log.flush.scheduler.interval.ms": "Stands in for log.flush.interval.ms. No effect here: a"
     " record is durable before its reply.",
+    "log.retention.check.interval.ms": "How often records past their retention are looked for.",
     "log.retention.hours": "Stands in for log.retention.minutes, in hours.",
     "log.retention.minutes": "Stands in for log.retention.ms, in minutes.",
     "log.roll.hours": "Stands in for log.roll.ms, in hours.",
@@ -97,6 +106,8 @@ BROKER_DOCS: Final = {
     "offset.metadata.max.bytes": "The longest text that may go with a committed offset.",
     "offsets.retention.check.interval.ms": "How often offsets past their retention are looked for.",
     "offsets.retention.minutes": "How long the offsets of a group without members are kept.",
+    "producer.id.expiration.ms": "How long the state of an idempotent producer is kept that does"
+    " not write to the partition.",
     "queued.max.request.bytes": "Bytes of requests in memory above which sockets are no longer"
     " read; -1 is no limit.",
     "socket.listen.backlog.size": "Connections that may wait to be accepted.",

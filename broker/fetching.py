@@ -19,10 +19,12 @@ from protocol.batch import read_header
 from protocol.errors import ProtocolError
 from protocol.fetch import PartitionWanted
 from protocol.fetch_response import PartitionAnswer
-from storage.errors import MetadataUnavailable, StorageError
+from storage.errors import MetadataUnavailable, OffsetOutOfRange, StorageError
 from storage.log import Log
 from storage.partition_log import PartitionLog
-from storage.reader import END, ColdRead, Records
+from storage.read_planner import END, ColdRead
+from storage.reader import Records
+from storage.usage_counter import charged
 
 MAX_WAIT_S: Final = 300.0  # a poll that waits longer is a client's mistake
 NO_INDEX: Final = ErrorCode.kafka_storage_error
@@ -69,12 +71,14 @@ class Fetch:
         *,
         max_bytes: int,
         read_committed: bool,
+        client_id: str = "",
     ) -> None:
         self._storage = storage
         self._cluster = cluster
         self._wanted = wanted
         self._max_bytes = max_bytes
         self._read_committed = read_committed
+        self._client_id = client_id
         self._size = 0
         self._planned = 0  # bytes asked of the store
         self._from_store = False  # old data is never waited with: there is more of it
@@ -192,13 +196,23 @@ class Fetch:
 
     async def _read_store(self, cold: list[tuple[Wanted, ColdRead]]) -> None:
         try:
-            results = await self._storage.read_store([read for _, read in cold])
+            with charged((read.log.partition.topic_id for _, read in cold), self._client_id):
+                results = await self._storage.read_store([read for _, read in cold])
         except MetadataUnavailable:
             for one, _ in cold:
                 one.answer.error_code = NO_INDEX
             return
         self._from_store = True
+        expired = [
+            one
+            for (one, _), result in zip(cold, results, strict=True)
+            if isinstance(result, OffsetOutOfRange)
+        ]
+        if expired:  # retention, which is another process's, has moved the log start
+            await self._ask_again(expired, [])
         for (one, read), result in zip(cold, results, strict=True):
+            if isinstance(result, OffsetOutOfRange):
+                continue
             if isinstance(result, StorageError | ProtocolError):
                 one.answer.error_code = code_of(result)
                 continue

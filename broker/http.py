@@ -1,7 +1,7 @@
-"""The HTTP port: /health/live, /health/ready and /metrics. It binds to loopback by default."""
+"""The HTTP port: /health/live, /health/ready, /metrics, /usage. It binds to loopback by default."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from aiohttp import web
@@ -9,10 +9,16 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from storage.errors import StorageError
+from storage.store_health import StoreState
 
 CHECK_S: Final = 2.0
 
 Check = Callable[[], Awaitable[object]]
+"""Raises what is wrong. A StoreState that it returns is shown; UNAVAILABLE is not ready."""
+
+_GOOD_ENOUGH: Final = (StoreState.OK, StoreState.SLOW, StoreState.THROTTLED)
+Detail = Callable[[], str]
+"""Tells how something is that the broker serves without."""
 
 
 class HttpServer:
@@ -21,11 +27,18 @@ class HttpServer:
     Attributes:
         serving: whether this broker takes requests; false before the start is complete and from the
             beginning of a shutdown on.
+        details: what /health/ready tells besides; it makes no difference to being ready.
     """
 
-    def __init__(self, registry: CollectorRegistry, checks: dict[str, Check]) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        checks: dict[str, Check],
+        pages: Iterable[web.RouteDef] = (),
+    ) -> None:
         self._registry = registry
         self._checks = checks
+        self.details: dict[str, Detail] = {}
         self.serving = False
         app = web.Application()
         app.add_routes(
@@ -33,6 +46,7 @@ class HttpServer:
                 web.get("/health/live", self._live),
                 web.get("/health/ready", self._ready),
                 web.get("/metrics", self._metrics),
+                *pages,
             ]
         )
         self._runner = web.AppRunner(app, access_log=None)
@@ -55,24 +69,32 @@ class HttpServer:
         return web.json_response({"status": "live"})
 
     async def _ready(self, _: web.Request) -> web.Response:
-        """Ready is: this broker takes requests, and Postgres and the object store answer."""
+        """Ready is: this broker takes requests, and Postgres and the object store answer.
+
+        A store that is slow, or asks for fewer requests, still serves: other brokers would not do
+        better.
+        """
         states = {"broker": "ok" if self.serving else "not serving"}
         names = list(self._checks)
         results = await asyncio.gather(*(self._check(name) for name in names))
         states.update(zip(names, results, strict=True))
-        ready = all(state == "ok" for state in states.values())
-        body = {"status": "ready" if ready else "not ready", "checks": states}
+        ready = all(state in _GOOD_ENOUGH for state in states.values())
+        body = {
+            "status": "ready" if ready else "not ready",
+            "checks": states,
+            "details": {name: tell() for name, tell in self.details.items()},
+        }
         return web.json_response(body, status=200 if ready else 503)
 
     async def _check(self, name: str) -> str:
         try:
             async with asyncio.timeout(CHECK_S):
-                await self._checks[name]()
+                found = await self._checks[name]()
         except TimeoutError:
             return f"no answer in {CHECK_S} s"
         except StorageError as error:
             return str(error) or type(error).__name__
-        return "ok"
+        return found if isinstance(found, StoreState) else StoreState.OK
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(

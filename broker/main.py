@@ -201,11 +201,11 @@ async def _run(
             await serving
     except asyncio.CancelledError:
         return 0
+    except TimeoutError:  # before OSError, which it is a kind of
+        typer.echo(f"streamhouse: not down after {SHUTDOWN_S} s, ending all the same", err=True)
+        return 1
     except (OSError, StorageError, DatabaseNotSupported, EmbeddedPostgresError) as error:
         typer.echo(f"streamhouse: {error}{_advice(error)}", err=True)
-        return 1
-    except TimeoutError:
-        typer.echo(f"streamhouse: not down after {SHUTDOWN_S} s, ending all the same", err=True)
         return 1
     except ExceptionGroup as failures:
         displaced = failures.subgroup(BrokerDisplaced)

@@ -12,6 +12,7 @@ from broker.topics import Topics
 from broker.transactions import Transactions
 from storage.log import Log
 from storage.metadata import MetadataStore
+from storage.usage_counter import UsageCounter
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,5 +42,6 @@ class Services:
     config: BrokerConfig
     producer_ids: ProducerIds
     memory: MemoryBudget
+    usage: UsageCounter
     advertised: Mapping[int, ApiRange]
     now_ms: Callable[[], int]

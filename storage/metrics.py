@@ -1,8 +1,14 @@
 """What the storage tier counts; exported by the broker's /metrics."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from storage.store_health import StoreState
+from storage.store_traffic import StoreTraffic
 
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 BYTES: Final = (1e3, 1e4, 1e5, 5e5, 1e6, 2e6, 4e6, 8e6, 16e6, 64e6)
@@ -30,3 +36,41 @@ class StorageMetrics:
         self.reads = counter("partition_reads", "Reads that returned records.", "source")
         self.reads_from_tail = self.reads.labels("tail")
         self.reads_from_store = self.reads.labels("store")
+
+
+class StoreCollector(Collector):
+    """How the object store is doing, and what was done about it."""
+
+    def __init__(self, traffic: StoreTraffic) -> None:
+        self._traffic = traffic
+
+    def collect(self) -> Iterator[Metric]:
+        state = self._traffic.health.state
+        health = GaugeMetricFamily(
+            "streamhouse_store_health", "1 for the object store's present state.", labels=("state",)
+        )
+        for one in StoreState:
+            health.add_metric((one,), one is state)
+        yield health
+        throttled = CounterMetricFamily(
+            "streamhouse_store_throttled",
+            "Requests that the object store refused for their rate.",
+            labels=("kind",),
+        )
+        places = GaugeMetricFamily(
+            "streamhouse_store_places",
+            "Requests that may be under way at a time.",
+            labels=("kind",),
+        )
+        for kind, limit in (("read", self._traffic.gets), ("write", self._traffic.puts)):
+            throttled.add_metric((kind,), limit.throttled)
+            places.add_metric((kind,), limit.limit)
+        yield throttled
+        yield places
+        hedges = self._traffic.hedges
+        yield CounterMetricFamily(
+            "streamhouse_hedged_gets", "GETs that were sent a second time.", hedges.hedged
+        )
+        yield CounterMetricFamily(
+            "streamhouse_hedged_gets_won", "Second GETs that answered first.", hedges.won
+        )

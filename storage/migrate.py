@@ -61,6 +61,28 @@ async def _apply_missing(connection: Connection) -> list[str]:
     return [migration.name for migration in missing]
 
 
+async def missing_migrations(dsn: str, config: PostgresConfig) -> list[str]:
+    """Return the names of migrations that a database lacks; nothing is changed.
+
+    Raises:
+        DatabaseNotSupported: other code migrated that database.
+        MetadataUnavailable: no answer; retrying is safe.
+    """
+    with unavailable_without_entry():
+        connection: Connection = await asyncpg.connect(
+            dsn, timeout=config.connect_timeout_s, command_timeout=config.command_timeout_s
+        )
+    try:
+        with unavailable_without_answer():
+            rows = await connection.fetch(query("migration_list"))
+    except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
+        rows = []
+    finally:
+        connection.terminate()
+    applied = {row["name"]: row["checksum"] for row in rows}
+    return [migration.name for migration in find_missing(applied, migrations())]
+
+
 def find_missing(applied: dict[str, str], known: list[Migration]) -> list[Migration]:
     """Return the migrations of `known` that are not in `applied` (name -> checksum), in order.
 

@@ -29,10 +29,12 @@ class StoredObject:
     Attributes:
         path: relative to the store's root, without a leading slash.
         size: bytes.
+        modified_ms: when it was stored, by the store's clock (Unix time).
     """
 
     path: str
     size: int
+    modified_ms: int
 
 
 class ObjectStore(Protocol):

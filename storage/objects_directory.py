@@ -22,6 +22,7 @@ from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
 from storage.incoming_folder import INCOMING, close_incoming, flush_folder, open_incoming
 from storage.objects import Buffer, StoredObject
 from storage.path_rules import check_path, check_prefix
+from storage.store_traffic import StoreTraffic
 
 WRITE_THREADS: Final = 8  # WriterConfig.max_uploads, and as many for the builder
 READ_THREADS: Final = 8
@@ -48,7 +49,8 @@ class _Put:
 class DirectoryStore:
     """Made by `open`. Its threads do all I/O; the event loop only waits."""
 
-    def __init__(self, incoming: Path, lock: int) -> None:
+    def __init__(self, incoming: Path, lock: int, traffic: StoreTraffic) -> None:
+        self._traffic = traffic
         self._root = incoming.parent.parent
         self._incoming = incoming
         self._lock = lock
@@ -59,7 +61,7 @@ class DirectoryStore:
         self._reads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="object-get")
 
     @classmethod
-    async def open(cls, root: Path) -> Self:
+    async def open(cls, root: Path, traffic: StoreTraffic | None = None) -> Self:
         """Make the directory if it is not there, and remove what crashed brokers left unfinished.
 
         Raises:
@@ -72,13 +74,13 @@ class DirectoryStore:
                 f"{root} cannot be used as object store: {error.strerror} ({error.filename}); "
                 "give this user write permission there or choose another directory"
             ) from error
-        return cls(incoming, lock)
+        return cls(incoming, lock, traffic or StoreTraffic())
 
     async def put(self, path: str, parts: Sequence[Buffer]) -> None:
         check_path(path)
         put = _Put(path=path, parts=[part for part in parts if len(part)])
         try:
-            await self._run(self._writes, self._put, put)
+            await self._watched(sum(map(len, put.parts)), self._writes, self._put, put)
         except asyncio.CancelledError:
             put.cancelled = True
             raise
@@ -87,7 +89,7 @@ class DirectoryStore:
         check_path(path)
         assert start >= 0
         assert length > 0
-        return await self._run(self._reads, _read, self._root / path, start, length)
+        return await self._watched(length, self._reads, _read, self._root / path, start, length)
 
     async def delete(self, paths: Sequence[str]) -> None:
         for path in paths:
@@ -105,6 +107,26 @@ class DirectoryStore:
 
     async def close(self) -> None:
         await asyncio.to_thread(self._close)
+
+    async def _watched(
+        self,
+        size: int,
+        threads: ThreadPoolExecutor,
+        work: Callable[[*Arguments], Result],
+        *arguments: *Arguments,
+    ) -> Result:
+        """Run what clients wait for, and note how the directory is doing."""
+        health, began_s = self._traffic.health, self._traffic.clock()
+        try:
+            result = await self._run(threads, work, *arguments)
+        except ObjectStoreUnavailable:
+            health.failed()
+            raise
+        except (ObjectConflict, ObjectMissing):
+            health.answered(self._traffic.clock() - began_s, 0)
+            raise
+        health.answered(self._traffic.clock() - began_s, size)
+        return result
 
     async def _run(
         self,
@@ -216,7 +238,9 @@ def _scan(root: Path, folder: str, prefix: str) -> tuple[list[StoredObject], lis
                 below.append(path)
                 continue
             try:
-                files.append(StoredObject(path=path, size=entry.stat().st_size))
+                found = entry.stat()
             except FileNotFoundError:  # deleted since the folder was read
                 continue
+            modified_ms = found.st_mtime_ns // 1_000_000
+            files.append(StoredObject(path=path, size=found.st_size, modified_ms=modified_ms))
     return files, below

@@ -1,6 +1,7 @@
 """Objects in a dict: the store of simulations and tests, under the contract of the real ones."""
 
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from storage.errors import ObjectConflict, ObjectMissing
 from storage.objects import Buffer, StoredObject
@@ -8,16 +9,23 @@ from storage.path_rules import check_path, check_prefix
 
 
 class MemoryStore:
-    """Nothing is durable, fails or waits: a simulation wraps delays and faults around it."""
+    """Nothing is durable, fails or waits: a simulation wraps delays and faults around it.
 
-    def __init__(self) -> None:
+    Args:
+        now_ms: the store's clock.
+    """
+
+    def __init__(self, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._now_ms = now_ms
         self._objects: dict[str, bytes] = {}
+        self._modified_ms: dict[str, int] = {}
 
     async def put(self, path: str, parts: Sequence[Buffer]) -> None:
         check_path(path)
         content = b"".join(parts)
         if self._objects.setdefault(path, content) != content:
             raise ObjectConflict(f"{path} holds other bytes")
+        self._modified_ms.setdefault(path, self._now_ms())
 
     async def get(self, path: str, start: int, length: int) -> bytearray:
         check_path(path)
@@ -35,12 +43,17 @@ class MemoryStore:
             check_path(path)
         for path in paths:
             self._objects.pop(path, None)
+            self._modified_ms.pop(path, None)
 
     async def list(self, prefix: str) -> AsyncIterator[StoredObject]:
         check_prefix(prefix)
-        for path, content in tuple(self._objects.items()):
-            if path.startswith(prefix):
-                yield StoredObject(path=path, size=len(content))
+        found = [
+            StoredObject(path=path, size=len(content), modified_ms=self._modified_ms[path])
+            for path, content in self._objects.items()
+            if path.startswith(prefix)
+        ]
+        for one in found:
+            yield one
 
     async def close(self) -> None:
         """Nothing to release; the objects stay, so that a restarted broker finds them."""

@@ -7,60 +7,62 @@ its body; the server verifies it and keeps it with the object. The body is not p
 is there is compared.
 
 botocore's own retries are off, because they know no deadline. One try may take a time that grows
-with its size and doubles from try to try; all tries together have `deadline_s`.
+with its size and doubles from try to try; all tries together have `deadline_s`, with the wait for
+a place: 503 SlowDown and 429 make places fewer (storage/flow_limit.py). A GET whose answer does not
+begin to come is sent twice (storage/hedged_gets.py).
 """
 
-import asyncio
 import base64
 import io
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import AsyncIterator, MutableMapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self
 
-import structlog
 from aiobotocore.config import AioConfig
 from aiobotocore.session import get_session
 from botocore.exceptions import ClientError
 from crc32c import crc32c
 
-from storage.backoff import Backoff
 from storage.config import MiB, S3Config
 from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
 from storage.objects import Buffer, StoredObject
 from storage.path_rules import check_path, check_prefix
-from storage.s3_errors import S3_ERRORS, code_of, describe, is_transient, status_of
+from storage.s3_errors import code_of, describe, status_of
+from storage.s3_tries import S3Tries
+from storage.store_traffic import StoreTraffic
 
 if TYPE_CHECKING:  # the stubs are there for development only
     from types_aiobotocore_s3 import S3Client
-    from types_aiobotocore_s3.type_defs import ListObjectsV2OutputTypeDef
+    from types_aiobotocore_s3.type_defs import GetObjectOutputTypeDef, ListObjectsV2OutputTypeDef
 
 CONNECT_TIMEOUT_S: Final = 1.0
-FIRST_ANSWER_S: Final = 2.0  # few healthy answers take longer; a new connection is then faster
-SLOW_BYTES_PER_S: Final = 2 * MiB
 DELETE_LIMIT: Final = 1000  # keys that one DeleteObjects takes
 LIST_LIMIT: Final = 1000  # keys that one answer to ListObjectsV2 holds
 # Above this size the server is asked before the body is sent (100-continue): a refusal that comes
 # while we send may be lost in the reset of the connection. Below, the round trip is saved.
 EXPECT_CONTINUE_BYTES: Final = 1 * MiB
 
-Result = TypeVar("Result")
-
-log = structlog.get_logger()
-
 
 class S3Store:
     """Made by `open`. One client, whose connections all calls share."""
 
-    def __init__(self, config: S3Config, client: "S3Client", resources: AsyncExitStack) -> None:
-        self._config = config
+    def __init__(
+        self,
+        config: S3Config,
+        client: "S3Client",
+        resources: AsyncExitStack,
+        traffic: StoreTraffic,
+    ) -> None:
+        self._hedges = traffic.hedges
+        self._tries = S3Tries(config.deadline_s, traffic)
         self._bucket = config.bucket
         self._root = f"{config.prefix}/" if config.prefix else ""
         self._client = client
         self._resources = resources
 
     @classmethod
-    async def open(cls, config: S3Config) -> Self:
+    async def open(cls, config: S3Config, traffic: StoreTraffic | None = None) -> Self:
         """Make a client with credentials from the standard chain; nothing is sent yet."""
         style = "path" if config.endpoint else "auto"
         options = AioConfig(
@@ -82,7 +84,7 @@ class S3Store:
             )
         )
         client.meta.events.register_last("before-call.s3", _expect_only_if_large)
-        return cls(config, client, resources)
+        return cls(config, client, resources, traffic or StoreTraffic())
 
     async def put(self, path: str, parts: Sequence[Buffer]) -> None:
         check_path(path)
@@ -91,7 +93,9 @@ class S3Store:
         for part in parts:
             value = crc32c(part, value)
         checksum = base64.b64encode(value.to_bytes(4, "big")).decode()
-        await self._retry("PUT", path, size, partial(self._put, path, parts, size, checksum))
+        await self._tries.run(
+            "PUT", self._url(path), size, partial(self._put, path, parts, size, checksum)
+        )
 
     async def _put(self, path: str, parts: Sequence[Buffer], size: int, checksum: str) -> None:
         body = io.BytesIO()  # filled part by part: botocore would copy joined bytes once more
@@ -138,15 +142,19 @@ class S3Store:
         check_path(path)
         assert start >= 0
         assert length > 0
-        return await self._retry("GET", path, length, partial(self._fetch, path, start, length))
+        return await self._tries.run(
+            "GET", self._url(path), length, partial(self._fetch, path, start, length)
+        )
 
     async def _fetch(self, path: str, start: int, length: int) -> bytearray:
+        ask = partial(
+            self._client.get_object,
+            Bucket=self._bucket,
+            Key=self._root + path,
+            Range=f"bytes={start}-{start + length - 1}",
+        )
         try:
-            response = await self._client.get_object(
-                Bucket=self._bucket,
-                Key=self._root + path,
-                Range=f"bytes={start}-{start + length - 1}",
-            )
+            response = await self._hedges.first(ask, _close_body)
         except ClientError as error:
             if code_of(error) in {"NoSuchKey", "InvalidRange"}:
                 raise ObjectMissing(f"{self._url(path)} from {start}: {describe(error)}") from error
@@ -169,7 +177,7 @@ class S3Store:
             check_path(path)
         for first in range(0, len(paths), DELETE_LIMIT):
             chunk = paths[first : first + DELETE_LIMIT]
-            await self._retry("DELETE", chunk[0], 0, partial(self._delete, chunk))
+            await self._tries.run("DELETE", self._url(chunk[0]), 0, partial(self._delete, chunk))
 
     async def _delete(self, paths: Sequence[str]) -> None:
         keys = [self._root + path for path in paths]
@@ -185,9 +193,15 @@ class S3Store:
         check_prefix(prefix)
         token = ""
         while True:
-            page = await self._retry("LIST", prefix, 0, partial(self._page, prefix, token))
+            page = await self._tries.run(
+                "LIST", self._url(prefix), 0, partial(self._page, prefix, token)
+            )
             for entry in page.get("Contents", ()):
-                yield StoredObject(path=entry["Key"][len(self._root) :], size=entry["Size"])
+                yield StoredObject(
+                    path=entry["Key"][len(self._root) :],
+                    size=entry["Size"],
+                    modified_ms=int(entry["LastModified"].timestamp() * 1000),
+                )
             if not page["IsTruncated"]:
                 return
             token = page["NextContinuationToken"]
@@ -207,30 +221,10 @@ class S3Store:
     def _url(self, path: str) -> str:
         return f"s3://{self._bucket}/{self._root}{path}"
 
-    async def _retry(
-        self, verb: str, path: str, size: int, attempt: Callable[[], Awaitable[Result]]
-    ) -> Result:
-        """Try until it succeeds, fails for good, or the deadline is there."""
-        failure: Exception | None = None
-        patience_s = FIRST_ANSWER_S + size / SLOW_BYTES_PER_S
-        backoff = Backoff()
-        try:
-            async with asyncio.timeout(self._config.deadline_s):
-                while True:
-                    try:
-                        async with asyncio.timeout(patience_s):
-                            return await attempt()
-                    except S3_ERRORS as error:
-                        failure, reason = error, describe(error)
-                    if not is_transient(failure):
-                        break
-                    log.debug("asking the object store again", verb=verb, path=path, reason=reason)
-                    patience_s *= 2
-                    await backoff.wait()
-        except TimeoutError as late:
-            failure = failure or late
-            reason = f"nothing in {self._config.deadline_s:g} s; last: {describe(failure)}"
-        raise ObjectStoreUnavailable(f"{verb} {self._url(path)}: {reason}") from failure
+
+async def _close_body(response: "GetObjectOutputTypeDef") -> None:
+    """Give up an answer that nobody reads, and its connection."""
+    response["Body"].close()
 
 
 def _expect_only_if_large(params: MutableMapping[str, Any], **_: object) -> None:

@@ -14,6 +14,7 @@ from storage.config import S3Config
 from storage.objects import ObjectStore
 from storage.objects_directory import DirectoryStore
 from storage.path_rules import check_path
+from storage.store_traffic import StoreTraffic
 
 S3_FORM: Final = "s3://bucket/prefix?endpoint=URL&region=R"
 FORMS: Final = f"file:///absolute/path, a bare path, or {S3_FORM}"
@@ -23,19 +24,24 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
 
 
-async def open_store(url: str) -> ObjectStore:
+async def open_store(url: str, traffic: StoreTraffic | None = None) -> ObjectStore:
     """Open the store that `url` names.
+
+    Args:
+        url: see the module's docstring.
+        traffic: tells how the store is doing, for callers who want to know.
 
     Raises:
         ValueError: as `parse_store_url`.
         ObjectStoreUnavailable: the directory cannot be made or written.
     """
     place = parse_store_url(url)
+    traffic = traffic or StoreTraffic()
     if isinstance(place, S3Config):
         from storage.objects_s3 import S3Store  # noqa: PLC0415 (half a second that a directory saves)
 
-        return await S3Store.open(place)
-    return await DirectoryStore.open(place)
+        return await S3Store.open(place, traffic)
+    return await DirectoryStore.open(place, traffic)
 
 
 def parse_store_url(url: str) -> Path | S3Config:

@@ -32,7 +32,14 @@ _TRANSIENT_ERRORS: Final = (
 _TRANSIENT_STATUS: Final = frozenset((408, 409, 412, 429))
 # Codes that come with status 400, or inside a successful answer to DeleteObjects.
 _TRANSIENT_CODES: Final = frozenset(
-    ("BadDigest", "InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown")
+    ("BadDigest", "InternalError", "RequestTimeout", "ServiceUnavailable")
+)
+# How S3 and its kin ask for fewer requests, with 503, 429 or 400. Another 503 is trouble.
+_THROTTLE_CODES: Final = frozenset(
+    (
+        *("SlowDown", "SlowDownRead", "SlowDownWrite", "TooManyRequests", "RequestLimitExceeded"),
+        *("Throttling", "ThrottlingException", "RequestThrottled", "BandwidthLimitExceeded"),
+    )
 )
 _CREDENTIALS_FIX: Final = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the bucket's policy"
 _REGION_FIX: Final = "name the bucket's region in the store URL: ?region=R"
@@ -61,8 +68,16 @@ def is_transient(error: Exception) -> bool:
     """Tell whether the same request may succeed a little later."""
     if isinstance(error, ClientError):
         status = status_of(error)
-        return status >= 500 or status in _TRANSIENT_STATUS or code_of(error) in _TRANSIENT_CODES
+        transient = status >= 500 or status in _TRANSIENT_STATUS
+        return transient or code_of(error) in _TRANSIENT_CODES | _THROTTLE_CODES
     return isinstance(error, _TRANSIENT_ERRORS)
+
+
+def is_throttle(error: Exception) -> bool:
+    """Tell whether the server asks for fewer requests; it is well otherwise."""
+    return isinstance(error, ClientError) and (
+        status_of(error) == 429 or code_of(error) in _THROTTLE_CODES
+    )
 
 
 def describe(error: Exception) -> str:

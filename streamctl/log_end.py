@@ -5,13 +5,11 @@ readable by nobody, interesting to whoever wonders where a message is.
 """
 
 import re
-from http.client import HTTPConnection, HTTPException
+from http.client import OK
 from typing import Final
-from urllib.parse import urlsplit
 
-from streamctl.errors import UsageError
+from streamctl.broker_http import HttpUnreachable, get_page
 
-DEFAULT_HTTP: Final = "127.0.0.1:9644"
 GAUGE: Final = "streamhouse_partition_log_end_offset"
 _TIMEOUT_S: Final = 2.0
 
@@ -43,25 +41,8 @@ def log_end_offsets(http: str, topic: str) -> dict[int, int] | None:
 
 
 def _metrics_page(http: str) -> str | None:
-    host, port = _address(http)
-    connection = HTTPConnection(host, port, timeout=_TIMEOUT_S)
     try:
-        connection.request("GET", "/metrics")
-        response = connection.getresponse()
-        body = response.read()
-    except (OSError, HTTPException):
+        status, page = get_page(http, "/metrics", answer_s=_TIMEOUT_S)
+    except HttpUnreachable:
         return None
-    finally:
-        connection.close()
-    return body.decode("utf-8", "replace") if response.status == 200 else None
-
-
-def _address(http: str) -> tuple[str, int]:
-    try:
-        parts = urlsplit(http if "://" in http else f"//{http}")
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host, port = None, None
-    if not host or not port:
-        raise UsageError(f"--http {http!r} is not HOST:PORT", fix=f"for example {DEFAULT_HTTP}")
-    return host, port
+    return page if status == OK else None

@@ -9,9 +9,11 @@ from typing import Annotated
 
 import typer
 
-from streamctl import cluster_commands, group_commands, topic_commands
+from streamctl import cluster_commands, group_commands, segment_commands, topic_commands
 from streamctl.consume_command import consume
+from streamctl.cost_command import cost
 from streamctl.errors import Failure
+from streamctl.offline_commands import fsck, reconcile, recover
 from streamctl.options import Bootstrap, ConfigFiles, Properties, explained, given_connection
 from streamctl.output import print_failure
 from streamctl.produce_command import produce
@@ -26,8 +28,13 @@ app = typer.Typer(
 app.add_typer(topic_commands.app, name="topic")
 app.add_typer(group_commands.app, name="group")
 app.add_typer(cluster_commands.app, name="cluster")
+app.add_typer(segment_commands.app, name="segment")
 app.command()(produce)
 app.command()(consume)
+app.command()(cost)
+app.command()(fsck)
+app.command()(reconcile)
+app.command()(recover)
 
 
 def _show_version(*, wanted: bool) -> None:
@@ -66,6 +73,7 @@ def root(
       streamctl consume --topic user-events --group analytics --auto-commit
       streamctl group describe analytics
       streamctl topic describe user-events
+      streamctl cost --since 24h --by client
 
     Every command explains itself with examples: streamctl COMMAND --help.
     """

@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from streamctl.broker_http import DEFAULT_HTTP, HTTP_ENVIRONMENT
 from streamctl.cluster import Cluster
 from streamctl.cluster_state import PartitionState, TopicSetting, TopicState
 from streamctl.connection import Connection
-from streamctl.log_end import DEFAULT_HTTP, log_end_offsets
+from streamctl.log_end import log_end_offsets
 from streamctl.options import FormatOption, NameArguments, NameOption, connected, topic_names
 from streamctl.output import UNKNOWN, Format, Json, counted, note, print_json, results, table
 from streamctl.topic_settings import readable
@@ -50,7 +51,7 @@ def describe(
         typer.Option(
             "--http",
             metavar="HOST:PORT",
-            envvar="STREAMHOUSE_HTTP",
+            envvar=HTTP_ENVIRONMENT,
             help="Broker's HTTP port, asked only for log end offsets.",
         ),
     ] = DEFAULT_HTTP,

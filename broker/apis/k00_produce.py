@@ -146,6 +146,7 @@ async def _append(
         transaction=transaction,
         transactional_id=produce.transactional_id,
         leader_epoch=leader_epoch,
+        client_id=request.header.client_id,
     )
     return Appended(result, outcome, transaction)
 

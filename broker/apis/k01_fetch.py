@@ -7,6 +7,9 @@ offset, and the aborted transactions among them are named (KIP-98). A consumer t
 Not done: diverging epochs (no log is ever truncated here).
 """
 
+from collections.abc import Sequence
+from itertools import groupby
+
 from kio.schema.errors import ErrorCode
 
 from broker.cluster import Cluster
@@ -31,17 +34,26 @@ async def handle(request: Request) -> Answer:
         wanted,
         max_bytes=min(fetch.max_bytes, request.services.config.fetch_max_bytes),
         read_committed=fetch.isolation_level == READ_COMMITTED,
+        client_id=request.header.client_id,
     )
     known = any(_is_final(answer) for topic in topics for answer in topic.partitions)
     await run.run(
         min_bytes=fetch.min_bytes, max_wait_s=0 if known else max(fetch.max_wait_ms, 0) / 1000
     )
+    _count(request, wanted)
     answered = iter(wanted)
     for topic in topics:
         topic.partitions = [
             answer if _is_final(answer) else next(answered).answer for answer in topic.partitions
         ]
     return encode_fetch(request.header.correlation_id, request.version, topics)
+
+
+def _count(request: Request, wanted: Sequence[Wanted]) -> None:
+    for topic_id, of_topic in groupby(wanted, lambda one: one.log.partition.topic_id):
+        size = sum(one.answer.size for one in of_topic)
+        if size:
+            request.services.usage.fetched(topic_id, request.header.client_id, size)
 
 
 def _is_final(answer: PartitionAnswer) -> bool:

@@ -66,13 +66,13 @@ class Aiokafka:
                 async with asyncio.timeout(SILENCE_TIMEOUT_S):
                     fetched = await consumer.getmany(*unfinished, timeout_ms=1_000)
                 for partition, members in fetched.items():
-                    records += map(_record, members)
+                    records += map(record_of_aiokafka, members)
                     if members[-1].offset >= ends[partition] - 1:
                         unfinished.discard(partition)
         return records
 
 
-def _record(record: "ConsumerRecord[bytes, bytes]") -> ConsumedRecord:
+def record_of_aiokafka(record: "ConsumerRecord[bytes, bytes]") -> ConsumedRecord:
     return ConsumedRecord(
         partition=record.partition,
         offset=record.offset,

@@ -141,7 +141,7 @@ class Confluent:
                             raise KafkaException(error)
                         unfinished.discard(message.partition())
                     else:
-                        records.append(_record(message))
+                        records.append(record_of_confluent(message))
         finally:
             consumer.close()
         return records
@@ -175,7 +175,7 @@ def _produce_arguments(record: SentRecord) -> dict[str, Any]:
     return arguments
 
 
-def _record(message: Message) -> ConsumedRecord:
+def record_of_confluent(message: Message) -> ConsumedRecord:
     partition, offset = message.partition(), message.offset()
     assert partition is not None
     assert offset is not None

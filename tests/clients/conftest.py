@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,17 @@ from tests.clients.confluent import Confluent
 from tests.clients.flights import Flight, flights_file, read_flights
 from tests.clients.java_tools import JavaTools, java_tools
 from tests.clients.kcat import Kcat, kcat
+from tests.clients.log_reader import LogReader, log_reader
+from tests.clients.long_log_readers import (
+    NAMES,
+    LongLogReader,
+    read_by_aiokafka,
+    read_by_java,
+    read_by_kcat,
+    read_by_librdkafka,
+    read_by_spark,
+)
+from tests.clients.long_logs import LongLogs, running_long_logs
 from tests.clients.records import READERS, Reader
 from tests.clients.spark_session import Spark, local_session
 
@@ -65,6 +78,39 @@ def spark(bootstrap: str) -> Iterator[Spark]:
     session = local_session()
     yield Spark(session=session, bootstrap=bootstrap)
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def long_logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LongLogs]:
+    """A broker of this project that builds and compacts all the time."""
+    with running_long_logs(tmp_path_factory.mktemp("long-logs")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def java_on_long_logs(long_logs: LongLogs) -> Iterator[LogReader]:
+    with log_reader(java_tools(long_logs.bootstrap)) as java:
+        yield java
+
+
+@pytest.fixture(params=NAMES)
+def read(request: pytest.FixtureRequest, long_logs: LongLogs) -> LongLogReader:
+    """Every stock client in turn, on `long_logs`; only what is asked for is started."""
+    bootstrap = long_logs.bootstrap
+    match request.param:
+        case "confluent":
+            return partial(read_by_librdkafka, bootstrap)
+        case "aiokafka":
+            return partial(read_by_aiokafka, bootstrap)
+        case "kcat":
+            program = kcat(bootstrap)
+            return lambda topic, level, start: read_by_kcat(program, topic, level, str(start))
+        case "java":
+            java: LogReader = request.getfixturevalue("java_on_long_logs")
+            return lambda topic, level, start: read_by_java(java, topic, level, str(start))
+        case _:
+            session: Spark = request.getfixturevalue("spark")
+            return partial(read_by_spark, replace(session, bootstrap=bootstrap))
 
 
 @pytest.fixture(params=READERS)

@@ -55,7 +55,7 @@ class Kcat:
         """
         command = [self.path, "-C", "-b", self.bootstrap, "-t", topic, "-o", "beginning"]
         output = run([*command, "-e", "-q", "-J"], timeout_s=120)
-        return [_record(json.loads(line)) for line in output.stdout.split("\n") if line]
+        return [record_of_kcat(json.loads(line)) for line in output.stdout.split("\n") if line]
 
 
 def kcat(bootstrap: str) -> Kcat:
@@ -67,7 +67,7 @@ def kcat(bootstrap: str) -> Kcat:
     return Kcat(path=program("kcat", debian_package="kcat"), bootstrap=bootstrap)
 
 
-def _record(line: dict[str, Any]) -> ConsumedRecord:
+def record_of_kcat(line: dict[str, Any]) -> ConsumedRecord:
     assert line["tstype"] == "create", line
     flat = line.get("headers", [])  # name, value, name, value, ...
     return ConsumedRecord(

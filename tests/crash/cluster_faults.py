@@ -15,6 +15,7 @@ from typing import Final
 
 from tests.crash.cluster_ledger import ClusterLedger, Pause, Trouble
 from tests.crash.processes import stable_port
+from tests.crash.upkeep_faults import BUSY, BUSY_ROUNDS, await_upkeep, kill_upkeep, pause_upkeep
 from tests.support.broker import BrokerProcess
 from tests.support.postgres import create_empty_database
 from tests.support.s3_server import S3Server
@@ -27,11 +28,17 @@ SETTINGS: Final = (
     "group.consumer.min.session.timeout.ms=6000",
     "group.consumer.heartbeat.interval.ms=500",
     "group.consumer.min.heartbeat.interval.ms=500",
+    *BUSY_ROUNDS,
 )
-BUG: Final = ("bug in a handler", "Traceback")
+BUG: Final = (
+    "bug in a handler",
+    "Traceback",
+    "stored records cannot be read",
+    "objects found that nothing names",
+)
 
-KINDS: Final = ("kill", "stop", "pause")
-WEIGHTS: Final = (6, 1, 2)
+KINDS: Final = ("kill", "stop", "pause", "upkeep killed", "upkeep paused")
+WEIGHTS: Final = (6, 1, 2, 4, 1)
 BOTH: Final = 0.25  # how often two brokers are hit at the same time
 MOST_CALM_S: Final = 2.5
 MOST_AWAY_S: Final = 4.0
@@ -51,7 +58,7 @@ def cluster(home: Path) -> Iterator[Trio]:
             home=home,
             brokers=[],
             arguments=("--postgres", dsn, "--store", s3.store_url(BUCKET, "log"), *settings),
-            environment={**os.environ, **s3.environment()},
+            environment={**os.environ, **s3.environment(), **BUSY},
         )
         try:
             trio.brokers += pool.map(lambda at: _start(trio, at), range(BROKERS))
@@ -82,7 +89,10 @@ class Faults:
         self._dice = dice
 
     def run(self, seconds: float) -> None:
-        """Go on for a while; all brokers serve and all members run when this returns."""
+        """Go on for a while; all brokers serve and all members run when this returns.
+
+        So do all upkeep processes.
+        """
         deadline = time.monotonic() + seconds
         ended = Event()
         members_dice = random.Random(self._dice.random())
@@ -95,6 +105,8 @@ class Faults:
             finally:
                 ended.set()
             pausing.result()
+        for broker in self._trio.brokers:
+            await_upkeep(broker)
 
     def _hit_some(self, pool: ThreadPoolExecutor) -> None:
         count = 2 if self._dice.random() < BOTH else 1
@@ -108,12 +120,18 @@ class Faults:
             hit.result()
 
     def _wait_s(self, kind: str) -> float:
-        if kind == "pause":
+        if "pause" in kind:
             return self._dice.uniform(*PAUSE_S)
         return self._dice.uniform(0, MOST_AWAY_S)
 
     def _hit(self, at: int, kind: str, wait_s: float) -> None:
         broker = self._trio.brokers[at]
+        if kind == "upkeep killed":
+            kill_upkeep(broker)
+            return
+        if kind == "upkeep paused":
+            pause_upkeep(broker, wait_s)
+            return
         if kind == "pause":
             broker.process.send_signal(signal.SIGSTOP)
             time.sleep(wait_s)  # a zombie-to-be

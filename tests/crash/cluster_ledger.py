@@ -109,7 +109,8 @@ class Trouble(NamedTuple):
     """What was done to brokers.
 
     Attributes:
-        kind: "kill", "stop", "pause", joined with "+" if several brokers were hit at once.
+        kind: "kill", "stop", "pause", or what happened to the upkeep process: "upkeep killed",
+            "upkeep paused"; joined with "+" if several brokers were hit at once.
         brokers: which, by their number.
     """
 

@@ -24,6 +24,7 @@ _EXCUSED: Final = frozenset(
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._DESTROY_BROKER,  # of librdkafka's own picture of the cluster
         KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,  # before it was sent: the broker was away all the time
         KafkaError._TRANSPORT,
         KafkaError._UNKNOWN_PARTITION,  # it has no leader for it while all brokers are down
         KafkaError.KAFKA_STORAGE_ERROR,

@@ -17,6 +17,7 @@ from tests.crash.cluster_checks import violations
 from tests.crash.cluster_faults import Faults, cluster
 from tests.crash.cluster_ledger import PARTITIONS, TOPICS
 from tests.crash.cluster_run import Run, running_members
+from tests.crash.index_checks import report_index
 
 pytestmark = pytest.mark.crash
 
@@ -35,14 +36,16 @@ def test_brokers_of_a_cluster_killed_at_random_moments(
             run = Run(trio, members)
             with run.working():
                 run.await_commits()
-                # When brokers are killed, stopped and paused, and members are paused
+                # When brokers are killed, stopped and paused, their upkeep processes are killed
+                # and paused, and members are paused
                 Faults(trio, run.pids, run.ledger, dice).run(SECONDS)
             # And all is mended
             run.settle()
             run.collect()
+            rows = report_index(trio.dsn)
     # Then every record is in the log once and read by both groups, which never went back
     with capfd.disabled():
         summary = run.ledger.summary()
-        print(f"\ncluster killed: seed={seed} classic={assignor} {summary}")  # noqa: T201
+        print(f"\ncluster killed: seed={seed} classic={assignor} {rows} {summary}")  # noqa: T201
     found = violations(run.ledger)
     assert not found, f"seed {seed}, {tmp_path}\n{report(found)}"

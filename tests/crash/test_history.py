@@ -14,6 +14,7 @@ import pytest
 
 from tests.crash.cluster_faults import Faults, bug_lines, cluster
 from tests.crash.cluster_ledger import ClusterLedger
+from tests.crash.index_checks import report_index
 from tests.history.check import findings, hard, summary, table
 from tests.history.load import load
 from tests.history.record import Recorder
@@ -36,18 +37,19 @@ def test_a_history_with_faults_breaks_no_promise(
         recorder = Recorder(lines)
         with working(trio.bootstrap, recorder, dice):
             time.sleep(CALM_S)
-            # When brokers are killed, stopped and paused, and all is healed
+            # When brokers and their upkeep processes are killed and paused, and all is healed
             Faults(trio, {}, faults, dice).run(SECONDS)
             time.sleep(CALM_S)
         # Then no transaction holds readers back for longer than its timeout and five seconds
         waited_s = finish(trio.bootstrap, recorder)
+        rows = report_index(trio.dsn)
         bugs = bug_lines(trio)
     # And nobody was told anything that is not so
     operations = load(page)
     found = findings(operations)
     with capfd.disabled():
         told = f"seed={seed} faults={len(faults.troubles)} stable after {waited_s:.1f} s"
-        told += f" stuck clients={len(recorder.stuck)}"
+        told += f" stuck clients={len(recorder.stuck)} {rows}"
         print(f"\nhistory: {told}; {summary(operations)}")  # noqa: T201
     if hard(found):
         pytest.fail(f"seed {seed}, {page}\n{table(found)}", pytrace=False)

@@ -67,6 +67,9 @@ def start_broker(
 ) -> BrokerProcess:
     """Start a broker on `data` and wait until it serves.
 
+    Without a STREAMHOUSE_UPKEEP__ variable in its environment it has no upkeep process: most tests
+    are about something else.
+
     Raises:
         BrokerFailed: it ended, or was not ready in time.
     """
@@ -83,7 +86,7 @@ def start_broker(
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env=_without_test_settings(os.environ if environment is None else environment),
+            env=_settings(os.environ if environment is None else environment),
             cwd=Path(__file__).parents[2],
         )
     assert process.stdout is not None
@@ -97,13 +100,16 @@ def start_broker(
     return BrokerProcess(process=process, bootstrap=ready[1], http=ready[2], log=log)
 
 
-def _without_test_settings(environment: Mapping[str, str]) -> dict[str, str]:
+def _settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Return what a broker may see: it refuses STREAMHOUSE_ variables that it does not know."""
-    return {
+    seen = {
         name: value
         for name, value in environment.items()
         if not name.startswith("STREAMHOUSE_TEST_")
     }
+    if not any(name.startswith("STREAMHOUSE_UPKEEP__") for name in seen):
+        seen["STREAMHOUSE_UPKEEP__ENABLED"] = "false"
+    return seen
 
 
 @contextmanager

@@ -31,6 +31,11 @@ class Trio:
     environment: Mapping[str, str]
 
     @property
+    def dsn(self) -> str:
+        """Their database."""
+        return self.arguments[self.arguments.index("--postgres") + 1]
+
+    @property
     def bootstraps(self) -> list[str]:
         return [broker.bootstrap for broker in self.brokers]
 

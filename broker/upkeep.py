@@ -1,0 +1,174 @@
+"""What the upkeep process does: builds segments, compacts, expires and sweeps (D6).
+
+Every step can be cut off at any moment, and be done by any broker's upkeep process.
+
+    round    interval                            what it does
+    build    upkeep.build_interval_ms            plans which partitions get a segment
+    compact  log.cleaner.backoff.ms              plans which partitions are compacted
+    retain   log.retention.check.interval.ms     storage/retention.py
+    sweep    upkeep.sweep_interval_ms            storage/sweeper.py
+
+A round is done by one process of the cluster; what it plans, by all of them.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from broker.broker_configs import BrokerConfig
+from broker.topic_policies import TopicPolicies
+from broker.upkeep_loops import Loops
+from broker.upkeep_report import Count, UpkeepCounts, UpkeepReport, Work
+from protocol.ids import Partition
+from storage.builder import Builder
+from storage.compaction import Compactor
+from storage.config import UpkeepConfig
+from storage.metadata import MetadataStore
+from storage.objects import ObjectStore
+from storage.objects_counted import CountedStore
+from storage.retention import Retention
+from storage.sweeper import Sweeper
+from storage.usage import UPKEEP_CLIENT
+from storage.usage_counter import UsageCounter
+
+TOPICS_S: Final = 1.0
+REPORT_S: Final = 1.0
+BACKLOG_S: Final = 10.0
+
+log = structlog.get_logger()
+
+
+class Upkeep:
+    """The parts of the background work, wired."""
+
+    def __init__(
+        self,
+        *,
+        metadata: MetadataStore,
+        objects: ObjectStore,
+        config: UpkeepConfig,
+        broker_config: BrokerConfig,
+    ) -> None:
+        self._config = config
+        self._broker_config = broker_config
+        self._usage = UsageCounter(metadata, client_id=UPKEEP_CLIENT, now_ms=_now_ms)
+        objects = CountedStore(objects, self._usage)
+        self._metadata = metadata
+        self._counts = UpkeepCounts()
+        self._loops = Loops(metadata, self._counts)
+        self._policies = TopicPolicies(metadata, broker_config.topic_values)
+        self._builder = Builder(
+            metadata=metadata,
+            objects=objects,
+            config=config,
+            policy_of=self._policies.get,
+            clock=time.monotonic,
+        )
+        self._compactor = Compactor(
+            metadata=metadata,
+            objects=objects,
+            config=config,
+            policy_of=self._policies.get,
+            now_ms=_now_ms,
+            clock=time.monotonic,
+        )
+        self._retention = Retention(
+            metadata=metadata,
+            policies=self._policies.all,
+            producer_unused_ms=broker_config.producer_id_expiration_ms,
+            now_ms=_now_ms,
+        )
+        self._sweeper = Sweeper(metadata=metadata, objects=objects, config=config)
+
+    async def run(self, tell: Callable[[UpkeepReport], None]) -> None:
+        """Work until cancelled; `tell` what was done, now and then."""
+        config, broker_config, loops = self._config, self._broker_config, self._loops
+        await loops.insist("topics", self._policies.refresh)
+        async with asyncio.TaskGroup() as tasks:
+            for work in (
+                self._follow_topics(),
+                self._look_at_backlog(),
+                self._report(tell),
+                self._usage.run(),
+                loops.rounds(Work.BUILD, config.build_interval_ms, self._builder.plan),
+                loops.rounds(
+                    Work.RETAIN, broker_config.log_retention_check_interval_ms, self._retain
+                ),
+                loops.rounds(Work.SWEEP, config.sweep_interval_ms, self._sweep),
+                loops.tasks(Work.BUILD, config.build_interval_ms, self._builder.work_once),
+            ):
+                tasks.create_task(work)
+            if broker_config.log_cleaner_enable:
+                every_ms = broker_config.log_cleaner_backoff_ms
+                tasks.create_task(loops.rounds(Work.COMPACT, every_ms, self._plan_compaction))
+                tasks.create_task(loops.tasks(Work.COMPACT, every_ms, self._compactor.work_once))
+
+    async def _follow_topics(self) -> None:
+        while True:
+            await asyncio.sleep(TOPICS_S)
+            await self._loops.insist("topics", self._policies.refresh)
+
+    async def _look_at_backlog(self) -> None:
+        while True:
+            self._counts.backlog = await self._loops.insist("backlog", self._metadata.backlog)
+            await asyncio.sleep(BACKLOG_S)
+
+    async def _report(self, tell: Callable[[UpkeepReport], None]) -> None:
+        while True:
+            tell(self._counts.report(self._counted()))
+            await asyncio.sleep(REPORT_S)
+
+    def _counted(self) -> dict[Count, int]:
+        """Return what builder and compaction count themselves."""
+        built, compacted = self._builder.counts, self._compactor.counts
+        return {
+            Count.SEGMENTS_BUILT: built.segments,
+            Count.BYTES_BUILT: built.size,
+            Count.ROWS_BUILT: built.rows,
+            Count.BUILDS_LOST: built.lost,
+            Count.BUILDS_UNREADABLE: built.unreadable,
+            Count.SEGMENTS_COMPACTED: compacted.segments,
+            Count.BYTES_COMPACTED: compacted.size,
+            Count.COMPACTIONS_LOST: compacted.lost,
+            Count.COMPACTIONS_UNREADABLE: compacted.unreadable,
+            Count.RECORDS_BEFORE: compacted.records_read,
+            Count.RECORDS_AFTER: compacted.records_kept,
+        }
+
+    async def _plan_compaction(self) -> None:
+        """Look at the topics whose cleanup policy has it."""
+        compacted = [
+            Partition(topic_id, index)
+            for topic_id, policy in self._policies.all()
+            if policy.compact
+            for index in range(policy.partition_count)
+        ]
+        await self._compactor.plan(compacted)
+
+    async def _retain(self) -> None:
+        await self._policies.refresh()  # who was told that records are kept longer relies on it
+        done = await self._retention.run()
+        self._counts.add(Count.PARTITIONS_EXPIRED, done.partitions)
+        self._counts.add(Count.ROWS_REMOVED, done.rows)
+        self._counts.add(Count.PRODUCERS_EXPIRED, done.producers)
+        if done.partitions or done.rows or done.producers:
+            log.info(
+                "expired", partitions=done.partitions, rows=done.rows, producers=done.producers
+            )
+
+    async def _sweep(self) -> None:
+        swept = await self._sweeper.run()
+        self._counts.add(Count.UPLOADS_ABANDONED, swept.abandoned)
+        self._counts.add(Count.OBJECTS_UNNEEDED, swept.unneeded)
+        self._counts.add(Count.OBJECTS_DELETED, swept.deleted)
+        if swept.unneeded:  # commits, builds and retention doom what they let go; nobody did this
+            log.warning("objects found that nothing names", objects=swept.unneeded)
+        if swept.abandoned or swept.deleted:
+            log.info("swept", abandoned=swept.abandoned, deleted=swept.deleted)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

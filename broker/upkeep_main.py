@@ -1,0 +1,81 @@
+"""The upkeep process: an interpreter of its own beside the broker's, so that no request waits (D6).
+
+broker/upkeep_process.py starts it: its order is the first line of its standard input, its reports
+go to its standard output. It is nice to the broker, and ends at once when its standard input does,
+because it was told to or because the broker is no more: all that it does can be cut off anywhere.
+"""
+
+import asyncio
+import os
+import sys
+import time
+from dataclasses import replace
+from functools import partial
+from typing import BinaryIO, Final
+
+import structlog
+import uvloop
+
+from broker.broker_configs import read_broker_config
+from broker.logs import configure_logs
+from broker.stores import open_stores
+from broker.upkeep import Upkeep
+from broker.upkeep_order import UpkeepOrder, read_order
+from broker.upkeep_report import UpkeepReport
+from storage.errors import StorageError
+from storage.objects_counted import CountedStore
+from storage.usage import UPKEEP_CLIENT
+from storage.usage_counter import UsageCounter
+
+NICENESS: Final = 10
+CONNECTIONS: Final = 4
+
+log = structlog.get_logger()
+
+
+def main() -> None:
+    """Be the upkeep process."""
+    configure_logs()
+    os.nice(NICENESS)
+    reports = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints does not spoil a report
+    line = sys.stdin.buffer.readline()
+    if line:  # else the broker has ended before it said anything
+        sys.exit(uvloop.run(_work(read_order(line), reports)))
+
+
+async def _work(order: UpkeepOrder, reports: BinaryIO) -> int:
+    # What can be read here is the end: after its order the broker sends nothing.
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), os._exit, 0)
+    pool = replace(order.pool, pool_size=min(order.pool.pool_size, CONNECTIONS))
+    try:
+        async with open_stores(order.dsn, pool, order.store_url) as (metadata, objects):
+            usage = UsageCounter(metadata, client_id=UPKEEP_CLIENT, now_ms=_now_ms)
+            upkeep = Upkeep(
+                metadata=metadata,
+                objects=CountedStore(objects, usage),
+                config=order.upkeep,
+                broker_config=read_broker_config(order.set),
+            )
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(usage.run())
+                tasks.create_task(upkeep.run(partial(_tell, reports)))
+    except StorageError as error:
+        log.warning("upkeep cannot begin", reason=str(error))
+    except ExceptionGroup:
+        log.exception("bug in the upkeep process; ending it")
+    return 1
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _tell(reports: BinaryIO, report: UpkeepReport) -> None:
+    """Send a report; a broker that does not read them holds this process up, and shall."""
+    reports.write(report.to_line())
+    reports.flush()
+
+
+if __name__ == "__main__":
+    main()

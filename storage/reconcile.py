@@ -1,0 +1,165 @@
+"""Objects of the store that the index does not know (`streamctl reconcile`).
+
+Whoever uploads has reserved the path before, and its row goes after its bytes. So an object
+without a row was stored when everybody had given it up: an upload that arrived hours late. There
+are next to none of these. Where there are many, or where one has records from behind the end of a
+log, it is not the store that has too much: the index has lost something. Then nothing is deleted.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from protocol.ids import Partition
+from storage import segment, wal_index
+from storage.errors import CorruptObject
+from storage.fsck_objects import OLD_MS, PAGE, SHARDS
+from storage.metadata import MetadataStore
+from storage.objects import ObjectStore, StoredObject
+
+MAX_ORPHANS: Final = 1000
+FEW_ORPHANS: Final = 10
+"""So many of a small store are no sign of anything; of a larger one, one in a hundred is."""
+
+
+class IndexTooOld(Exception):
+    """The index has lost objects that the store has; the message says why that is believed."""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What was listed so far.
+
+    Attributes:
+        objects: that the store has.
+        orphans: old objects without a row.
+    """
+
+    objects: int = 0
+    orphans: list[StoredObject] = field(default_factory=list)
+
+
+class Reconciler:
+    """One comparison of a store with the index."""
+
+    def __init__(
+        self, *, metadata: MetadataStore, objects: ObjectStore, now_ms: Callable[[], int]
+    ) -> None:
+        self.found = Comparison()
+        self._metadata = metadata
+        self._objects = objects
+        self._now_ms = now_ms
+
+    async def find(self) -> AsyncIterator[int]:
+        """Look through the store; yield how many of SHARDS are done.
+
+        Raises:
+            IndexTooOld: nothing may be deleted.
+            MetadataUnavailable, ObjectStoreUnavailable: no answer.
+        """
+        for done, shard in enumerate(SHARDS, 1):
+            page: list[StoredObject] = []
+            async for stored in self._objects.list(shard):
+                page.append(stored)
+                if len(page) == PAGE:
+                    await self._compare(page)
+                    page = []
+            await self._compare(page)
+            yield done
+        orphans, objects = len(self.found.orphans), self.found.objects
+        if orphans > max(objects // 100, FEW_ORPHANS):
+            raise IndexTooOld(f"{orphans:,} of {objects:,} objects have no row in the database")
+        for orphan in self.found.orphans:
+            await self._check_has_its_time(orphan)
+
+    async def delete(self) -> int:
+        """Delete the orphans that still have no row; return how many."""
+        paths = [orphan.path for orphan in self.found.orphans]
+        known = await self._metadata.known_objects(paths)
+        gone = [path for path in paths if path not in known]
+        await self._objects.delete(gone)
+        return len(gone)
+
+    async def _compare(self, page: Sequence[StoredObject]) -> None:
+        """Ask for the rows of what was listed: a row came before its object, and goes after it."""
+        self.found.objects += len(page)
+        before_ms = self._now_ms() - OLD_MS
+        old = [stored for stored in page if stored.modified_ms < before_ms]
+        known = await self._metadata.known_objects([stored.path for stored in old]) if old else ()
+        self.found.orphans += [stored for stored in old if stored.path not in known]
+        if len(self.found.orphans) > MAX_ORPHANS:
+            raise IndexTooOld(f"more than {MAX_ORPHANS:,} objects have no row in the database")
+
+    async def _check_has_its_time(self, orphan: StoredObject) -> None:
+        """Check that no log ends before the records of an orphan.
+
+        Raises:
+            IndexTooOld: one does.
+        """
+        ends = await self._ends(orphan)
+        if orphan.path.startswith("topics/"):
+            for partition in ends:
+                if await self._metadata.topic_folder(partition.topic_id) is None:
+                    raise IndexTooOld(
+                        f"{orphan.path} has no row, and is of topic {partition.topic_id}, which "
+                        f"the database never had a segment of"
+                    )
+        offsets = await self._metadata.partition_offsets(list(ends))
+        for partition, end_offset in ends.items():
+            if partition in offsets and offsets[partition].high_watermark < end_offset:
+                raise IndexTooOld(
+                    f"{orphan.path} has no row, and records up to offset {end_offset - 1:,} of "
+                    f"partition {partition.index} of topic {partition.topic_id}, whose log ends at "
+                    f"{offsets[partition].high_watermark:,} in the database"
+                )
+
+    async def _ends(self, orphan: StoredObject) -> dict[Partition, int]:
+        """Return where the logs of its records have to end at least; none if it is unreadable."""
+        try:
+            if orphan.path.startswith("topics/"):
+                data = await self._tail(orphan, segment.FOOTER_BYTES, segment.parse_index_length)
+                found = segment.parse_index(data)
+                return {Partition(found.topic_id, found.partition): found.end_offset + 1}
+            data = await self._tail(orphan, wal_index.FOOTER_BYTES, wal_index.parse_index_length)
+            index = wal_index.parse_index(data)
+        except CorruptObject:  # an upload that was cut short, or none of ours: no log needs it
+            return {}
+        ends: dict[Partition, int] = {}
+        for run in index.runs:
+            if run.expected_offset != wal_index.UNKNOWN_OFFSET:
+                partition = Partition(index.topics[run.topic][0], run.partition)
+                end_offset = run.expected_offset + run.record_count
+                ends[partition] = max(ends.get(partition, 0), end_offset)
+        return ends
+
+    async def _tail(
+        self, orphan: StoredObject, footer_bytes: int, length_of: Callable[[bytearray], int]
+    ) -> bytearray:
+        return await read_tail(self._objects, orphan, footer_bytes, length_of)
+
+
+async def read_tail(
+    objects: ObjectStore,
+    stored: StoredObject,
+    footer_bytes: int,
+    length_of: Callable[[bytearray], int],
+) -> bytearray:
+    """Return the index at the end of an object.
+
+    Args:
+        objects: where it is.
+        stored: the object.
+        footer_bytes: how many bytes tell how long the index is.
+        length_of: reads that from them.
+
+    Raises:
+        CorruptObject: it does not end like one.
+        ObjectMissing, ObjectStoreUnavailable: it cannot be read.
+    """
+    if stored.size < footer_bytes:
+        raise CorruptObject(f"{stored.size} bytes are too few")
+    first = await objects.get(stored.path, stored.size - footer_bytes, footer_bytes)
+    length = length_of(first)
+    if not footer_bytes <= length <= stored.size:
+        raise CorruptObject(f"an index of {length} bytes in an object of {stored.size}")
+    return await objects.get(stored.path, stored.size - length, length)

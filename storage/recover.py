@@ -1,0 +1,222 @@
+"""Rebuilds the index of a lost Postgres from the objects of a store (`streamctl recover`).
+
+    scan      every object says what it has; that is noted in a temporary file   recover_scan
+    choose    built segments that tile a partition                               recover_segments
+    place     writers' batches behind them                                       recover_placement
+    write     rows, producers and aborted transactions of a partition            recover_partition
+
+Memory is bounded by the largest partition. Nothing is there before all of it is.
+"""
+
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
+from uuid import UUID
+
+from protocol.ids import Partition
+from storage.fsck import Progress
+from storage.objects import ObjectStore
+from storage.policies import UNLIMITED, TopicPolicy
+from storage.recover_partition import PartitionBuilder, RebuiltPartition
+from storage.recover_placement import place, unbuilt, without_repeated
+from storage.recover_postgres import EmptyDatabase
+from storage.recover_producers import Producers
+from storage.recover_report import FOREVER_NOTE, RecoveryReport, TopicReport
+from storage.recover_scan import FoundTopic, Scan
+from storage.recover_scratch import FoundSegment, Scratch
+from storage.recover_segments import choose_segments, gaps_between, merge_aborted
+from storage.recover_tail import read_tail_of
+from storage.segment import SegmentBuilder
+from storage.store_marker import read_marker
+
+OBJECTS_AT_ONCE: Final = 10_000
+PRODUCER_ID_MARGIN: Final = 1_000_000
+"""Producers whose records are all built long ago are not met: new ones get ids far above."""
+
+GENERATION_MARGIN: Final = 1_000
+"""Clients take no leader epoch that is older than one they know (KIP-320)."""
+
+
+class Recovery:
+    """One recovery.
+
+    Args:
+        dry_run: nothing is written into the store.
+
+    Attributes:
+        report: complete when `run` has ended.
+    """
+
+    def __init__(
+        self,
+        *,
+        objects: ObjectStore,
+        database: EmptyDatabase,
+        now_ms: Callable[[], int],
+        dry_run: bool,
+    ) -> None:
+        self.report = RecoveryReport()
+        self._objects = objects
+        self._database = database
+        self._now_ms = now_ms
+        self._dry_run = dry_run
+        self._scratch = Scratch()
+
+    async def run(self) -> AsyncIterator[Progress]:
+        """Recover; yield how far it has come.
+
+        Raises:
+            CorruptObject: the store's mark of a cluster cannot be read.
+            MetadataUnavailable, ObjectStoreUnavailable: no answer.
+        """
+        try:
+            scan = Scan(self._objects, self._scratch)
+            async for done in scan.run():
+                yield Progress(step="objects", done=done, total=0)
+            await self._begin(scan)
+            topics = self._topics(scan)
+            for topic in topics.values():
+                if topic.configs is None:  # nobody knows how long its records were to be kept
+                    topic.configs = {"retention.ms": str(UNLIMITED)}
+            await self._database.add_topics(topics.items())
+            for number, (topic_id, topic) in enumerate(topics.items(), 1):
+                await self._recover_topic(topic_id, topic)
+                yield Progress(step="topics", done=number, total=len(topics))
+            self.report.unneeded = await self._database.finish()
+        finally:
+            self._scratch.close()
+
+    async def _begin(self, scan: Scan) -> None:
+        scanned, report = scan.scanned, self.report
+        report.segments, report.uploads = scanned.segments, scanned.uploads
+        report.repeated = scanned.repeated
+        report.unreadable += scanned.unreadable
+        report.next_producer_id = scanned.last_producer_id + 1 + PRODUCER_ID_MARGIN
+        report.cluster_id = await self._database.set_cluster(
+            await read_marker(self._objects),
+            next_producer_id=report.next_producer_id,
+            generation=scanned.last_leader_epoch + GENERATION_MARGIN,
+        )
+        for page in self._scratch.objects(OBJECTS_AT_ONCE):
+            self._scratch.set_object_ids(await self._database.add_objects(page))
+        await self._database.add_folders(
+            (topic.folder, topic_id) for topic_id, topic in scanned.topics.items() if topic.folder
+        )
+
+    def _topics(self, scan: Scan) -> dict[UUID, FoundTopic]:
+        """Return the topics that are live: of those of one name, the one that was written last."""
+        by_name: dict[str, UUID] = {}
+        topics = scan.scanned.topics
+        for topic_id in sorted(topics, key=lambda topic_id: topics[topic_id].seen_ms):
+            name = topics[topic_id].name
+            if not name:
+                self.report.left_out.append(f"{topic_id}: no object tells its name; it was deleted")
+                continue
+            if name in by_name:
+                old = by_name[name]
+                self.report.left_out.append(f"{old}: deleted, and {name} made again")
+            by_name[name] = topic_id
+        return {topic_id: topics[topic_id] for _, topic_id in sorted(by_name.items())}
+
+    async def _recover_topic(self, topic_id: UUID, topic: FoundTopic) -> None:
+        rebuilt: list[RebuiltPartition] = []
+        for index in range(topic.partition_count):
+            partition = Partition(topic_id, index)
+            one = await self._rebuild(partition, topic)
+            await self._database.add_partition(partition, one, self._scratch.object_id)
+            rebuilt.append(one)
+        self.report.topics.append(
+            TopicReport(
+                name=topic.name,
+                partitions=topic.partition_count,
+                records=sum(one.high_watermark - one.log_start_offset for one in rebuilt),
+                built_records=sum(
+                    max(one.built_offset - one.log_start_offset, 0) for one in rebuilt
+                ),
+                lost=[(index, *lost) for index, one in enumerate(rebuilt) for lost in one.lost],
+                moved=sum(one.moved for one in rebuilt),
+                unfinished=sum(one.unfinished for one in rebuilt),
+                note="" if topic.configs_ms >= 0 else FOREVER_NOTE,
+            )
+        )
+
+    async def _rebuild(self, partition: Partition, topic: FoundTopic) -> RebuiltPartition:
+        chosen = choose_segments(self._scratch.segments(partition))
+        tail = await read_tail_of(self._objects, chosen) if chosen else None
+        if tail is not None:
+            self.report.unreadable += tail.unreadable
+        producers = tail.producers if tail is not None else Producers()
+        lost = gaps_between(chosen)
+        chosen = await self._without_gaps(partition, topic, chosen, lost)
+        batches = unbuilt(self._scratch.batches(partition), tail)
+        runs = place(
+            without_repeated(batches, producers), tail.end_offset if tail is not None else None
+        )
+        start = chosen[0].start_offset if chosen else runs[0].offset if runs else 0
+        builder = PartitionBuilder(chosen, producers, log_start_offset=start, now_ms=self._now_ms())
+        for run in runs:
+            builder.add(run)
+        aborted = [one.aborted for one in chosen]
+        rebuilt = builder.finish(merge_aborted([*aborted, tail.aborted if tail else ()]))
+        rebuilt.lost[:0] = lost
+        return rebuilt
+
+    async def _without_gaps(
+        self,
+        partition: Partition,
+        topic: FoundTopic,
+        chosen: Sequence[FoundSegment],
+        gaps: Sequence[tuple[int, int]],
+    ) -> list[FoundSegment]:
+        """Return the segments with empty ones between them, so that what is built is a prefix."""
+        filled = list(chosen)
+        for first, last in gaps:
+            builder = SegmentBuilder(
+                topic_id=partition.topic_id,
+                partition=partition.index,
+                policy=_policy(topic),
+                start_offset=first,
+            )
+            built = builder.finish(end_offset=last)
+            folder = f"{topic.folder}/partitions/{partition.index}/segments"
+            path = f"{folder}/{first:08d}-{last:08d}.{os.urandom(4).hex()}.seg"
+            if not self._dry_run:
+                await self._objects.put(path, built.parts)
+            self._scratch.add_object(path, built.size)
+            self._scratch.set_object_ids(await self._database.add_objects([(path, built.size)]))
+            filled.append(
+                FoundSegment(
+                    path=path,
+                    size=built.size,
+                    start_offset=first,
+                    end_offset=last,
+                    byte_start=built.start,
+                    byte_length=built.length,
+                    index_length=built.index_length,
+                    max_timestamp_ms=built.max_timestamp_ms,
+                    modified_ms=self._now_ms(),
+                    aborted=(),
+                )
+            )
+        return sorted(filled, key=lambda one: one.start_offset)
+
+
+def _policy(topic: FoundTopic) -> TopicPolicy:
+    """Return what an empty segment keeps of a topic; the rest makes no difference to it."""
+    return TopicPolicy(
+        name=topic.name,
+        partition_count=topic.partition_count,
+        configs=topic.configs or {},
+        segment_bytes=0,
+        segment_ms=0,
+        codec=None,
+        compression_level=None,
+        compact=False,
+        delete=False,
+        retention_ms=UNLIMITED,
+        retention_bytes=UNLIMITED,
+        delete_retention_ms=0,
+        min_compaction_lag_ms=0,
+        max_compaction_lag_ms=0,
+        min_cleanable_dirty_ratio=0.0,
+    )

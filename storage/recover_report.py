@@ -1,0 +1,55 @@
+"""What a recovery has found, and what it could not."""
+
+from dataclasses import dataclass, field
+
+FOREVER_NOTE = "retention.ms=-1, until you set its configs: nothing but wal objects tells of it"
+NOT_RECOVERED = (
+    "committed offsets of groups: consumers begin by their auto.offset.reset",
+    "transactional ids: producers have to be started again (InitProducerId)",
+    "transactions whose end was only in Postgres: they are aborted",
+    "topics without records, topic configs changed since the last segment, and configs of brokers",
+    "usage counted for `streamctl cost`",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicReport:
+    """One topic.
+
+    Attributes:
+        records: offsets between log starts and ends.
+        lost: ranges of offsets that nobody has any more: (partition, first, last).
+        moved: records at the ends of their partitions, because their offsets are not known.
+        unfinished: transactions that were aborted, because their end is not known.
+    """
+
+    name: str
+    partitions: int
+    records: int
+    built_records: int
+    lost: list[tuple[int, int, int]]
+    moved: int
+    unfinished: int
+    note: str = ""
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    """All of it.
+
+    Attributes:
+        segments, uploads: objects that were read.
+        unneeded: objects that are part of no log; the sweeper takes them away in an hour.
+        unreadable: objects, or parts of them, that tell nothing, and why.
+        left_out: topics that were deleted, or have no name, and why that is believed.
+    """
+
+    cluster_id: str = ""
+    topics: list[TopicReport] = field(default_factory=list)
+    segments: int = 0
+    uploads: int = 0
+    repeated: int = 0
+    unneeded: int = 0
+    unreadable: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    next_producer_id: int = 0

@@ -1,0 +1,156 @@
+"""The end of a partition's built segments, batch by batch: what the writers' objects go on from.
+
+It tells which of the writers' batches are built already, where producers have come to, and which
+transactions are open. What lies further back is not read: a transaction that began there and was
+never ended is not known, nor is a producer that wrote nothing since.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final
+
+from protocol.batch import NO_PRODUCER_ID, BatchHeader, read_header
+from protocol.control_batch import read_end_marker
+from protocol.errors import ProtocolError
+from storage.errors import CorruptObject, ObjectMissing
+from storage.objects import ObjectStore
+from storage.recover_producers import Producers
+from storage.recover_scratch import FoundBatch, FoundSegment
+from storage.segment import parse_index, read_block
+from storage.segment_index import Block
+from storage.transactions import AbortedTransaction
+
+TAIL_OFFSETS: Final = 1000  # at least, if there are so many
+TAIL_BLOCKS: Final = 64  # at most, of up to 1 MiB
+
+
+class BuiltTail:
+    """The last batches that are built.
+
+    Attributes:
+        start_offset: of the first one.
+        end_offset: one past the last offset that is built.
+        producers: as they are there.
+        aborted: transactions whose markers were seen.
+        unreadable: what could not be read, and why.
+    """
+
+    def __init__(self, end_offset: int) -> None:
+        self.start_offset = end_offset
+        self.end_offset = end_offset
+        self.producers = Producers()
+        self.aborted: list[AbortedTransaction] = []
+        self.unreadable: list[str] = []
+        self._exact: set[tuple[int, int]] = set()
+        self._alike: set[tuple[int, ...]] = set()
+        self._base_offsets: list[int] = []
+        self._last_offsets: list[int] = []
+
+    def has(self, batch: FoundBatch, expected_offset: int) -> bool:
+        """Return whether a writer's batch is built.
+
+        Args:
+            batch: of an object of a writer.
+            expected_offset: that the writer expected for it; negative if it did not know.
+        """
+        is_same = (batch.crc, batch.byte_length) in self._exact
+        is_alike = (
+            batch.base_timestamp_ms,
+            batch.record_count,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.base_sequence,
+        ) in self._alike
+        if expected_offset < 0:
+            return is_same or (is_alike and batch.producer_id != NO_PRODUCER_ID)
+        last_offset = expected_offset + batch.record_count - 1
+        if last_offset < self.start_offset:
+            return True  # it may have come a little later than expected, but not so much
+        if expected_offset >= self.end_offset:
+            return False  # if it is there all the same, it has come again
+        return is_same or is_alike or self._is_compacted(expected_offset, last_offset)
+
+    def _is_compacted(self, first: int, last: int) -> bool:
+        """Return whether a batch of these offsets may have been there, and was removed."""
+        if last >= self.end_offset:
+            return False
+        at = bisect_left(self._last_offsets, first)
+        while first <= last and at < len(self._base_offsets) and self._base_offsets[at] <= first:
+            first = self._last_offsets[at] + 1
+            at += 1
+        return first <= last
+
+    def take(self, batch: memoryview) -> None:
+        """Take the next batch."""
+        header = read_header(batch)
+        self._base_offsets.append(header.base_offset)
+        self._last_offsets.append(header.base_offset + header.last_offset_delta)
+        if header.is_control:
+            self._take_marker(batch, header)
+            return
+        if not header.record_count:
+            self._base_offsets.pop()
+            self._last_offsets.pop()
+            return
+        count = header.last_offset_delta + 1
+        producer = (header.producer_id, header.producer_epoch, header.base_sequence)
+        self._exact.add((header.crc, header.size))
+        self._alike.add((header.base_timestamp_ms, count, *producer))
+        self.producers.append(
+            *(*producer, count, header.base_offset), transactional=header.is_transactional
+        )
+
+    def _take_marker(self, batch: memoryview, header: BatchHeader) -> None:
+        marker = read_end_marker(batch)
+        began = self.producers.open.get(marker.producer_id)
+        if began is not None and not marker.committed:
+            self.aborted.append(
+                AbortedTransaction(
+                    producer_id=marker.producer_id,
+                    first_offset=began.first_offset,
+                    last_offset=header.base_offset,
+                )
+            )
+        self.producers.end(marker.producer_id, marker.producer_epoch)
+
+
+async def read_tail_of(objects: ObjectStore, chosen: Sequence[FoundSegment]) -> BuiltTail:
+    """Read the last batches of a partition's built segments.
+
+    Raises:
+        ObjectStoreUnavailable: no answer.
+    """
+    tail = BuiltTail(chosen[-1].end_offset + 1)
+    wanted: list[tuple[FoundSegment, Block]] = []
+    for segment in reversed(chosen):
+        try:
+            blocks = await _blocks(objects, segment)
+        except (CorruptObject, ObjectMissing) as error:
+            tail.unreadable.append(f"{segment.path}: {error}")
+            break
+        for block in reversed(blocks):
+            wanted.append((segment, block))
+            if _is_enough(tail, wanted):
+                break
+        if _is_enough(tail, wanted):
+            break
+    for segment, block in reversed(wanted):
+        try:
+            data = await objects.get(segment.path, block.start, block.length)
+            for batch in read_block(data, block).batches:
+                tail.take(batch)
+        except (CorruptObject, ObjectMissing, ProtocolError) as error:
+            tail.unreadable.append(f"{segment.path}: {error}")
+    if wanted:
+        tail.start_offset = wanted[-1][1].first_offset
+    return tail
+
+
+def _is_enough(tail: BuiltTail, wanted: Sequence[tuple[FoundSegment, Block]]) -> bool:
+    first_offset = wanted[-1][1].first_offset
+    return len(wanted) >= TAIL_BLOCKS or tail.end_offset - first_offset >= TAIL_OFFSETS
+
+
+async def _blocks(objects: ObjectStore, segment: FoundSegment) -> Sequence[Block]:
+    start = segment.byte_start + segment.byte_length
+    return parse_index(await objects.get(segment.path, start, segment.index_length)).blocks

@@ -1,0 +1,125 @@
+"""Postgres and object store of a cluster, by the options of commands that need no broker."""
+
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from storage.config import PostgresConfig
+from storage.errors import StorageError
+from storage.migrate import DatabaseNotSupported, missing_migrations
+from storage.objects import ObjectStore
+from storage.open_store import open_store
+from storage.postgres_binaries import (
+    EmbeddedPostgresError,
+    server_user,
+    socket_directory,
+    unix_socket_dsn,
+)
+from storage.postgres_embedded import EmbeddedPostgres
+from storage.postgres_process import read_pid_file
+from streamctl.errors import Failure, UsageError
+
+POOL: Final = PostgresConfig(pool_size=4, command_timeout_s=120.0)
+_WARNING: Final = 30
+
+
+@asynccontextmanager
+async def open_stores(
+    postgres: str | None, store: str | None, data: Path | None, *, is_new: bool = False
+) -> AsyncIterator[tuple[str, ObjectStore]]:
+    """Give the address of Postgres, and the object store.
+
+    Args:
+        postgres: DSN, as --postgres gives it.
+        store: URL, as --store gives it.
+        data: directory of a broker with an embedded Postgres, as --data gives it.
+        is_new: the database is to be filled: nobody may use it, and it is made in --data.
+
+    Raises:
+        UsageError: the options do not go together.
+        Failure: one of them cannot be used.
+    """
+    _log_warnings_only()
+    if data is not None and postgres is not None:
+        raise UsageError("--data and --postgres exclude each other", fix="leave one out")
+    if data is None and (postgres is None or store is None):
+        raise UsageError(
+            "it is not said where Postgres and the object store are",
+            fix="give --postgres DSN and --store URL, or --data DIR of a broker without them",
+        )
+    with as_failures():
+        async with AsyncExitStack() as stack:
+            objects = await open_store(store or f"file://{data}/objects")
+            stack.push_async_callback(objects.close)
+            dsn = postgres
+            if data is not None:
+                dsn = await stack.enter_async_context(_embedded(data / "postgres", is_new=is_new))
+            assert dsn is not None, "checked above"
+            if not is_new:
+                await _check_schema(dsn)
+            yield dsn, objects
+
+
+@contextmanager
+def as_failures() -> Iterator[None]:
+    """Turn what stores report into what is shown without a traceback."""
+    try:
+        yield
+    except (StorageError, EmbeddedPostgresError, DatabaseNotSupported) as error:
+        raise Failure(str(error)) from error
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def now_ms() -> int:
+    """Return the time (Unix, ms)."""
+    return time.time_ns() // 1_000_000
+
+
+@asynccontextmanager
+async def _embedded(directory: Path, *, is_new: bool) -> AsyncIterator[str]:
+    """Start the server, and stop it afterwards; one that a broker looks after is used as it is."""
+    if not is_new and not (directory / "PG_VERSION").exists():
+        raise Failure(
+            f"{directory} is no database",
+            fix="name the --data of a broker; if its database is lost: streamctl recover",
+        )
+    server = EmbeddedPostgres(directory)
+    try:
+        await server.start()
+    except EmbeddedPostgresError:
+        if is_new or not read_pid_file(directory):
+            raise
+        yield _socket_dsn(directory)
+        return
+    try:
+        yield server.dsn
+    finally:
+        await server.stop()
+
+
+def _socket_dsn(directory: Path) -> str:
+    directory = directory.resolve()  # as EmbeddedPostgres does
+    return unix_socket_dsn(socket_directory(directory, server_user(directory)))
+
+
+async def _check_schema(dsn: str) -> None:
+    missing = await missing_migrations(dsn, POOL)
+    if missing:
+        raise Failure(
+            f"the database lacks {', '.join(missing)}",
+            fix="it is empty, or of an older version: start a broker of this version on it first",
+        )
+
+
+def _log_warnings_only() -> None:
+    """Keep stdout for results."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(_WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

@@ -1,0 +1,79 @@
+"""What a topic's configs ask of the background work."""
+
+from random import Random
+
+import pytest
+
+from broker.broker_configs import read_broker_config
+from broker.topic_policies import TopicPolicies
+from protocol.compression import Codec
+from storage.metadata_memory import MemoryMetadata
+from storage.policies import TopicPolicy
+
+
+async def policy_of(configs: dict[str, str], **broker: str) -> TopicPolicy:
+    metadata = MemoryMetadata(Random(1))
+    topic = await metadata.create_topic(
+        "t", partition_count=3, replication_factor=1, configs=configs
+    )
+    settings = {name.replace("_", "."): value for name, value in broker.items()}
+    policies = TopicPolicies(metadata, read_broker_config(settings).topic_values)
+    await policies.refresh()
+    ((topic_id, policy),) = policies.all()
+    assert topic_id == topic.topic_id
+    return policy
+
+
+@pytest.mark.parametrize(
+    ("name", "codec", "level"),
+    [
+        ("producer", None, None),
+        ("uncompressed", Codec.NONE, None),
+        ("gzip", Codec.GZIP, -1),
+        ("snappy", Codec.SNAPPY, None),
+        ("lz4", Codec.LZ4, 9),
+        ("zstd", Codec.ZSTD, 3),
+    ],
+)
+async def test_compression_type(name: str, codec: Codec | None, level: int | None) -> None:
+    policy = await policy_of({"compression.type": name})
+    assert (policy.codec, policy.compression_level) == (codec, level)
+
+
+async def test_a_topic_follows_the_broker_where_it_says_nothing() -> None:
+    policy = await policy_of(
+        {"retention.ms": "2592000000", "cleanup.policy": "compact,delete"},
+        log_retention_ms="5",
+        log_retention_bytes="7",
+    )
+    assert policy.retention_ms == 2_592_000_000
+    assert policy.retention_bytes == 7
+    assert policy.compact
+    assert policy.delete
+    assert policy.configs == {"retention.ms": "2592000000", "cleanup.policy": "compact,delete"}
+    assert (policy.name, policy.partition_count) == ("t", 3)
+
+
+async def test_what_changes_is_known_after_a_refresh() -> None:
+    # Given two topics
+    metadata = MemoryMetadata(Random(1))
+    one, other = [
+        await metadata.create_topic(name, partition_count=1, replication_factor=1, configs={})
+        for name in ("one", "other")
+    ]
+    policies = TopicPolicies(metadata, read_broker_config({}).topic_values)
+    assert policies.get(one.topic_id) is None
+    await policies.refresh()
+
+    # When one is altered and grows, and the other is deleted
+    await metadata.alter_topic_configs(one.topic_id, {"retention.ms": "1"}, replace=False)
+    await metadata.add_partitions(one.topic_id, 4)
+    await metadata.delete_topic(other.topic_id)
+    await policies.refresh()
+
+    # Then that is known
+    policy = policies.get(one.topic_id)
+    assert policy is not None
+    assert (policy.retention_ms, policy.partition_count) == (1, 4)
+    assert policies.get(other.topic_id) is None
+    assert len(list(policies.all())) == 1

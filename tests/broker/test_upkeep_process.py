@@ -1,0 +1,296 @@
+"""The upkeep process beside a real broker: what it does, and how it lives and dies."""
+
+import asyncio
+import json
+import re
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.request import urlopen
+
+import asyncpg
+import psutil
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+
+from storage.postgres_binaries import unix_socket_dsn
+from storage.postgres_pool import Connection
+from tests.broker.test_workers import free_ports, is_alive
+from tests.clients.confluent import CALL_TIMEOUT_S, Confluent
+from tests.clients.records import SentRecord
+from tests.crash.processes import KillableBroker, killable_broker, until
+from tests.support.broker import BrokerProcess, start_broker
+from tests.support.postgres import short_directory
+from tests.support.wire import WireClient
+
+MODULE = "broker.upkeep_main"
+DELETE_DELAY_MS = 300
+QUICK = {
+    "STREAMHOUSE_UPKEEP__BUILD_INTERVAL_MS": "200",
+    "STREAMHOUSE_UPKEEP__SEGMENT_ROWS": "4",
+    "STREAMHOUSE_UPKEEP__SEGMENT_AGE_MS": "1000",
+    "STREAMHOUSE_UPKEEP__SWEEP_INTERVAL_MS": "200",
+    "STREAMHOUSE_UPKEEP__DELETE_DELAY_MS": str(DELETE_DELAY_MS),
+}
+ROUNDS = (
+    *("--set", "log.retention.check.interval.ms=200"),
+    *("--set", "log.cleaner.backoff.ms=200"),
+)
+EARLIEST = -2
+SEGMENTS = "SELECT built, count(*) FROM streamhouse.segments WHERE topic = $1 GROUP BY built"
+
+
+@pytest.fixture
+def data() -> Iterator[Path]:
+    with short_directory() as directory:
+        yield directory
+
+
+@contextmanager
+def quick_broker(data: Path, *arguments: str) -> Iterator[KillableBroker]:
+    """Run a broker whose upkeep process does everything soon."""
+    with killable_broker(data, *ROUNDS, *arguments, environment=QUICK) as broker:
+        yield broker
+
+
+def upkeep_of(process: BrokerProcess) -> list[psutil.Process]:
+    """Return the upkeep processes below a command."""
+    found = []
+    for one in psutil.Process(process.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            if is_alive(one) and MODULE in one.cmdline():
+                found.append(one)
+    return found
+
+
+def the_upkeep_of(process: BrokerProcess, other_than: int = 0) -> psutil.Process:
+    """Wait for the upkeep process, and until it reports."""
+
+    def probe() -> psutil.Process | None:
+        found = [one for one in upkeep_of(process) if one.pid != other_than]
+        return found[0] if found and details(process) == {"upkeep": "ok"} else None
+
+    return until(probe, "the upkeep process")
+
+
+def details(process: BrokerProcess) -> dict[str, str]:
+    """Return what /health/ready, which has to be 200, tells besides."""
+    with urlopen(f"http://{process.http}/health/ready", timeout=5) as response:
+        answer = json.loads(response.read())
+    assert "upkeep" not in answer["checks"]
+    told: dict[str, str] = answer["details"]
+    return told
+
+
+def metric(process: BrokerProcess, name: str) -> float | None:
+    """Return the value of a metric by its whole name, labels and all."""
+    with urlopen(f"http://{process.http}/metrics", timeout=5) as response:
+        text = response.read().decode()
+    found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+    return float(found[1]) if found else None
+
+
+def segments(broker: KillableBroker, topic: str) -> dict[bool, int]:
+    """Return how many rows of the index there are, built (True) and not."""
+
+    async def ask() -> dict[bool, int]:
+        database: Connection = await asyncpg.connect(unix_socket_dsn(broker.embedded_postgres))
+        try:
+            return {row["built"]: row["count"] for row in await database.fetch(SEGMENTS, topic)}
+        finally:
+            await database.close()
+
+    return asyncio.run(ask())
+
+
+def objects(broker: KillableBroker) -> Counter[str]:
+    """Return how many objects the store has, by the first part of their paths."""
+    root = broker.data / "objects"
+    files = [one for one in root.rglob("*") if one.is_file() and ".incoming" not in one.parts]
+    return Counter(one.relative_to(root).parts[0] for one in files)
+
+
+def earliest(broker: KillableBroker, topic: str) -> int:
+    async def ask() -> int:
+        async with await WireClient.connect(broker.bootstrap) as wire:
+            return int((await wire.list_offset(topic, EARLIEST)).offset)
+
+    return asyncio.run(ask())
+
+
+def alter(broker: KillableBroker, topic: str, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    (altered,) = admin.incremental_alter_configs([resource]).values()
+    altered.result(timeout=CALL_TIMEOUT_S)
+
+
+def delete_topic(broker: KillableBroker, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    (deleted,) = admin.delete_topics([topic], operation_timeout=CALL_TIMEOUT_S).values()
+    deleted.result(timeout=CALL_TIMEOUT_S)
+
+
+def write(broker: KillableBroker, topic: str, flushes: int) -> list[bytes]:
+    """Produce records in so many objects of the writer; return their values."""
+    client = Confluent(bootstrap=broker.bootstrap)
+    values = [b"%d" % number for number in range(10 * flushes)]
+    for at in range(0, len(values), 10):
+        client.produce(topic, [SentRecord(key=None, value=value) for value in values[at : at + 10]])
+    return values
+
+
+def read(broker: KillableBroker, topic: str) -> list[bytes]:
+    consumed = Confluent(bootstrap=broker.bootstrap).consume(topic)
+    return [record.value or b"" for record in sorted(consumed, key=lambda one: one.offset)]
+
+
+def test_records_move_into_segments_and_are_read_from_them(data: Path) -> None:
+    with quick_broker(data) as broker:
+        # Given a partition whose records came in many small objects
+        Confluent(bootstrap=broker.bootstrap).create_topic("t", partition_count=1)
+        values = write(broker, "t", 12)
+
+        # When the upkeep process has had its time, then all of them are in segments
+        until(lambda: True if not segments(broker, "t").get(False) else None, "the builder")
+        until(lambda: True if not objects(broker)["wal"] else None, "the sweeper")
+        assert objects(broker)["topics"] >= 1
+        name = "streamhouse_upkeep_segments_built_total"
+        assert until(lambda: metric(broker.process, name) or None, name) >= 1
+
+        # And a consumer that begins at 0 gets them: from memory, and after a restart from there
+        assert read(broker, "t") == values
+        assert broker.process.stop() == 0
+        broker.start()
+        assert read(broker, "t") == values
+
+
+def test_retention_that_is_set_live_removes_the_beginning(data: Path) -> None:
+    with quick_broker(data) as broker:
+        # Given a topic that keeps its records for 30 days, and one that nobody changes
+        client = Confluent(bootstrap=broker.bootstrap)
+        for topic in ("old", "kept"):
+            client.create_topic(topic, partition_count=1, configs={"retention.ms": "2592000000"})
+            write(broker, topic, 8)
+        the_upkeep_of(broker.process)
+        assert earliest(broker, "old") == 0
+
+        # When it shall keep them for a moment only
+        alter(broker, "old", "retention.ms", "1")
+
+        # Then it begins at its end, and is empty; its rows go, and its objects
+        until(lambda: earliest(broker, "old") == 80 or None, "retention")
+        assert read(broker, "old") == []
+        until(lambda: not segments(broker, "old") or None, "the rows' end")
+        folder = broker.data / "objects" / "topics" / "old"
+        until(lambda: not list(folder.rglob("*.seg")) or None, "the objects' end")
+        assert len(read(broker, "kept")) == 80
+        assert earliest(broker, "kept") == 0
+
+        # And what is written later has the next offsets
+        alter(broker, "old", "retention.ms", "-1")
+        write(broker, "old", 1)
+        assert earliest(broker, "old") == 80
+        assert len(read(broker, "old")) == 10
+
+
+def test_a_deleted_topics_bytes_go_and_a_new_one_of_its_name_is_empty(data: Path) -> None:
+    with quick_broker(data) as broker:
+        # Given a topic with segments
+        client = Confluent(bootstrap=broker.bootstrap)
+        client.create_topic("t", partition_count=2)
+        write(broker, "t", 12)
+        until(lambda: segments(broker, "t").get(True), "the builder")
+
+        # When it is deleted and made again
+        delete_topic(broker, "t")
+        client.create_topic("t", partition_count=2)
+
+        # Then the new one is empty, and the bytes of the old one go
+        assert read(broker, "t") == []
+        until(lambda: set(objects(broker)) == {"streamhouse.json"} or None, "the bytes' end")
+
+        # And what is written into the new one is built, and read after a restart
+        values = write(broker, "t", 8)
+        until(lambda: segments(broker, "t").get(True), "the builder")
+        broker.process.stop()
+        broker.start()
+        assert sorted(read(broker, "t")) == sorted(values)
+
+
+def test_an_upkeep_process_that_is_killed_comes_back(data: Path) -> None:
+    with quick_broker(data) as broker:
+        # Given a broker with its upkeep process, which is nice to it
+        upkeep = the_upkeep_of(broker.process)
+        assert upkeep.nice() == 10
+        assert not re.search("postgresql://|password", " ".join(upkeep.cmdline()))
+
+        # When that is killed
+        upkeep.kill()
+
+        # Then another one takes its place, and that it died is told
+        the_upkeep_of(broker.process, other_than=upkeep.pid)
+        assert len(upkeep_of(broker.process)) == 1
+        assert metric(broker.process, "streamhouse_upkeep_restarts_total") == 1
+        age = 'streamhouse_upkeep_seconds_since_success{work="retain"}'
+        until(lambda: (metric(broker.process, age) or 99) < 2 or None, age)
+        assert '"event": "upkeep died"' in broker.log()
+        assert "Traceback" not in broker.log()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_the_upkeep_process_ends_with_the_broker(data: Path, sent: signal.Signals) -> None:
+    with quick_broker(data) as broker:
+        # Given a broker that has something to do
+        Confluent(bootstrap=broker.bootstrap).create_topic("t", partition_count=1)
+        upkeep = the_upkeep_of(broker.process)
+        write(broker, "t", 3)
+
+        # When it ends, however it does
+        began_s = time.monotonic()
+        broker.process.process.send_signal(sent)
+        assert broker.process.process.wait(10) == (-sent if sent == signal.SIGKILL else 0)
+
+        # Then its upkeep process is gone, too, at once
+        assert time.monotonic() - began_s < 5
+        until(lambda: not is_alive(upkeep) or None, "the end of the upkeep process")
+        assert time.monotonic() - began_s < 6
+        assert "Traceback" not in broker.log()
+
+
+def test_the_workers_of_a_command_have_one_upkeep_process(data: Path) -> None:
+    # Given two workers
+    port = free_ports(4)
+    http = f"127.0.0.1:{port + 2}"
+    broker = start_broker(
+        data,
+        *("--workers", "2", "--http", http, *ROUNDS),
+        listen=f"127.0.0.1:{port}",
+        environment=QUICK,
+    )
+    try:
+        # Then the first one has the upkeep process
+        until(lambda: upkeep_of(broker) or None, "the upkeep process")
+        first, second = broker.http.split(",")
+        for address, has in ((first, True), (second, False)):
+            with urlopen(f"http://{address}/health/ready", timeout=5) as response:
+                assert ("upkeep" in json.loads(response.read())["details"]) is has
+        assert len(upkeep_of(broker)) == 1
+    finally:
+        assert broker.stop() == 0
+
+
+def test_a_broker_can_be_without(data: Path) -> None:
+    environment = {**QUICK, "STREAMHOUSE_UPKEEP__ENABLED": "false"}
+    with killable_broker(data, environment=environment) as broker:
+        write_to = Confluent(bootstrap=broker.bootstrap)
+        write_to.create_topic("t", partition_count=1)
+        write(broker, "t", 8)
+        assert details(broker.process) == {}
+        assert metric(broker.process, "streamhouse_upkeep_restarts_total") is None
+        assert upkeep_of(broker.process) == []

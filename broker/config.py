@@ -15,6 +15,7 @@ from broker.addresses import parse_address
 from broker.broker_configs import BrokerConfig, read_broker_config
 from broker.config_types import InvalidConfig
 from storage.config import CacheConfig, PostgresConfig, UpkeepConfig, WriterConfig
+from storage.object_paths import RESERVED_LIFETIME_S
 from storage.open_store import parse_store_url
 
 PREFIX: Final = "STREAMHOUSE_"
@@ -131,6 +132,7 @@ def read_settings(flags: dict[str, Any], config_file: Path | None) -> tuple[Sett
             except ValueError as error:
                 problems.append(f"{what}: {error}")
     problems += _advertising_problems(settings) + _workers_problems(settings)
+    problems += _upkeep_problems(settings)
     if settings.postgres and not settings.postgres.startswith(_DSN_SCHEMES):
         problems.append("postgres: use a DSN such as postgresql://user:password@host:5432/database")
     try:
@@ -172,6 +174,14 @@ def _workers_problems(settings: Settings) -> list[str]:
     if max(taken) > 65535 or len(set(taken)) < len(taken):
         return [f"workers: choose --listen and --http so that ports {taken} differ and exist"]
     return []
+
+
+def _upkeep_problems(settings: Settings) -> list[str]:
+    """Refuse a sweeper that would give up paths that brokers still use."""
+    least_ms = 2 * RESERVED_LIFETIME_S * 1000
+    if settings.upkeep.abandoned_ms >= least_ms:
+        return []
+    return [f"upkeep.abandoned_ms: use {least_ms} or more; uploads reserved since may still come"]
 
 
 def _below_environment(config_file: Path | None) -> dict[str, Any]:

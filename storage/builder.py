@@ -28,6 +28,8 @@ from storage.segment_layout import SegmentLayout, UnreadableRow
 from storage.segment_swap import SegmentSwapper
 from storage.segments import TaskKind, UnbuiltRange
 from storage.unreadable_rows import UnreadableRows
+from storage.usage import UPKEEP_CLIENT
+from storage.usage_counter import charged
 
 LEASE_MS: Final = 5 * 60 * 1000
 TURN_S: Final = 60.0
@@ -142,9 +144,10 @@ class Builder:
         if partition is None:
             return False
         until_s = self._clock() + TURN_S
-        goes_on = await self._build_if_due(partition)
-        while goes_on and self._clock() < until_s:
+        with charged([partition.topic_id], UPKEEP_CLIENT):
             goes_on = await self._build_if_due(partition)
+            while goes_on and self._clock() < until_s:
+                goes_on = await self._build_if_due(partition)
         await self._metadata.finish_task(TaskKind.BUILD, partition)
         if goes_on:
             await self._metadata.add_tasks(TaskKind.BUILD, [partition])

@@ -34,6 +34,8 @@ from storage.segment_layout import UnreadableRow
 from storage.segment_swap import SegmentSwapper
 from storage.segments import CleanableRange, TaskKind
 from storage.unreadable_rows import UnreadableRows
+from storage.usage import UPKEEP_CLIENT
+from storage.usage_counter import charged
 
 LEASE_MS: Final = 30 * 60 * 1000
 """Who takes longer may find that another one has begun, too; the slower one's swaps are refused."""
@@ -116,7 +118,8 @@ class Compactor:
         if partition is None:
             return False
         if await self._is_still_due(partition):
-            await self.compact(partition)
+            with charged([partition.topic_id], UPKEEP_CLIENT):
+                await self.compact(partition)
         await self._metadata.finish_task(TaskKind.COMPACT, partition)
         return True
 

@@ -79,7 +79,8 @@ class UpkeepConfig:
         segment_age_ms: so does one whose oldest record that is not built was written so long ago.
         key_map_bytes: memory for the latest offset of each key while a partition is compacted.
         sweep_interval_ms: between passes of the sweeper.
-        abandoned_ms: an upload that was reserved so long ago is given up.
+        abandoned_ms: an upload that was reserved so long ago is given up; brokers use no path that
+            they reserved more than 15 minutes ago (storage/object_paths.py).
         delete_delay_ms: bytes go so long after the last row that named them.
     """
 
@@ -88,7 +89,7 @@ class UpkeepConfig:
     segment_bytes: int = 64 * MiB
     segment_rows: int = 256
     segment_age_ms: int = 60 * 60 * 1000
-    key_map_bytes: int = 128 * MiB
+    key_map_bytes: int = 48 * MiB
     sweep_interval_ms: int = 10_000
     abandoned_ms: int = 60 * 60 * 1000
     delete_delay_ms: int = 60_000

@@ -166,8 +166,9 @@ class MetadataStore(BrokerStore, GroupStore, SegmentStore, TransactionStore, Usa
                 the log; partitions are in ascending order, so two commits never deadlock.
 
         Raises:
-            CommitOutcomeUnknown: the object was never reserved, or is doomed: its batches are not
-                and will not be in the log under this path.
+            CommitOutcomeUnknown: the object was never reserved, or was doomed before it was
+                committed, so its batches are not and will not be in the log under this path; or it
+                was committed so long ago that it is forgotten.
             MetadataUnavailable: no answer; call again with the same arguments.
         """
 

@@ -1,7 +1,7 @@
 """A partition's log, in memory: its index, its producers, its open and its aborted transactions."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Final
@@ -194,13 +194,15 @@ class MemoryPartition:
             self.built_offset = entry.end_offset + 1
         return True
 
-    def expire(self, before_ms: int | None, keep_bytes: int | None) -> bool:
+    def expire(
+        self, before_ms: int | None, keep_bytes: int | None, time_of: Callable[[SegmentEntry], int]
+    ) -> bool:
         """Begin behind the rows that have had their time; return whether it does."""
         last_stable_offset = self.offsets().last_stable_offset
         stable = [row for row in self.readable() if row.end_offset < last_stable_offset]
         new_start = self.log_start_offset
         if before_ms is not None:
-            for row in takewhile(lambda row: row.max_timestamp_ms < before_ms, stable):
+            for row in takewhile(lambda row: time_of(row) < before_ms, stable):
                 new_start = row.end_offset + 1
         if keep_bytes is not None:
             rest = sum(row.length for row in self.readable())

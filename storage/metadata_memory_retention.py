@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from protocol.ids import Partition
 from storage.metadata_memory_log import MemoryPartition
 from storage.metadata_memory_objects import MemoryObjects
+from storage.segment_entry import SegmentEntry
 from storage.segments import RetentionRequest, TaskKind
 
 
@@ -21,9 +22,16 @@ class MemoryRetention:
         moved: dict[Partition, int] = {}
         for request in requests:
             log = self._partitions.get(request.partition)
-            if log is not None and log.expire(request.before_ms, request.keep_bytes):
+            if log is None:
+                continue
+            if log.expire(request.before_ms, request.keep_bytes, self._time_of):
                 moved[request.partition] = log.log_start_offset
         return moved
+
+    def _time_of(self, row: SegmentEntry) -> int:
+        """Return a row's largest timestamp; records without one are as old as their object."""
+        found = self._objects.find(row.path) if row.max_timestamp_ms < 0 else None
+        return row.max_timestamp_ms if found is None else found.created_ms
 
     async def purge(self, limit: int) -> int:
         gone = 0

@@ -101,7 +101,8 @@ class RetentionRequest:
     """What a partition has to keep.
 
     Attributes:
-        before_ms: rows whose largest timestamp is less are removed; None keeps them.
+        before_ms: rows whose largest timestamp is less are removed; of records without one, it is
+            the time when their object was stored. None keeps them.
         keep_bytes: rows are removed while the rest has as much, or more; None keeps them.
     """
 
@@ -167,7 +168,8 @@ class SegmentStore(Protocol):
 
         Calling it again with the same arguments gives the same answer, while the object is live.
         The path is live (True) or doomed (False) afterwards. Objects that no row names any more are
-        doomed. `built_offset` moves to the end of the swap if it was within.
+        doomed right after; if the caller dies in between, by `doom_unneeded`. `built_offset` moves
+        to the end of the swap if it was within.
 
         Raises:
             MetadataUnavailable: no answer; call again with the same arguments.

@@ -330,7 +330,17 @@ BEGIN
                     SELECT s.start_offset FROM streamhouse_internal.segments AS s
                     WHERE s.topic_id = p_topic_ids[i] AND s.partition = p_partitions[i]
                         AND s.end_offset >= place.log_start_offset
-                        AND (s.max_timestamp_ms >= p_before_ms[i] OR s.end_offset >= stable)
+                        AND (
+                            s.end_offset >= stable OR s.max_timestamp_ms >= p_before_ms[i]
+                            -- records without a timestamp are as old as their object
+                            OR s.max_timestamp_ms < 0 AND p_before_ms[i] <= (
+                                SELECT floor(
+                                    extract(epoch FROM coalesce(o.state_at, o.created_at)) * 1000
+                                )
+                                FROM streamhouse_internal.objects AS o
+                                WHERE o.object_id = s.object_id
+                            )
+                        )
                     ORDER BY s.end_offset
                     LIMIT 1
                 ),

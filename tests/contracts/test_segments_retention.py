@@ -43,6 +43,19 @@ async def test_records_go_by_time(segments: Segments) -> None:
     assert (await segments.write(partition)).start_offset == 40
 
 
+async def test_records_without_a_timestamp_are_as_old_as_their_object(segments: Segments) -> None:
+    # Given a row of records whose producer gave them no time
+    (partition,) = await segments.partitions(1)
+    await segments.write(partition, timestamp_ms=-1)
+
+    # When what is older than a moment before it was stored has to go, then it stays
+    assert await segments.store.expire_records([keeps(partition, before_ms=0)]) == {}
+
+    # But not for ever
+    later = keeps(partition, before_ms=2**62)
+    assert await segments.store.expire_records([later]) == {partition: 10}
+
+
 async def test_records_go_by_size(segments: Segments) -> None:
     # Given rows of 100, 200, 300 and 400 bytes
     (partition,) = await segments.partitions(1)

@@ -207,6 +207,7 @@ class Broker:
 
     def _brokers_changed(self, brokers: BrokerSet) -> None:
         self.group_upkeep.membership_changed(brokers.generation)
+        self.log.leaders_changed()
         self.log.wake_waiters()  # who waits here for a partition that moved is to be told
 
     def _topic_name(self, partition_log: PartitionLog) -> str:

@@ -30,6 +30,9 @@ MAX_WAIT_S: Final = 300.0  # a poll that waits longer is a client's mistake
 NO_INDEX: Final = ErrorCode.kafka_storage_error
 """While Postgres is away: the Java consumer repeats this one, and gives up on REQUEST_TIMED_OUT."""
 
+NO_RECORDS: Final = ErrorCode.kafka_storage_error
+"""No row of the index has an offset that is in the log: records are lost."""
+
 
 @dataclass(slots=True)
 class Wanted:
@@ -210,6 +213,10 @@ class Fetch:
         ]
         if expired:  # retention, which is another process's, has moved the log start
             await self._ask_again(expired, [])
+        for one in expired:
+            is_fine = one.answer.error_code is ErrorCode.none
+            if is_fine and not one.answer.size and one.partition.offset < one.log.high_watermark:
+                one.answer.error_code = NO_RECORDS  # nothing without an error: it asked for ever
         for (one, read), result in zip(cold, results, strict=True):
             if isinstance(result, OffsetOutOfRange):
                 continue

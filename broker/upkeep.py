@@ -79,7 +79,6 @@ class Upkeep:
             metadata=metadata,
             policies=self._policies.all,
             producer_unused_ms=broker_config.producer_id_expiration_ms,
-            now_ms=_now_ms,
         )
         self._sweeper = Sweeper(metadata=metadata, objects=objects, config=config)
 
@@ -164,10 +163,13 @@ class Upkeep:
         self._counts.add(Count.UPLOADS_ABANDONED, swept.abandoned)
         self._counts.add(Count.OBJECTS_UNNEEDED, swept.unneeded)
         self._counts.add(Count.OBJECTS_DELETED, swept.deleted)
-        if swept.unneeded:  # commits, builds and retention doom what they let go; nobody did this
-            log.warning("objects found that nothing names", objects=swept.unneeded)
-        if swept.abandoned or swept.deleted:
-            log.info("swept", abandoned=swept.abandoned, deleted=swept.deleted)
+        if swept.abandoned or swept.unneeded or swept.deleted:
+            log.info(
+                "swept",
+                abandoned=swept.abandoned,
+                unneeded=swept.unneeded,
+                deleted=swept.deleted,
+            )
 
 
 def _now_ms() -> int:

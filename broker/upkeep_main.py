@@ -8,7 +8,6 @@ because it was told to or because the broker is no more: all that it does can be
 import asyncio
 import os
 import sys
-import time
 from dataclasses import replace
 from functools import partial
 from typing import BinaryIO, Final
@@ -23,9 +22,6 @@ from broker.upkeep import Upkeep
 from broker.upkeep_order import UpkeepOrder, read_order
 from broker.upkeep_report import UpkeepReport
 from storage.errors import StorageError
-from storage.objects_counted import CountedStore
-from storage.usage import UPKEEP_CLIENT
-from storage.usage_counter import UsageCounter
 
 NICENESS: Final = 10
 CONNECTIONS: Final = 4
@@ -50,25 +46,18 @@ async def _work(order: UpkeepOrder, reports: BinaryIO) -> int:
     pool = replace(order.pool, pool_size=min(order.pool.pool_size, CONNECTIONS))
     try:
         async with open_stores(order.dsn, pool, order.store_url) as (metadata, objects):
-            usage = UsageCounter(metadata, client_id=UPKEEP_CLIENT, now_ms=_now_ms)
             upkeep = Upkeep(
                 metadata=metadata,
-                objects=CountedStore(objects, usage),
+                objects=objects,
                 config=order.upkeep,
                 broker_config=read_broker_config(order.set),
             )
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(usage.run())
-                tasks.create_task(upkeep.run(partial(_tell, reports)))
+            await upkeep.run(partial(_tell, reports))
     except StorageError as error:
         log.warning("upkeep cannot begin", reason=str(error))
     except ExceptionGroup:
         log.exception("bug in the upkeep process; ending it")
     return 1
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _tell(reports: BinaryIO, report: UpkeepReport) -> None:

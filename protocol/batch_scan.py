@@ -59,17 +59,25 @@ def find_max_timestamp(
         start_offset: records before it do not count.
 
     Raises:
-        CorruptBatch, DecompressedTooLarge, InvalidRecords: the batch that has it cannot be read.
+        CorruptBatch, DecompressedTooLarge, InvalidRecords: a batch in question cannot be read.
     """
-    headers = [read_header(batch) for batch in batches]
-    asked = [at for at, header in enumerate(headers) if _reaches(header, start_offset)]
-    if not asked:
-        return None
-    latest = max(asked, key=lambda at: headers[at].max_timestamp_ms)
-    found = [
-        one for one in _timestamps(batches[latest], headers[latest]) if one.offset >= start_offset
-    ]
-    return max(found, key=lambda one: one.timestamp_ms, default=None)  # the first of equals
+    headers = [(read_header(batch), batch) for batch in batches]
+    asked = [pair for pair in headers if _reaches(pair[0], start_offset)]
+    asked.sort(key=lambda pair: pair[0].max_timestamp_ms, reverse=True)  # in order where equal
+    latest: FoundTimestamp | None = None
+    for header, batch in asked:  # one is enough, unless its latest records are before the start
+        if not may_be_later(header.max_timestamp_ms, header.base_offset, latest):
+            continue
+        for found in _timestamps(batch, header):
+            is_later = may_be_later(found.timestamp_ms, found.offset, latest)
+            if is_later and found.offset >= start_offset:
+                latest = found
+    return latest
+
+
+def may_be_later(max_timestamp_ms: int, first_offset: int, than: FoundTimestamp | None) -> bool:
+    """Return whether records of that maximum, from that offset on, may come before one found."""
+    return than is None or (max_timestamp_ms, -first_offset) > (than.timestamp_ms, -than.offset)
 
 
 def _reaches(header: BatchHeader, start_offset: int) -> bool:

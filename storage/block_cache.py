@@ -24,13 +24,16 @@ from storage.segment_indexes import SegmentIndexes
 IN_THREAD_BYTES: Final = 2 * 1024 * 1024
 """Larger pieces are checked in a thread; one of 1 MiB takes a fraction of a millisecond."""
 
+PIECE_OVERHEAD_BYTES: Final = 2_500
+"""The objects around a piece that is a GET by itself, so that tiny rows count as well."""
+
 
 @dataclass(eq=False, slots=True)
 class Fetch:
     """One GET and what it brings.
 
     Attributes:
-        size: bytes.
+        size: bytes, with what is around them.
         runs: one of each piece.
         holds: readers that need some of it.
         unread: read ahead, and nobody has come for it yet.
@@ -99,7 +102,7 @@ class BlockCache:
         sizes: dict[Fetch | Key, int] = {}
         for piece in needed:
             fetch = self._fetch_of.get(piece.key)
-            sizes[fetch or piece.key] = fetch.size if fetch else piece.length
+            sizes[fetch or piece.key] = fetch.size if fetch else _size_of([piece])
         return sum(sizes.values())
 
     def load(self, needed: Iterable[Piece], ahead: Iterable[Sequence[Piece]]) -> list[Fetch]:
@@ -126,7 +129,7 @@ class BlockCache:
                 self._use(fetch)
                 self._change(fetch, holds=1)
         missing = set(wanted)
-        wanted.update(self._affordable(ahead, sum(piece.length for piece in wanted.values())))
+        wanted.update(self._affordable(ahead, _size_of(wanted.values())))
         for pieces in coalesce(wanted.values()):
             is_needed = any(piece.key in missing for piece in pieces)
             fetch = self._start(pieces, unread=not is_needed)
@@ -154,7 +157,7 @@ class BlockCache:
                 for piece in group
                 if piece.key not in self._fetch_of and piece.entry.inline is None
             ]
-            size += sum(piece.length for _, piece in missing)
+            size += _size_of(piece for _, piece in missing)
             if self._kept + needed_bytes + size > self.max_bytes // 2:
                 break
             taken += missing
@@ -163,7 +166,7 @@ class BlockCache:
     def _start(self, pieces: Sequence[Piece], *, unread: bool) -> Fetch:
         loop = asyncio.get_running_loop()
         runs: dict[Key, asyncio.Future[Run]] = {one.key: loop.create_future() for one in pieces}
-        fetch = Fetch(pieces, sum(piece.length for piece in pieces), runs, unread)
+        fetch = Fetch(pieces, _size_of(pieces), runs, unread)
         self._fetch_of.update((piece.key, fetch) for piece in pieces)
         self._fetches[fetch] = None
         self._size += fetch.size
@@ -191,6 +194,7 @@ class BlockCache:
             await asyncio.sleep(0)  # others have their turn between two pieces
 
     def _ended(self, fetch: Fetch, task: "asyncio.Task[None]") -> None:
+        fetch.task = None  # what was fetched may stay for long
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if error is not None:
             for key, run in fetch.runs.items():
@@ -248,3 +252,8 @@ class BlockCache:
         for key in fetch.runs:
             if self._fetch_of.get(key) is fetch:
                 del self._fetch_of[key]
+
+
+def _size_of(pieces: Iterable[Piece]) -> int:
+    """Return how many bytes of memory pieces take."""
+    return sum(piece.length + PIECE_OVERHEAD_BYTES for piece in pieces)

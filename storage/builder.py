@@ -27,11 +27,11 @@ from storage.rows_to_build import RowsToBuild, choose_rows
 from storage.segment_layout import SegmentLayout, UnreadableRow
 from storage.segment_swap import SegmentSwapper
 from storage.segments import TaskKind, UnbuiltRange
+from storage.task_lease import claimed
 from storage.unreadable_rows import UnreadableRows
 from storage.usage import UPKEEP_CLIENT
 from storage.usage_counter import charged
 
-LEASE_MS: Final = 5 * 60 * 1000
 TURN_S: Final = 60.0
 """After so long a partition lets others have their turn; one segment takes seconds."""
 
@@ -140,15 +140,15 @@ class Builder:
         Raises:
             MetadataUnavailable, ObjectStoreUnavailable: no answer; the task waits for its lease.
         """
-        partition = await self._metadata.claim_task(TaskKind.BUILD, LEASE_MS)
-        if partition is None:
-            return False
-        until_s = self._clock() + TURN_S
-        with charged([partition.topic_id], UPKEEP_CLIENT):
-            goes_on = await self._build_if_due(partition)
-            while goes_on and self._clock() < until_s:
+        goes_on = False
+        async with claimed(self._metadata, TaskKind.BUILD) as partition:
+            if partition is None:
+                return False
+            until_s = self._clock() + TURN_S
+            with charged([partition.topic_id], UPKEEP_CLIENT):
                 goes_on = await self._build_if_due(partition)
-        await self._metadata.finish_task(TaskKind.BUILD, partition)
+                while goes_on and self._clock() < until_s:
+                    goes_on = await self._build_if_due(partition)
         if goes_on:
             await self._metadata.add_tasks(TaskKind.BUILD, [partition])
         return True

@@ -33,11 +33,11 @@ from storage.policies import TopicPolicy
 from storage.segment_layout import UnreadableRow
 from storage.segment_swap import SegmentSwapper
 from storage.segments import CleanableRange, TaskKind
+from storage.task_lease import claimed
 from storage.unreadable_rows import UnreadableRows
 from storage.usage import UPKEEP_CLIENT
 from storage.usage_counter import charged
 
-LEASE_MS: Final = 30 * 60 * 1000
 """Who takes longer may find that another one has begun, too; the slower one's swaps are refused."""
 
 PAGE: Final = 1000
@@ -114,13 +114,12 @@ class Compactor:
         Raises:
             MetadataUnavailable, ObjectStoreUnavailable: no answer; the task waits for its lease.
         """
-        partition = await self._metadata.claim_task(TaskKind.COMPACT, LEASE_MS)
-        if partition is None:
-            return False
-        if await self._is_still_due(partition):
-            with charged([partition.topic_id], UPKEEP_CLIENT):
-                await self.compact(partition)
-        await self._metadata.finish_task(TaskKind.COMPACT, partition)
+        async with claimed(self._metadata, TaskKind.COMPACT) as partition:
+            if partition is None:
+                return False
+            if await self._is_still_due(partition):
+                with charged([partition.topic_id], UPKEEP_CLIENT):
+                    await self.compact(partition)
         return True
 
     async def compact(self, partition: Partition) -> int:

@@ -98,6 +98,7 @@ class CompactionRound:
             start_offset=self._dirty_offset,
         )
         self._clean_offset = found.log_start_offset  # before it, all is rewritten
+        self._keeps_tombstones = False  # since a batch was met that cannot be read
 
     async def run(self) -> bool:
         """Do it.
@@ -109,7 +110,13 @@ class CompactionRound:
             RowsChanged, UnreadableRow, UnknownPartition: it ends here; what is done is noted.
             MetadataUnavailable, ObjectStoreUnavailable: no answer; trying again is safe.
         """
-        await self._learn()
+        try:
+            await self._learn()
+        except RowsChanged:
+            # Learning takes minutes, and the builder merges small rows at the end meanwhile. All
+            # keys before the end of what is known are known: that much can be compacted.
+            if self._latest.end_offset <= self._dirty_offset:
+                raise
         try:
             await self._rewrite()
         except (RowsChanged, UnreadableRow):
@@ -191,6 +198,7 @@ class CompactionRound:
             latest=self._latest,
             transactions=transactions,
             now_ms=self._now_ms,
+            keeps_tombstones=self._keeps_tombstones,
         )
 
     async def _replace(self, segment: CleanedSegment) -> None:
@@ -205,6 +213,7 @@ class CompactionRound:
         self._counts.records_read += segment.records_read
         self._counts.records_kept += segment.records_kept
         self._counts.unreadable_batches += segment.unreadable_batches
+        self._keeps_tombstones = segment.keeps_tombstones
         self._clean_offset = segment.rows[-1].end_offset + 1
 
     async def _aborted(self, entry: SegmentEntry) -> list[AbortedTransaction]:

@@ -12,7 +12,7 @@ from storage.segment_layout import UnreadableRow
 from storage.segment_rows import RowPart, read_rows
 from storage.segments import SegmentStore
 
-PAGE: Final = 200
+PAGE: Final = 50  # of up to a gigabyte each: the builder merges those at the end meanwhile
 
 
 class RowsChanged(Exception):
@@ -71,7 +71,7 @@ class CompactionRows:
                             done += part.is_last
                             yield part
                     except (CorruptObject, ObjectMissing) as error:
-                        await self._explain(rows[min(done, len(rows) - 1)], str(error))
+                        await self._explain(rows[done], str(error))
 
     async def _explain(self, entry: SegmentEntry, reason: str) -> None:
         found = await self._metadata.segments_from(self._partition, entry.end_offset, 1)

@@ -37,11 +37,14 @@ class CleanedSegment:
         latest: of all keys before its end offset.
         transactions: of the whole pass.
         now_ms: when the pass began.
+        keeps_tombstones: whether the pass has met a batch that it cannot read.
 
     Attributes:
         rows: of which it has what is left.
         records_read, records_kept: of data batches that could be read.
         unreadable_batches: that stay as they are.
+        keeps_tombstones: no tombstone goes any more: a batch that stays, because it cannot be read
+            here, may have a value that would come back.
         changed: whether anything of the rows would be different.
     """
 
@@ -54,11 +57,13 @@ class CleanedSegment:
         latest: LatestOffsets,
         transactions: SeenTransactions,
         now_ms: int,
+        keeps_tombstones: bool = False,
     ) -> None:
         self.rows: list[SegmentEntry] = []
         self.records_read = 0
         self.records_kept = 0
         self.unreadable_batches = 0
+        self.keeps_tombstones = keeps_tombstones
         self.changed = False
         self._policy = policy
         self._latest = latest
@@ -150,11 +155,12 @@ class CleanedSegment:
                 batch,
                 header,
                 self._latest,
-                drop_tombstones=self._has_had_its_time(header),
+                drop_tombstones=not self.keeps_tombstones and self._has_had_its_time(header),
                 level=policy.compression_level if policy.codec == header.codec else None,
             )
         except ProtocolError as error:
             self._row_failures.append(error)
+            self.keeps_tombstones = True
             self._keep(batch, header)
             return
         self.records_read += header.record_count

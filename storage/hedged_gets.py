@@ -9,6 +9,7 @@ store which is slow as a whole is not asked for twice as much.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
 from typing import Any, Final, TypeVar
 
 LEAST_LIMIT_S: Final = 0.4
@@ -66,7 +67,11 @@ class HedgedGets:
             raise
         self.won += winner is not tasks[0]
         self._recent_s.append(self._clock() - began_s)
-        await _discard([task for task in tasks if task is not winner], discard)
+        try:
+            await _discard([task for task in tasks if task is not winner], discard)
+        except BaseException:
+            await _discard([winner], discard)
+            raise
         return winner.result()
 
 
@@ -85,9 +90,24 @@ async def _first_success(tasks: "list[asyncio.Task[Result]]") -> "asyncio.Task[R
 async def _discard(
     tasks: "list[asyncio.Task[Result]]", discard: Callable[[Result], Awaitable[None]]
 ) -> None:
-    for task in tasks:
-        task.cancel()
-    for task in tasks:
-        (outcome,) = await asyncio.gather(task, return_exceptions=True)
-        if not isinstance(outcome, BaseException):
-            await discard(outcome)
+    """Give up requests; whatever fails meanwhile, all of them have ended then."""
+    async with AsyncExitStack() as endings:
+        for task in tasks:
+            task.cancel()
+            endings.push_async_callback(_end, task, discard)
+
+
+async def _end(task: "asyncio.Task[Result]", discard: Callable[[Result], Awaitable[None]]) -> None:
+    """Wait for a request that was given up; its answer may have come all the same."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error  # heard when nothing is left behind
+    try:
+        if not task.cancelled() and task.exception() is None:
+            await discard(task.result())
+    finally:
+        if cancelled is not None:
+            raise cancelled

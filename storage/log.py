@@ -70,6 +70,11 @@ class Log:
         for partition_log in self._logs.pop(topic_id, {}).values():
             partition_log.remove()
 
+    def leaders_changed(self) -> None:
+        """Take note that another broker may have led any partition since it was last heard of."""
+        for partition_log in self.known_partitions():
+            partition_log.leader_changed()
+
     def wake_waiters(self) -> None:
         """Make everybody who waits for a partition look again."""
         for partition_log in self.known_partitions():

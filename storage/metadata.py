@@ -204,8 +204,13 @@ class MetadataStore(BrokerStore, GroupStore, SegmentStore, TransactionStore, Usa
         Only runs that have offsets from `start_offset` on are looked at.
         """
 
-    async def find_max_timestamp(self, partition: Partition) -> SegmentEntry | None:
-        """Return the first run that holds the partition's largest timestamp (KIP-734)."""
+    async def find_max_timestamp(
+        self, partition: Partition, start_offset: int = 0
+    ) -> SegmentEntry | None:
+        """Return the first run that holds the partition's largest timestamp (KIP-734).
+
+        Only runs that have offsets from `start_offset` on are looked at.
+        """
 
     async def allocate_producer_ids(self, count: int) -> int:
         """Reserve `count` producer ids that nobody was or will be given; return the first."""

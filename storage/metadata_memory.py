@@ -123,9 +123,12 @@ class MemoryMetadata(
             None,
         )
 
-    async def find_max_timestamp(self, partition: Partition) -> SegmentEntry | None:
+    async def find_max_timestamp(
+        self, partition: Partition, start_offset: int = 0
+    ) -> SegmentEntry | None:
         segments = self._partitions.get(partition, MemoryPartition()).readable()
-        return max(segments, key=lambda entry: entry.max_timestamp_ms, default=None)
+        wanted = (entry for entry in segments if entry.end_offset >= start_offset)
+        return max(wanted, key=lambda entry: entry.max_timestamp_ms, default=None)
 
     async def allocate_producer_ids(self, count: int) -> int:
         self._next_producer_id += count

@@ -34,6 +34,9 @@ class MemorySegments:
         self._folders: dict[UUID, str] = {}
         self._segment_paths: set[str] = set()  # all that were ever reserved
 
+    async def clock_ms(self) -> int:
+        return self._now_ms()
+
     async def begin_round(self, name: str, every_ms: int) -> bool:
         now_ms = self._now_ms()
         begun_ms = self._rounds.get(name)
@@ -52,8 +55,13 @@ class MemorySegments:
         free = (partition for partition, leased_ms in tasks.items() if leased_ms <= now_ms)
         claimed = next(free, None)
         if claimed is not None:
+            del tasks[claimed]  # from now on it is the youngest
             tasks[claimed] = now_ms + lease_ms
         return claimed
+
+    async def renew_task(self, kind: TaskKind, partition: Partition, lease_ms: int) -> None:
+        if partition in self._tasks[kind]:
+            self._tasks[kind][partition] = self._now_ms() + lease_ms
 
     async def finish_task(self, kind: TaskKind, partition: Partition) -> None:
         self._tasks[kind].pop(partition, None)

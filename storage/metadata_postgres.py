@@ -133,8 +133,10 @@ class PostgresMetadata(
         )
         return to_entry(rows[0]) if rows else None
 
-    async def find_max_timestamp(self, partition: Partition) -> SegmentEntry | None:
-        rows = await self._pool.fetch("segment_find_max_timestamp", *partition)
+    async def find_max_timestamp(
+        self, partition: Partition, start_offset: int = 0
+    ) -> SegmentEntry | None:
+        rows = await self._pool.fetch("segment_find_max_timestamp", *partition, start_offset)
         return to_entry(rows[0]) if rows else None
 
     async def allocate_producer_ids(self, count: int) -> int:

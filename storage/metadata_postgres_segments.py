@@ -19,7 +19,7 @@ from storage.segments import (
 )
 
 BEFORE_ALL: Final = Partition(UUID(int=0), -1)
-MAX_PARTITIONS_PER_STEP = 100  # whose locks one statement of retention takes
+MAX_PARTITIONS_PER_STEP = 25  # whose locks one statement of retention takes
 MAX_ROWS_PER_STEP = 500  # what one statement removes, so that no commit waits long for a partition
 MAX_STATES_PER_STEP = 1000  # what one statement looks at
 
@@ -29,6 +29,10 @@ class PostgresSegments:
 
     _pool: PostgresPool
     _steps: PostgresPool  # for what takes locks: who waits for one is not in the way of readers
+
+    async def clock_ms(self) -> int:
+        (row,) = await self._pool.fetch("clock")
+        return int(row["now_ms"])
 
     async def begin_round(self, name: str, every_ms: int) -> bool:
         return bool(await self._pool.fetch("task_begin_round", name, every_ms))
@@ -40,6 +44,9 @@ class PostgresSegments:
     async def claim_task(self, kind: TaskKind, lease_ms: int) -> Partition | None:
         rows = await self._pool.fetch("task_claim", kind.value, lease_ms)
         return _partition(rows[0]) if rows else None
+
+    async def renew_task(self, kind: TaskKind, partition: Partition, lease_ms: int) -> None:
+        await self._pool.fetch("task_renew", kind.value, *partition, lease_ms)
 
     async def finish_task(self, kind: TaskKind, partition: Partition) -> None:
         await self._pool.fetch("task_finish", kind.value, *partition)

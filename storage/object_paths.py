@@ -34,6 +34,13 @@ def wal_path(object_id: UUID) -> str:
     return f"wal/{object_id.hex[-2:]}/{object_id}"
 
 
+def _boot_time_s() -> float:
+    """Return seconds since some moment, those in which the machine was asleep among them."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
 class ReservedPaths:
     """Paths registered as pending in Postgres before anything is stored there (D5).
 
@@ -46,7 +53,7 @@ class ReservedPaths:
         self,
         metadata: MetadataStore,
         new_id: Callable[[], UUID],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = _boot_time_s,
     ) -> None:
         self._metadata = metadata
         self._new_id = new_id

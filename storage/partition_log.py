@@ -33,6 +33,8 @@ class PartitionLog:
         aborted_count: of the snapshot that the last stable offset is of (storage/aborted.py).
         aborted: of its aborted transactions; None until there are any and somebody reads.
         buffered_records: in this broker's write buffer; LEO is high_watermark + buffered_records.
+        is_end_known: no broker that led the partition before this one has committed more than
+            `high_watermark`, as far as can be known here.
         removed: the topic was deleted; nothing is appended or read any more.
     """
 
@@ -44,6 +46,7 @@ class PartitionLog:
         "aborted_count",
         "buffered_records",
         "high_watermark",
+        "is_end_known",
         "log_start_offset",
         "partition",
         "removed",
@@ -58,6 +61,7 @@ class PartitionLog:
         self.aborted_count = 0
         self.aborted: AbortedIndex | None = None
         self.buffered_records = 0
+        self.is_end_known = False
         self.removed = False
         self.tail = PartitionTail()
         self._waiters: set[Waiter] = set()
@@ -117,12 +121,17 @@ class PartitionLog:
         old_end, old_stable = self.high_watermark, self.last_stable_offset
         self.log_start_offset = max(self.log_start_offset, log_start_offset)
         self.high_watermark = max(old_end, high_watermark)
+        self.is_end_known = True
         if last_stable_offset > self._stable_offset or (
             last_stable_offset == self._stable_offset and aborted_count > self.aborted_count
         ):
             self._stable_offset, self.aborted_count = last_stable_offset, aborted_count
         if self._waiters:
             self._tell_waiters(old_end, old_stable, size)
+
+    def leader_changed(self) -> None:
+        """Take note that another broker may have led it meanwhile, and committed."""
+        self.is_end_known = False
 
     def refresh(self, offsets: PartitionOffsets) -> None:
         """Take note of what Postgres says now."""

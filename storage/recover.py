@@ -2,7 +2,8 @@
 
     scan      every object says what it has; that is noted in a temporary file   recover_scan
     choose    built segments that tile a partition                               recover_segments
-    place     writers' batches behind them                                       recover_placement
+    compare   which of the writers' batches are in them                          recover_unbuilt
+    place     those that are not behind them                                     recover_placement
     write     rows, producers and aborted transactions of a partition            recover_partition
 
 Memory is bounded by the largest partition. Nothing is there before all of it is.
@@ -18,7 +19,7 @@ from storage.fsck import Progress
 from storage.objects import ObjectStore
 from storage.policies import UNLIMITED, TopicPolicy
 from storage.recover_partition import PartitionBuilder, RebuiltPartition
-from storage.recover_placement import place, unbuilt, without_repeated
+from storage.recover_placement import place, without_repeated
 from storage.recover_postgres import EmptyDatabase
 from storage.recover_producers import Producers
 from storage.recover_report import FOREVER_NOTE, RecoveryReport, TopicReport
@@ -26,6 +27,7 @@ from storage.recover_scan import FoundTopic, Scan
 from storage.recover_scratch import FoundSegment, Scratch
 from storage.recover_segments import choose_segments, gaps_between, merge_aborted
 from storage.recover_tail import read_tail_of
+from storage.recover_unbuilt import BuiltLog, unbuilt
 from storage.segment import SegmentBuilder
 from storage.store_marker import read_marker
 
@@ -143,12 +145,13 @@ class Recovery:
     async def _rebuild(self, partition: Partition, topic: FoundTopic) -> RebuiltPartition:
         chosen = choose_segments(self._scratch.segments(partition))
         tail = await read_tail_of(self._objects, chosen) if chosen else None
+        built = BuiltLog(self._objects, chosen, tail) if tail is not None else None
+        batches = await unbuilt(self._scratch.batches(partition), built)
         if tail is not None:
             self.report.unreadable += tail.unreadable
         producers = tail.producers if tail is not None else Producers()
         lost = gaps_between(chosen)
         chosen = await self._without_gaps(partition, topic, chosen, lost)
-        batches = unbuilt(self._scratch.batches(partition), tail)
         runs = place(
             without_repeated(batches, producers), tail.end_offset if tail is not None else None
         )

@@ -51,7 +51,8 @@ class BuiltTail:
 
         Args:
             batch: of an object of a writer.
-            expected_offset: that the writer expected for it; negative if it did not know.
+            expected_offset: that the writer expected for it, not before the tail; negative if it
+                did not know.
         """
         is_same = (batch.crc, batch.byte_length) in self._exact
         is_alike = (
@@ -64,8 +65,6 @@ class BuiltTail:
         if expected_offset < 0:
             return is_same or (is_alike and batch.producer_id != NO_PRODUCER_ID)
         last_offset = expected_offset + batch.record_count - 1
-        if last_offset < self.start_offset:
-            return True  # it may have come a little later than expected, but not so much
         if expected_offset >= self.end_offset:
             return False  # if it is there all the same, it has come again
         return is_same or is_alike or self._is_compacted(expected_offset, last_offset)
@@ -124,7 +123,7 @@ async def read_tail_of(objects: ObjectStore, chosen: Sequence[FoundSegment]) -> 
     wanted: list[tuple[FoundSegment, Block]] = []
     for segment in reversed(chosen):
         try:
-            blocks = await _blocks(objects, segment)
+            blocks = await blocks_of(objects, segment)
         except (CorruptObject, ObjectMissing) as error:
             tail.unreadable.append(f"{segment.path}: {error}")
             break
@@ -151,6 +150,11 @@ def _is_enough(tail: BuiltTail, wanted: Sequence[tuple[FoundSegment, Block]]) ->
     return len(wanted) >= TAIL_BLOCKS or tail.end_offset - first_offset >= TAIL_OFFSETS
 
 
-async def _blocks(objects: ObjectStore, segment: FoundSegment) -> Sequence[Block]:
+async def blocks_of(objects: ObjectStore, segment: FoundSegment) -> Sequence[Block]:
+    """Return the blocks of a segment.
+
+    Raises:
+        CorruptObject, ObjectMissing, ObjectStoreUnavailable: its index cannot be read.
+    """
     start = segment.byte_start + segment.byte_length
     return parse_index(await objects.get(segment.path, start, segment.index_length)).blocks

@@ -46,7 +46,6 @@ class Retention:
         policies: of all topics, as they are now.
         producer_unused_ms: a producer's state in a partition is kept for so long after its last
             batch (producer.id.expiration.ms).
-        now_ms: the clock that records' timestamps are compared with.
     """
 
     def __init__(
@@ -55,12 +54,10 @@ class Retention:
         metadata: SegmentStore,
         policies: Callable[[], Iterable[tuple[UUID, TopicPolicy]]],
         producer_unused_ms: int,
-        now_ms: Callable[[], int],
     ) -> None:
         self._metadata = metadata
         self._policies = policies
         self._producer_unused_ms = producer_unused_ms
-        self._now_ms = now_ms
 
     async def run(self) -> RetentionPass:
         """Go over all partitions once.
@@ -76,25 +73,14 @@ class Retention:
 
     async def _expire(self) -> int:
         moved = 0
+        now_ms = await self._metadata.clock_ms()  # not of this machine: it may be far out
         topics = sorted(self._policies(), key=itemgetter(0))  # locks are taken in key order
-        requests = (one for topic_id, policy in topics for one in self._requests(topic_id, policy))
+        requests = (
+            one for topic_id, policy in topics for one in _requests(topic_id, policy, now_ms)
+        )
         while page := tuple(islice(requests, PARTITIONS_PER_PAGE)):
             moved += len(await self._metadata.expire_records(page))
         return moved
-
-    def _requests(self, topic_id: UUID, policy: TopicPolicy) -> Iterator[RetentionRequest]:
-        """Yield what each partition of a topic has to keep; nothing for one that keeps all."""
-        timed = policy.delete and policy.retention_ms != UNLIMITED
-        sized = policy.delete and policy.retention_bytes != UNLIMITED
-        if not timed and not sized:
-            return
-        before_ms = self._now_ms() - policy.retention_ms if timed else None
-        for index in range(policy.partition_count):
-            yield RetentionRequest(
-                partition=Partition(topic_id, index),
-                before_ms=before_ms,
-                keep_bytes=policy.retention_bytes if sized else None,
-            )
 
     async def _purge(self) -> int:
         rows = 0
@@ -109,3 +95,18 @@ class Retention:
         ):
             producers += gone
         return producers
+
+
+def _requests(topic_id: UUID, policy: TopicPolicy, now_ms: int) -> Iterator[RetentionRequest]:
+    """Yield what each partition of a topic has to keep; nothing for one that keeps all."""
+    timed = policy.delete and policy.retention_ms != UNLIMITED
+    sized = policy.delete and policy.retention_bytes != UNLIMITED
+    if not timed and not sized:
+        return
+    before_ms = now_ms - policy.retention_ms if timed else None
+    for index in range(policy.partition_count):
+        yield RetentionRequest(
+            partition=Partition(topic_id, index),
+            before_ms=before_ms,
+            keep_bytes=policy.retention_bytes if sized else None,
+        )

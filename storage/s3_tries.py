@@ -43,7 +43,7 @@ class S3Tries:
         Args:
             verb: GET, PUT, LIST or DELETE.
             url: of the object, for messages.
-            size: bytes that go to and fro; a try has the more time.
+            size: bytes that go to and fro; a try, and all of them together, have the more time.
             attempt: one try.
 
         Raises:
@@ -53,9 +53,10 @@ class S3Tries:
         failure: Exception | None = None
         patience_s = FIRST_ANSWER_S + size / SLOW_BYTES_PER_S
         places = self._traffic.gets if verb in _READS else self._traffic.puts
+        deadline_s = self._deadline_s + size / SLOW_BYTES_PER_S
         backoff = Backoff()
         try:
-            async with asyncio.timeout(self._deadline_s):
+            async with asyncio.timeout(deadline_s):
                 while True:
                     async with places.place() as number:
                         began_s = self._traffic.clock()
@@ -78,7 +79,7 @@ class S3Tries:
                     await backoff.wait()
         except TimeoutError as late:
             failure = failure or late
-            reason = f"nothing in {self._deadline_s:g} s; last: {describe(failure)}"
+            reason = f"nothing in {deadline_s:g} s; last: {describe(failure)}"
         raise ObjectStoreUnavailable(f"{verb} {url}: {reason}") from failure
 
     def _answered(self, verb: str, began_s: float, size: int, places: FlowLimit) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from protocol.errors import CorruptBatch
-from storage.errors import CorruptObject
+from storage.errors import CorruptObject, ObjectMissing
 from storage.objects import ObjectStore
 from storage.runs import parse_run
 from storage.segment import parse_index, read_block
@@ -23,7 +23,7 @@ from storage.segment_index import Block, SegmentIndex
 
 MiB: Final = 1024 * 1024
 READ_AHEAD_BYTES: Final = 16 * MiB  # asked for and not yet handed out; one part alone may exceed it
-MAX_GETS: Final = 8
+MAX_GETS: Final = 32  # rows are small most often: it is the bytes that bound memory
 PART_BYTES: Final = 4 * MiB  # of a built segment, read with one GET
 
 
@@ -80,15 +80,19 @@ async def read_rows(objects: ObjectStore, rows: Sequence[SegmentEntry]) -> Async
     Who does not read to the end has to close it (contextlib.aclosing).
 
     Raises:
-        CorruptObject, ObjectMissing: bytes are not what the index promises; what was yielded before
-            is right.
+        CorruptObject, ObjectMissing: bytes are not what the index promises: those of the row behind
+            the last one that was yielded to its end. All before it is right.
         ObjectStoreUnavailable: the store gave no answer in time; retrying is safe.
     """
     ahead: deque[_Fetch] = deque()
     size = 0
+    failure: CorruptObject | ObjectMissing | None = None
     try:
         async with aclosing(_plan(objects, rows)) as plans:
             async for plan in plans:
+                if not isinstance(plan, _Plan):
+                    failure = plan  # of a row behind all that is asked for already
+                    break
                 while ahead and (size + plan.length > READ_AHEAD_BYTES or len(ahead) == MAX_GETS):
                     part = await _finish(ahead[0])
                     size -= ahead.popleft()[0].length
@@ -99,16 +103,25 @@ async def read_rows(objects: ObjectStore, rows: Sequence[SegmentEntry]) -> Async
             part = await _finish(ahead[0])
             ahead.popleft()
             yield part
+        if failure is not None:
+            raise failure
     finally:
         await _cancel([task for _, task in ahead if task is not None])
 
 
-async def _plan(objects: ObjectStore, rows: Sequence[SegmentEntry]) -> AsyncGenerator[_Plan]:
+async def _plan(
+    objects: ObjectStore, rows: Sequence[SegmentEntry]
+) -> AsyncGenerator[_Plan | CorruptObject | ObjectMissing]:
+    """Yield what to read of `rows`; last of all, why there is no more, if an index is damaged."""
     for entry in rows:
         if not entry.index_length:
             yield _Plan(entry=entry, index=None, blocks=(), start=entry.start, length=entry.length)
             continue
-        index = await read_index(objects, entry)
+        try:
+            index = await read_index(objects, entry)
+        except (CorruptObject, ObjectMissing) as error:
+            yield error
+            return
         for blocks in _group(index.blocks):
             length = sum(block.length for block in blocks)
             yield _Plan(

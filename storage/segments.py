@@ -114,6 +114,9 @@ class RetentionRequest:
 class SegmentStore(Protocol):
     """See the module's docstring for what every implementation promises."""
 
+    async def clock_ms(self) -> int:
+        """Return the database's clock (Unix time)."""
+
     # what there is to do
 
     async def begin_round(self, name: str, every_ms: int) -> bool:
@@ -123,7 +126,13 @@ class SegmentStore(Protocol):
         """Let each partition have this done to it; one that waits for it already is left as is."""
 
     async def claim_task(self, kind: TaskKind, lease_ms: int) -> Partition | None:
-        """Take a task that nobody has, or whose lease is over (SKIP LOCKED)."""
+        """Take the oldest task that nobody has, or whose lease is over (SKIP LOCKED).
+
+        It is the youngest from then on: one that always fails is in nobody's way.
+        """
+
+    async def renew_task(self, kind: TaskKind, partition: Partition, lease_ms: int) -> None:
+        """Let the lease of a task that was claimed begin anew."""
 
     async def finish_task(self, kind: TaskKind, partition: Partition) -> None:
         """Remove a task that was claimed."""

@@ -16,7 +16,7 @@ from storage.segments import SegmentStore
 OBJECTS_PER_DELETE: Final = 1000
 """As many as one DeleteObjects of S3 takes."""
 
-UNNEEDED_PER_SWEEP: Final = 1000
+UNNEEDED_PER_SWEEP: Final = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

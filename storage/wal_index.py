@@ -9,10 +9,10 @@ which order objects were written, and which offsets the writer believed that the
 All integers are big-endian; times are Unix times in ms. The batches, from byte 0 on, are v2 record
 batches (KIP-98), back to back; what they have as base offset says nothing. Then, without padding:
     topics     u32 count; then for each: topic id 16 bytes, name length u16, name in UTF-8
-    runs       u32 count; then for each, 44 bytes, in the order of the batches, which they tile:
+    runs       u32 count; then for each, 48 bytes, in the order of the batches, which they tile:
         topic u32, partition u32            position in the table of topics; number of the partition
         start u64, length u32               bytes of the object; whole batches
-        record count u32                    offsets that the batches take
+        record count u64                    offsets that the batches take
         expected offset i64                 of the first one, if no other broker wrote; -1: unknown
         leader epoch i32                    that they were taken in
         max timestamp i64                   of the batches
@@ -46,7 +46,7 @@ UNKNOWN_OFFSET: Final = -1
 
 _COUNT: Final = struct.Struct(">I")
 _TOPIC: Final = struct.Struct(">16sH")
-_RUN: Final = struct.Struct(">IIQIIqiq")
+_RUN: Final = struct.Struct(">IIQIQqiq")
 
 
 class WalRun(NamedTuple):

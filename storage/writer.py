@@ -40,7 +40,7 @@ from storage.errors import (
 from storage.metadata import BatchOutcome, MetadataStore, TransactionUse
 from storage.metrics import StorageMetrics
 from storage.object_paths import ReservedPaths
-from storage.objects import Buffer, ObjectStore
+from storage.objects import ObjectStore
 from storage.partition_log import PartitionLog
 from storage.pending_object import BufferedBatch, PendingObject, Seal
 from storage.tail import TailCache
@@ -130,7 +130,7 @@ class Writer:
             self._open = PendingObject(loop.create_future())
             self._drained.clear()
         outcome: asyncio.Future[BatchOutcome] = loop.create_future()
-        expected = partition_log.log_end_offset if partition_log.is_known else UNKNOWN_OFFSET
+        expected = partition_log.log_end_offset if partition_log.is_end_known else UNKNOWN_OFFSET
         self._open.batches.append(
             BufferedBatch(
                 partition_log,
@@ -206,12 +206,13 @@ class Writer:
         self._sealed_at = self._clock()
         seal = Seal(writer_id=self._writer_id, sequence=self._sequence, written_ms=self._now_ms())
         self._sequence += 1
-        self._uploads.create_task(self._upload(pending, pending.lay_out(seal, self._name_of)))
+        self._uploads.create_task(self._upload(pending, seal))
         self._in_flight.append(pending)
         self._sealed.release()
         self._metrics.object_bytes.observe(pending.size)
 
-    async def _upload(self, pending: PendingObject, parts: list[Buffer]) -> None:
+    async def _upload(self, pending: PendingObject, seal: Seal) -> None:
+        parts = pending.lay_out(seal, self._name_of)
         shares = pending.shares()
         backoff = Backoff()
         while True:

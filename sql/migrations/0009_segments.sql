@@ -311,8 +311,11 @@ SET enable_bitmapscan = off
 AS $function$
 #variable_conflict use_column
 DECLARE
+    most_expired_rows CONSTANT int := 10000;  -- of a partition in one call, which is soon over
+    most_kept_rows CONSTANT int := 100000;  -- that are looked at; a partition with more keeps all
     place record;
     stable bigint;
+    expired bigint;  -- where the rows end that have had their time
     kept bigint;
     new_starts bigint[] := '{}';
 BEGIN
@@ -325,27 +328,34 @@ BEGIN
         CONTINUE WHEN NOT FOUND OR stable <= place.log_start_offset;
 
         IF p_before_ms[i] IS NOT NULL THEN
-            new_starts[i] := coalesce(
-                (
-                    SELECT s.start_offset FROM streamhouse_internal.segments AS s
+            SELECT r.start_offset INTO expired
+            FROM (
+                SELECT s.* FROM streamhouse_internal.segments AS s
+                WHERE s.topic_id = p_topic_ids[i] AND s.partition = p_partitions[i]
+                    AND s.end_offset >= place.log_start_offset
+                ORDER BY s.end_offset
+                LIMIT most_expired_rows
+            ) AS r
+            WHERE r.end_offset >= stable OR r.max_timestamp_ms >= p_before_ms[i]
+                -- records without a timestamp are as old as their object
+                OR r.max_timestamp_ms < 0 AND p_before_ms[i] <= (
+                    SELECT floor(extract(epoch FROM coalesce(o.state_at, o.created_at)) * 1000)
+                    FROM streamhouse_internal.objects AS o
+                    WHERE o.object_id = r.object_id
+                )
+            ORDER BY r.end_offset
+            LIMIT 1;
+            IF NOT FOUND THEN  -- all of them have had their time; what follows is for the next call
+                SELECT coalesce(max(r.end_offset) + 1, 0) INTO expired
+                FROM (
+                    SELECT s.end_offset FROM streamhouse_internal.segments AS s
                     WHERE s.topic_id = p_topic_ids[i] AND s.partition = p_partitions[i]
                         AND s.end_offset >= place.log_start_offset
-                        AND (
-                            s.end_offset >= stable OR s.max_timestamp_ms >= p_before_ms[i]
-                            -- records without a timestamp are as old as their object
-                            OR s.max_timestamp_ms < 0 AND p_before_ms[i] <= (
-                                SELECT floor(
-                                    extract(epoch FROM coalesce(o.state_at, o.created_at)) * 1000
-                                )
-                                FROM streamhouse_internal.objects AS o
-                                WHERE o.object_id = s.object_id
-                            )
-                        )
                     ORDER BY s.end_offset
-                    LIMIT 1
-                ),
-                stable
-            );
+                    LIMIT most_expired_rows
+                ) AS r;
+            END IF;
+            new_starts[i] := expired;
         END IF;
         CONTINUE WHEN p_keep_bytes[i] IS NULL;
         kept := stable;
@@ -360,6 +370,7 @@ BEGIN
                     WHERE s.topic_id = p_topic_ids[i] AND s.partition = p_partitions[i]
                         AND s.end_offset >= place.log_start_offset
                     ORDER BY s.end_offset DESC
+                    LIMIT most_kept_rows
                 ) AS r
                 WHERE r.size >= p_keep_bytes[i]
                 LIMIT 1

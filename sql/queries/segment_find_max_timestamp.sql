@@ -1,5 +1,5 @@
--- The first run that holds the partition's largest timestamp (KIP-734).
--- $1 topic_id uuid, $2 partition int.
+-- The first run that holds the largest timestamp of those that end at $3 or later (KIP-734).
+-- $1 topic_id uuid, $2 partition int, $3 start_offset bigint.
 SELECT
     s.start_offset, s.end_offset, s.byte_start, s.byte_length, s.max_timestamp_ms,
     coalesce(s.index_length, 0) AS index_length, s.inline,
@@ -16,7 +16,8 @@ FROM (
 CROSS JOIN LATERAL (  -- all are looked at, so only what the key holds
     SELECT found.end_offset
     FROM streamhouse_internal.segments AS found
-    WHERE found.topic_id = $1 AND found.partition = $2 AND found.end_offset >= p.log_start_offset
+    WHERE found.topic_id = $1 AND found.partition = $2
+        AND found.end_offset >= greatest($3::bigint, p.log_start_offset)
     ORDER BY found.max_timestamp_ms DESC, found.end_offset
     LIMIT 1
 ) AS n

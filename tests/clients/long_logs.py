@@ -38,7 +38,6 @@ COMPACTED: Final = """
     WHERE name = $1
 """
 BUILT: Final = "SELECT bool_and(built) FROM streamhouse.segments WHERE topic = $1"
-FREE_TASKS: Final = "UPDATE streamhouse_internal.storage_tasks SET claimed_until = NULL"
 SEGMENTS: Final = """
     SELECT start_offset, end_offset, byte_length FROM streamhouse.segments
     WHERE topic = $1 AND partition = 0 ORDER BY start_offset
@@ -87,18 +86,9 @@ class LongLogs:
         return asyncio.run(ask())
 
     def restart(self) -> None:
-        """Stop and start it, so that nothing is in memory.
-
-        What was being built or compacted then waits for the end of its lease; here it does not.
-        """
+        """Stop and start it, so that nothing is in memory."""
         assert self.broker.process.stop() == 0
         self.broker.start()
-
-        async def free_tasks() -> None:
-            async with self._database() as database:
-                await database.execute(FREE_TASKS)
-
-        asyncio.run(free_tasks())
 
     def _await(self, statement: str, topic: str) -> None:
         async def wait() -> None:

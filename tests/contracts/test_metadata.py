@@ -345,6 +345,8 @@ async def test_runs_are_found_by_timestamp(store: MetadataStore) -> None:
     latest = await store.find_max_timestamp(partition)
     assert latest is not None
     assert (latest.start_offset, latest.max_timestamp_ms) == (10, 300)
+    later = [await store.find_max_timestamp(partition, start) for start in (19, 20, 40, 50)]
+    assert [entry and entry.start_offset for entry in later] == [10, 30, 40, None]
     assert await store.find_timestamp(empty, 0) is None
     assert await store.find_max_timestamp(empty) is None
 

@@ -224,7 +224,6 @@ async def _expire(metadata: MetadataStore, policies: TopicPolicies) -> None:
         metadata=metadata,
         policies=policies.all,
         producer_unused_ms=FOREVER_MS,
-        now_ms=now_ms,
     ).run()
 
 

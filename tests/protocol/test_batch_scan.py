@@ -1,7 +1,7 @@
 """Finding records by time, also in compacted batches: with gaps, or without any record."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from protocol.batch import TIMESTAMP_TYPE_BIT
@@ -50,14 +50,30 @@ def test_the_first_record_at_or_after_a_time_is_found(
     assert found == (matching[0] if matching else None)
 
 
-@given(drawn=batches_and_records())
+@given(drawn=batches_and_records(), start=st.integers(0, 1100))
+@example(  # the latest record of all lies before the start, in the batch that has it
+    drawn=(
+        [
+            memoryview(
+                build_batch(
+                    [Record(offset_delta=0, timestamp_delta_ms=ms), Record(offset_delta=1)],
+                    base_offset=at,
+                )
+            )
+            for at, ms in ((0, 9), (2, 5))
+        ],
+        [FoundTimestamp(at, ms) for at, ms in ((0, 9), (1, 0), (2, 5), (3, 0))],
+    ),
+    start=1,
+)
 def test_the_first_of_the_latest_records_is_found(
-    drawn: tuple[list[memoryview], list[FoundTimestamp]],
+    drawn: tuple[list[memoryview], list[FoundTimestamp]], start: int
 ) -> None:
     batches, held = drawn
-    latest = max((one.timestamp_ms for one in held), default=None)
-    expected = next((one for one in held if one.timestamp_ms == latest), None)
-    assert find_max_timestamp(batches) == expected
+    kept = [one for one in held if one.offset >= start]
+    latest = max((one.timestamp_ms for one in kept), default=None)
+    expected = next((one for one in kept if one.timestamp_ms == latest), None)
+    assert find_max_timestamp(batches, start) == expected
 
 
 def test_an_empty_batch_is_no_answer_whatever_its_header_says() -> None:

@@ -8,11 +8,11 @@ import pytest
 from protocol.batch import read_header
 from protocol.compression import Codec
 from protocol.ids import Partition
-from storage.builder import LEASE_MS
 from storage.config import KiB
 from storage.segment import parse_header
 from storage.segment_rows import read_index
 from storage.segments import SegmentSwap, TaskKind
+from storage.task_lease import LEASE_MS
 from tests.storage.builder_model import HOUR_MS, POLICY
 from tests.storage.builder_world import World
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from storage.builder import LEASE_MS
 from storage.errors import ObjectConflict, ObjectStoreUnavailable
 from storage.objects import Buffer
 from storage.objects_memory import MemoryStore
 from storage.segments import SegmentSwap, TaskKind
+from storage.task_lease import LEASE_MS
 from tests.storage.builder_model import HOUR_MS
 from tests.storage.builder_world import World
 

@@ -13,7 +13,7 @@ from broker.topic_policies import TopicPolicies
 from protocol.ids import Partition
 from storage.metadata_memory import MemoryMetadata
 from storage.policies import TopicPolicy
-from storage.retention import PARTITIONS_PER_PAGE, Retention, RetentionPass
+from storage.retention import PARTITIONS_PER_PAGE, Retention, RetentionPass, _requests
 from tests.contracts.metadata_stores import a_batch, commit
 
 DAY_MS = 24 * 60 * 60 * 1000
@@ -42,7 +42,6 @@ class World:
             metadata=self.metadata,
             policies=self.policies.all,
             producer_unused_ms=self.producer_unused_ms,
-            now_ms=lambda: self.now_ms,
         )
 
     async def topic(self, partition_count: int = 1, **configs: str) -> Partition:
@@ -249,7 +248,6 @@ def test_a_policy_of_2_to_the_63_minus_1_is_no_overflow() -> None:
         max_compaction_lag_ms=1,
         min_cleanable_dirty_ratio=0.5,
     )
-    world = World()
-    requests = list(world.retention._requests(UUID(int=1), policy))
+    requests = list(_requests(UUID(int=1), policy, START_MS))
     assert requests[0].before_ms is not None
     assert -(2**63) <= requests[0].before_ms < 0

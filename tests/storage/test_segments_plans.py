@@ -87,6 +87,13 @@ async def session(dsn: str) -> AsyncIterator[Connection]:
     await opened.close()
 
 
+async def purge(session: Connection, name: str) -> tuple[bool, int]:
+    """Remove rows, and release their objects; return whether any were left, and how many."""
+    answer = await one(session, name, 5)
+    await session.fetch(query("object_release"), answer["released"] or [])
+    return answer["any_left"], answer["removed"]
+
+
 async def use_everything(session: Connection, name: str) -> None:
     """Run every statement of the background work on a topic of its own, on this session."""
     row = await session.fetchrow(query("topic_create"), name, 1, 1, "{}")
@@ -96,7 +103,9 @@ async def use_everything(session: Connection, name: str) -> None:
     await session.fetch(query("partition_find_unbuilt"), *before(partition), 1, 9)
     path = await session.fetchval(query("segment_reserve"), *partition, 0, 19)
     swap = a_swap(partition, path, entries[:2])
-    assert await session.fetchval(query("segment_replace"), *to_arguments(swap))
+    answer = await one(session, "segment_replace", *to_arguments(swap))
+    assert answer["replaced"]
+    await session.fetch(query("object_release"), answer["released"])
     (built,) = await session.fetch(query("segment_find_before"), *partition, 20, 9)
     assert (built["path"], built["index_length"]) == (path, 40)
     assert len(await session.fetch(query("segment_find_from"), *partition, 0, 9)) == 2
@@ -110,8 +119,8 @@ async def use_everything(session: Connection, name: str) -> None:
     assert await session.fetch(query("task_begin_round"), name, HOUR_MS)
     (moved,) = await session.fetch(query("partition_expire_records"), topic_ids, [0], [1], [150])
     assert moved["log_start_offset"] == 30
-    assert tuple(await one(session, "partition_purge", 5)) == (True, 2)
-    assert tuple(await one(session, "partition_purge", 5)) == (False, 0)
+    assert await purge(session, "partition_purge") == (True, 2)
+    assert await purge(session, "partition_purge") == (False, 0)
     await write(session, partition, f"wal/{name}-last")
     await session.fetch(query("object_reserve"), [f"wal/{name}-abandoned"])
     assert len(await session.fetch(query("object_doom_abandoned"), 0, 1)) == 1
@@ -122,7 +131,7 @@ async def use_everything(session: Connection, name: str) -> None:
     assert (await one(session, "object_doom_unneeded", last_id - 1, 0, 9))["doomed"] == 0
     await session.fetch(query("producer_expire"), HOUR_MS, *partition, -1, 5, 5)
     assert await session.fetchval(query("topic_delete"), partition.topic_id)
-    assert tuple(await one(session, "topic_purge", 5)) == (True, 1)
+    assert await purge(session, "topic_purge") == (True, 1)
     assert await session.fetchval(query("topic_find_folder"), partition.topic_id)
     await session.fetch(query("object_forget"), [f"wal/{name}-last"])
 

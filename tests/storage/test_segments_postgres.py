@@ -91,12 +91,15 @@ async def test_the_last_two_rows_of_an_object_go_at_once(
     path = await shared_object(store, partitions)
     swaps = [await swap_of(store, partition) for partition in partitions]
 
-    # When one broker replaces its row while another, which does not see that yet, replaces its own
+    # When one broker, which sees the other row, releases the object while another replaces that row
+    answer = await other.fetchrow(query("segment_replace"), *to_arguments(swaps[0]))
+    assert answer is not None
+    assert answer["replaced"]
     transaction = other.transaction()
     await transaction.start()
-    assert await other.fetchval(query("segment_replace"), *to_arguments(swaps[0]))
+    assert await other.fetchval(query("object_release"), answer["released"]) == 0
     second = asyncio.create_task(store.replace_segments(swaps[1]))
-    async with waiting(dsn, "replace_segments"):
+    async with waiting(dsn, "release_objects"):
         await transaction.commit()
 
     # Then the one that comes later sees that no row is left

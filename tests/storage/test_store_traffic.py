@@ -129,6 +129,44 @@ def test_a_cancelled_read_leaves_no_request() -> None:
     assert (script.sent, script.cancelled) == (2, 2)
 
 
+@pytest.mark.parametrize("cancellations", [1, 2])
+@pytest.mark.parametrize("won_at_s", [LEAST_LIMIT_S + 0.1, 60.0])
+def test_a_read_cancelled_while_requests_end_leaves_no_answer_open(
+    won_at_s: float, cancellations: int
+) -> None:
+    discarded: list[int] = []
+
+    async def main() -> None:
+        # Given two requests that are answered all the same, a while after they were given up
+        sent = 0
+
+        async def ask() -> int:
+            nonlocal sent
+            sent += 1
+            number = sent
+            try:
+                await asyncio.sleep(won_at_s - now() if number == 2 else 60.0)
+            except asyncio.CancelledError:
+                await asyncio.sleep(5.0)
+            return number
+
+        async def discard(result: int) -> None:
+            discarded.append(result)
+
+        # When the reader is cancelled, maybe again, while one or both of them are given up
+        reading = asyncio.create_task(HedgedGets(now).first(ask, discard))
+        for _ in range(cancellations):
+            await asyncio.sleep(1.0)
+            reading.cancel()
+        await asyncio.wait([reading])
+        assert reading.cancelled()
+        assert sent == 2
+
+    # Then both answers were let go of
+    virtual_time.run(main())
+    assert sorted(discarded) == [1, 2]
+
+
 def test_a_limit_halves_once_for_what_was_under_way_and_grows_by_one_a_round() -> None:
     async def main() -> None:
         limit = FlowLimit(64, clock=now)

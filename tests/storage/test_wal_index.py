@@ -104,7 +104,7 @@ def test_the_bytes_are_those_that_the_docstring_specifies() -> None:
         writer_id=UUID(int=1), sequence=6, written_ms=7, topics=((UUID(int=8), "é"),), runs=(run,)
     )
     topics = struct.pack(">I", 1) + UUID(int=8).bytes + struct.pack(">H", 2) + "é".encode()
-    runs = struct.pack(">I", 1) + struct.pack(">IIQIIqiq", 0, 2, 0, 70, 3, -1, 4, 5)
+    runs = struct.pack(">I", 1) + struct.pack(">IIQIQqiq", 0, 2, 0, 70, 3, -1, 4, 5)
     footer = UUID(int=1).bytes + struct.pack(">QqQ", 6, 7, 70)
     footer += struct.pack(">I", len(topics) + len(runs) + 56)
     checksum = crc32c.crc32c(topics + runs + footer)

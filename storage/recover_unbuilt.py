@@ -1,0 +1,107 @@
+"""Which of the writers' batches are in built segments already.
+
+The end of what is built is in memory (storage/recover_tail.py). A writer that had not heard of
+others' commits expects batches further back than they are: so what it says of offsets before that
+is looked up there.
+"""
+
+from collections.abc import Sequence
+
+from protocol.errors import ProtocolError
+from storage.errors import CorruptObject, ObjectMissing
+from storage.objects import ObjectStore
+from storage.recover_runs import agreeing, runs_of
+from storage.recover_scratch import FoundBatch, FoundSegment
+from storage.recover_tail import BuiltTail, blocks_of
+from storage.segment import read_block
+
+UNKNOWN = -1
+
+
+class BuiltLog:
+    """The built segments of a partition.
+
+    Args:
+        chosen: those that tile it, in offset order.
+        tail: the end of them.
+    """
+
+    def __init__(
+        self, objects: ObjectStore, chosen: Sequence[FoundSegment], tail: BuiltTail
+    ) -> None:
+        self.tail = tail
+        self._objects = objects
+        self._chosen = chosen
+
+    async def has(self, batch: FoundBatch, expected_offset: int) -> bool:
+        """Return whether a writer's batch is built.
+
+        Args:
+            batch: of an object of a writer.
+            expected_offset: that the writer expected for it; negative if it did not know.
+
+        Raises:
+            ObjectStoreUnavailable: no answer.
+        """
+        last_offset = expected_offset + batch.record_count - 1
+        if expected_offset < 0 or last_offset >= self.tail.start_offset:
+            return self.tail.has(batch, expected_offset)
+        return self.tail.has(batch, UNKNOWN) or await self._had(batch, expected_offset, last_offset)
+
+    async def _had(self, batch: FoundBatch, first_offset: int, last_offset: int) -> bool:
+        """Look it up where it was expected; what is not there to be read is believed."""
+        there: BuiltTail | None = None
+        is_behind = False
+        for segment in self._chosen:
+            if segment.end_offset < first_offset:
+                continue
+            if is_behind or (there is None and segment.start_offset > last_offset):
+                break
+            try:
+                for block in await blocks_of(self._objects, segment):
+                    if block.last_offset < first_offset or is_behind:
+                        continue
+                    # It may have come a little later than expected: one more is looked at.
+                    is_behind = block.first_offset > last_offset
+                    data = await self._objects.get(segment.path, block.start, block.length)
+                    if there is None:
+                        there = BuiltTail(block.first_offset)
+                    for one in read_block(data, block).batches:
+                        there.take(one)
+                    there.end_offset = block.last_offset + 1
+            except (CorruptObject, ObjectMissing, ProtocolError) as error:
+                self.tail.unreadable.append(f"{segment.path}: {error}")
+                return True
+        return there is None or there.has(batch, first_offset)
+
+
+async def unbuilt(batches: Sequence[FoundBatch], built: BuiltLog | None) -> list[FoundBatch]:
+    """Return those that come behind what is built.
+
+    Args:
+        batches: in the order of their commits. What was committed before one that is built, is
+            built as well; unless that one is a repetition, whose writer expects it further on.
+        built: None if nothing is.
+
+    Raises:
+        ObjectStoreUnavailable: no answer.
+    """
+    if built is None:
+        return list(batches)
+    kept: list[FoundBatch] = []
+    is_behind = True
+    runs = runs_of(batches)
+    agreeing(runs, None)  # which marks those that are out of date
+    for run in reversed(runs):
+        expected = run.expected_end
+        is_known = run.expected_offset >= 0 and not run.is_doubtful
+        for batch in reversed(run.batches):
+            expected -= batch.record_count
+            if not is_behind:
+                if is_known and expected >= built.tail.end_offset:
+                    kept.append(batch)
+            elif await built.has(batch, expected if is_known else UNKNOWN):
+                is_behind = not is_known
+            else:
+                kept.append(batch)
+    return kept[::-1]

@@ -214,9 +214,9 @@ class Fetch:
         if expired:  # retention, which is another process's, has moved the log start
             await self._ask_again(expired, [])
         for one in expired:
-            is_fine = one.answer.error_code is ErrorCode.none
+            is_fine = one.answer.error_code == ErrorCode.none
             if is_fine and not one.answer.size and one.partition.offset < one.log.high_watermark:
-                one.answer.error_code = NO_RECORDS  # nothing without an error: it asked for ever
+                one.answer.error_code = NO_RECORDS  # who is given nothing asks for ever
         for (one, read), result in zip(cold, results, strict=True):
             if isinstance(result, OffsetOutOfRange):
                 continue

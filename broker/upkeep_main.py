@@ -22,6 +22,7 @@ from broker.upkeep import Upkeep
 from broker.upkeep_order import UpkeepOrder, read_order
 from broker.upkeep_report import UpkeepReport
 from storage.errors import StorageError
+from storage.migrate import DatabaseNotSupported
 
 NICENESS: Final = 10
 CONNECTIONS: Final = 4
@@ -53,7 +54,7 @@ async def _work(order: UpkeepOrder, reports: BinaryIO) -> int:
                 broker_config=read_broker_config(order.set),
             )
             await upkeep.run(partial(_tell, reports))
-    except StorageError as error:
+    except (StorageError, DatabaseNotSupported) as error:
         log.warning("upkeep cannot begin", reason=str(error))
     except ExceptionGroup:
         log.exception("bug in the upkeep process; ending it")

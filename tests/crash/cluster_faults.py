@@ -34,7 +34,6 @@ BUG: Final = (
     "bug in a handler",
     "Traceback",
     "stored records cannot be read",
-    "objects found that nothing names",
 )
 
 KINDS: Final = ("kill", "stop", "pause", "upkeep killed", "upkeep paused")

@@ -2,8 +2,9 @@
 
 Whoever uploads has reserved the path before, and its row goes after its bytes. So an object
 without a row was stored when everybody had given it up: an upload that arrived hours late. There
-are next to none of these. Where there are many, or where one has records from behind the end of a
-log, it is not the store that has too much: the index has lost something. Then nothing is deleted.
+are next to none of these. Where there are many, where one has records from behind the end of a log,
+or where one has offsets of a row whose own object is not there, it is not the store that has too
+much: the index has lost something. Then nothing is deleted.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,12 +13,14 @@ from typing import Final
 
 from protocol.ids import Partition
 from storage import segment, wal_index
-from storage.errors import CorruptObject
+from storage.errors import CorruptObject, ObjectMissing
 from storage.fsck_objects import OLD_MS, PAGE, SHARDS
 from storage.metadata import MetadataStore
 from storage.objects import ObjectStore, StoredObject
+from storage.segment_entry import SegmentEntry
 
 MAX_ORPHANS: Final = 1000
+ROWS_AT_ONCE: Final = 1000
 FEW_ORPHANS: Final = 10
 """So many of a small store are no sign of anything; of a larger one, one in a hundred is."""
 
@@ -49,6 +52,7 @@ class Reconciler:
         self._metadata = metadata
         self._objects = objects
         self._now_ms = now_ms
+        self._there: set[str] = set()  # objects of rows
 
     async def find(self) -> AsyncIterator[int]:
         """Look through the store; yield how many of SHARDS are done.
@@ -96,7 +100,7 @@ class Reconciler:
         Raises:
             IndexTooOld: one does.
         """
-        ends = await self._ends(orphan)
+        ends, start_offset = await self._ends(orphan)
         if orphan.path.startswith("topics/"):
             for partition in ends:
                 if await self._metadata.topic_folder(partition.topic_id) is None:
@@ -112,25 +116,68 @@ class Reconciler:
                     f"partition {partition.index} of topic {partition.topic_id}, whose log ends at "
                     f"{offsets[partition].high_watermark:,} in the database"
                 )
+            if start_offset is not None:
+                await self._check_is_replaced(orphan, partition, start_offset, end_offset)
 
-    async def _ends(self, orphan: StoredObject) -> dict[Partition, int]:
-        """Return where the logs of its records have to end at least; none if it is unreadable."""
+    async def _check_is_replaced(
+        self, orphan: StoredObject, partition: Partition, start_offset: int, end_offset: int
+    ) -> None:
+        """Check that the rows of an orphaned segment's offsets have their objects.
+
+        Raises:
+            IndexTooOld: one has not: the segment had come in its place since.
+        """
+        while start_offset < end_offset:
+            rows = await self._metadata.segments_from(partition, start_offset, ROWS_AT_ONCE)
+            if not rows:
+                return
+            for row in rows:
+                if row.start_offset >= end_offset:
+                    return
+                if not await self._is_there(row) and await self._is_in_index(partition, row):
+                    raise IndexTooOld(
+                        f"{orphan.path} has no row, and offsets of partition {partition.index} of "
+                        f"topic {partition.topic_id} that the database has in {row.path}, which "
+                        f"the store has not"
+                    )
+            start_offset = rows[-1].end_offset + 1
+
+    async def _is_there(self, row: SegmentEntry) -> bool:
+        if row.inline is not None or row.path in self._there:
+            return True
+        try:
+            await self._objects.get(row.path, row.start + row.length - 1, 1)
+        except ObjectMissing:
+            return False
+        self._there.add(row.path)
+        return True
+
+    async def _is_in_index(self, partition: Partition, row: SegmentEntry) -> bool:
+        return await self._metadata.segments_from(partition, row.end_offset, 1) == [row]
+
+    async def _ends(self, orphan: StoredObject) -> tuple[dict[Partition, int], int | None]:
+        """Return where the logs of its records have to end at least; none if it is unreadable.
+
+        Returns:
+            that; and where a built segment begins.
+        """
         try:
             if orphan.path.startswith("topics/"):
                 data = await self._tail(orphan, segment.FOOTER_BYTES, segment.parse_index_length)
                 found = segment.parse_index(data)
-                return {Partition(found.topic_id, found.partition): found.end_offset + 1}
+                ends = {Partition(found.topic_id, found.partition): found.end_offset + 1}
+                return ends, found.start_offset
             data = await self._tail(orphan, wal_index.FOOTER_BYTES, wal_index.parse_index_length)
             index = wal_index.parse_index(data)
         except CorruptObject:  # an upload that was cut short, or none of ours: no log needs it
-            return {}
-        ends: dict[Partition, int] = {}
+            return {}, None
+        ends = {}
         for run in index.runs:
             if run.expected_offset != wal_index.UNKNOWN_OFFSET:
                 partition = Partition(index.topics[run.topic][0], run.partition)
                 end_offset = run.expected_offset + run.record_count
                 ends[partition] = max(ends.get(partition, 0), end_offset)
-        return ends
+        return ends, None
 
     async def _tail(
         self, orphan: StoredObject, footer_bytes: int, length_of: Callable[[bytearray], int]

@@ -1,16 +1,16 @@
 """Which offsets the batches of the writers' objects have; pure.
 
 The metadata gave them, and is lost. What is left is the order of commits (FoundBatch), and what the
-writer of each object expected (storage/recover_runs.py). So the largest set of runs is looked for whose expectations agree with each other and
-with the order of commits; they are where they were expected. The others go where there is room for
-them in between; what has no place goes to the end.
+writer of each object expected (storage/recover_runs.py). So the largest set of runs is looked for
+whose expectations agree with each other and with the order of commits; they are where they were
+expected. The others go where there is room for them in between; what has no place goes to the end.
 """
 
 from collections.abc import Sequence
 from copy import deepcopy
 
 from storage.recover_producers import Producers, Verdict
-from storage.recover_runs import PlacedRun, agreeing, runs_of
+from storage.recover_runs import PlacedRun, agreeing, mark_doubtful, runs_of
 from storage.recover_scratch import FoundBatch
 
 
@@ -45,6 +45,7 @@ def place(batches: Sequence[FoundBatch], floor: int | None) -> list[PlacedRun]:
         floor: where they begin at the earliest; None if nothing is known before them.
     """
     runs = runs_of(batches)
+    mark_doubtful(runs, floor)
     certain = agreeing(runs, floor)
     end: int | None = floor
     homeless: list[PlacedRun] = []

@@ -67,10 +67,9 @@ def agreeing(runs: Sequence[PlacedRun], floor: int | None) -> set[int]:
     knew of no other.
 
     Args:
-        runs: in the order of their commits; those whose writers were out of date are marked.
+        runs: in the order of their commits; those that are marked are left out.
         floor: where they begin at the earliest; None if nothing is known before them.
     """
-    _mark_doubtful(runs, floor or 0)
     return _heaviest(runs, _bounds(runs, floor or 0), floor or 0)
 
 
@@ -116,25 +115,30 @@ def _bounds(runs: Sequence[PlacedRun], floor: int) -> list[int]:
     return bounds
 
 
-def _mark_doubtful(runs: Sequence[PlacedRun], floor: int) -> None:
+def mark_doubtful(runs: Sequence[PlacedRun], floor: int | None) -> None:
     """Mark what leaders expected before they heard how far others had come meanwhile.
 
     Where a new leader expects less than older ones had reached, most often those runs were never
     committed, and it is right. It is not where they are more than a crash leaves, or where it goes
     on later just as if they had been there.
+
+    Args:
+        runs: in the order of their commits.
+        floor: where they begin at the earliest; None if nothing is known before them.
     """
+    least = floor or 0
     ends: list[int] = []  # the largest one up to each run
     for run in runs:
-        end = run.expected_end if run.expected_offset >= floor else floor
+        end = run.expected_end if run.expected_offset >= least else least
         ends.append(max(end, ends[-1]) if ends else end)
     start = 0
     for _, group in groupby(runs, lambda run: run.leader_epoch):
         members = list(group)
-        known = [run for run in members if run.expected_offset >= floor]
+        known = [run for run in members if run.expected_offset >= least]
         if start and known:
             found = min(run.expected_offset for run in known)
             if ends[start - 1] > found:
-                _doubt(known, [run for run in runs[:start] if run.expected_end > found], floor)
+                _doubt(known, [run for run in runs[:start] if run.expected_end > found], least)
         start += len(members)
 
 

@@ -5,17 +5,21 @@ others' commits expects batches further back than they are: so what it says of o
 is looked up there.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Final
 
 from protocol.errors import ProtocolError
 from storage.errors import CorruptObject, ObjectMissing
 from storage.objects import ObjectStore
-from storage.recover_runs import agreeing, runs_of
+from storage.recover_runs import mark_doubtful, runs_of
 from storage.recover_scratch import FoundBatch, FoundSegment
 from storage.recover_tail import BuiltTail, blocks_of
 from storage.segment import read_block
+from storage.segment_index import Block
 
-UNKNOWN = -1
+UNKNOWN: Final = -1
 
 
 class BuiltLog:
@@ -51,28 +55,32 @@ class BuiltLog:
     async def _had(self, batch: FoundBatch, first_offset: int, last_offset: int) -> bool:
         """Look it up where it was expected; what is not there to be read is believed."""
         there: BuiltTail | None = None
-        is_behind = False
-        for segment in self._chosen:
-            if segment.end_offset < first_offset:
-                continue
-            if is_behind or (there is None and segment.start_offset > last_offset):
-                break
-            try:
-                for block in await blocks_of(self._objects, segment):
-                    if block.last_offset < first_offset or is_behind:
-                        continue
-                    # It may have come a little later than expected: one more is looked at.
-                    is_behind = block.first_offset > last_offset
+        try:
+            async with aclosing(self._blocks(first_offset, last_offset)) as blocks:
+                async for segment, block in blocks:
                     data = await self._objects.get(segment.path, block.start, block.length)
-                    if there is None:
-                        there = BuiltTail(block.first_offset)
+                    there = there or BuiltTail(block.first_offset)
                     for one in read_block(data, block).batches:
                         there.take(one)
                     there.end_offset = block.last_offset + 1
-            except (CorruptObject, ObjectMissing, ProtocolError) as error:
-                self.tail.unreadable.append(f"{segment.path}: {error}")
-                return True
+        except (CorruptObject, ObjectMissing, ProtocolError) as error:
+            self.tail.unreadable.append(f"where a batch was looked for: {error}")
+            return True
         return there is None or there.has(batch, first_offset)
+
+    async def _blocks(
+        self, first_offset: int, last_offset: int
+    ) -> AsyncGenerator[tuple[FoundSegment, Block]]:
+        """Yield the blocks of these offsets, and the next: it may have come a little later."""
+        at = bisect_left(self._chosen, first_offset, key=lambda segment: segment.end_offset)
+        if at == len(self._chosen) or self._chosen[at].start_offset > last_offset:
+            return
+        for segment in self._chosen[at:]:
+            for block in await blocks_of(self._objects, segment):
+                if block.last_offset >= first_offset:
+                    yield segment, block
+                    if block.first_offset > last_offset:
+                        return
 
 
 async def unbuilt(batches: Sequence[FoundBatch], built: BuiltLog | None) -> list[FoundBatch]:
@@ -91,7 +99,7 @@ async def unbuilt(batches: Sequence[FoundBatch], built: BuiltLog | None) -> list
     kept: list[FoundBatch] = []
     is_behind = True
     runs = runs_of(batches)
-    agreeing(runs, None)  # which marks those that are out of date
+    mark_doubtful(runs, None)
     for run in reversed(runs):
         expected = run.expected_end
         is_known = run.expected_offset >= 0 and not run.is_doubtful

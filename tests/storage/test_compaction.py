@@ -163,3 +163,27 @@ async def test_a_batch_that_cannot_be_read_stays_and_is_counted() -> None:
     batches = await world.batches()
     assert [read_header(batch).base_offset for batch in batches] == [1, 2]
     assert batches[0][8:] == garbage[8:]
+
+
+async def test_a_tombstone_behind_a_batch_that_cannot_be_read_stays() -> None:
+    # Given a batch that cannot be read, which may have a value of a key deleted later, and before
+    # it another deleted key; each in a segment of its own
+    world = await World().open()
+    world.set_segment_bytes(1)
+    before = await world.produce([(b"before", None)])
+    await world.build()
+    await world.produce_bytes(uncompressed_garbage())
+    await world.build()
+    behind = await world.produce([(b"a", None)])
+    await world.build()
+    await world.compact()
+    assert set(await world.horizons()) == {before, behind}
+
+    # When the horizons have come
+    world.now_ms += 10_000
+    await world.produce([(b"x", b"1")])
+    await world.build()
+    await world.compact()
+
+    # Then only what is before it goes
+    assert set(await world.horizons()) == {behind}

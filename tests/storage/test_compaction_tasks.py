@@ -1,9 +1,11 @@
 """When log compaction is done, in how many rounds, and what it writes."""
 
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
+from storage.objects import ObjectStore
 from storage.segments import TaskKind
 from tests.storage.compaction_world import POLICY, World
 
@@ -40,6 +42,52 @@ async def test_a_group_is_written_only_if_something_changes() -> None:
     after = await world.rows()
     assert before[0] == after[0]
     assert all(row.length <= 2_000 for row in after)
+
+
+class Meanwhile:
+    """A store in which the small segments at the end are merged just as the last one is read."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.is_done = False
+
+    async def get(self, path: str, start: int, length: int) -> bytearray:
+        world = self._world
+        rows = await world.rows()
+        if path == rows[-1].path and not self.is_done:
+            self.is_done = True
+            await world.produce([(b"later", b"1")])
+            await world.build()
+            assert rows[-1] not in await world.rows()
+            await world.objects.delete([path])
+        return await world.objects.get(path, start, length)
+
+    async def put(self, path: str, parts: list[bytes]) -> None:
+        await self._world.objects.put(path, parts)
+
+
+async def test_what_is_learned_before_the_builder_merges_the_end_is_compacted() -> None:
+    # Given full segments, and a small one behind them
+    world = await World().open()
+    for number in range(40):
+        await world.produce([(b"%d" % (number % 7), b"v" * 150)])
+    await world.build()
+    full = await world.rows()
+    await world.produce([(b"1", b"tail")])
+    await world.build()
+    records = len(await world.read())
+
+    # When the builder merges the small one while a compactor learns the keys
+    store = Meanwhile(world)
+    compactor = world.compactor(objects=cast("ObjectStore", store))
+    await compactor.compact(world.partition)
+
+    # Then nothing is called unreadable, and what was learned of the others is compacted
+    assert store.is_done
+    assert compactor.counts.unreadable == 0
+    (found,) = await world.metadata.cleanable_ranges([world.partition])
+    assert found.compacted_offset >= full[-2].end_offset + 1
+    assert len(await world.read()) < records
 
 
 async def test_a_task_is_made_of_what_is_due_and_done_once() -> None:

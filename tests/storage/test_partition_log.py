@@ -1,5 +1,6 @@
 """What a broker believes of a partition when news of it come late, twice, or in any order."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -112,3 +113,17 @@ def test_a_moved_stable_offset_is_news_at_an_old_high_watermark() -> None:
     assert poll.sizes == [0]
     log.refresh(at(8, 6, 0))
     assert poll.sizes == [0]
+
+
+def test_where_a_log_ends_is_not_known_until_something_is_heard_since_leaders_changed() -> None:
+    log = PartitionLog(Partition(UUID(int=1), 0))
+    known = [log.is_end_known]
+    calls: list[Callable[[], None]] = [
+        lambda: commit(log, 10, 10),
+        log.leader_changed,
+        lambda: log.refresh(at(10, 10, 0)),
+    ]
+    for call in calls:
+        call()
+        known.append(log.is_end_known)
+    assert known == [False, True, False, True]

@@ -83,6 +83,26 @@ async def test_records_behind_the_end_of_a_log_are_not_deleted(log: StoredLog) -
         await reconciled(log)
 
 
+async def test_a_segment_that_came_in_the_place_of_what_is_gone_is_not_deleted(
+    log: StoredLog,
+) -> None:
+    # Given a segment without a row, and rows of the same offsets
+    await log.build()
+    built = (await log.rows())[-1]
+    segment = log.content(built.path)
+    orphan = built.path.replace(".seg", ".00000000.seg")
+    await log.objects.put(orphan, [segment])
+    log.ahead_ms = 3 * HOUR_MS
+
+    # When the rows' objects are there, then it is a rest, and may go
+    assert [one.path for one in (await reconciled(log)).found.orphans] == [orphan]
+
+    # When one is not, then nothing may
+    log.spoil(built.path, None)
+    with pytest.raises(IndexTooOld, match=f"{built.path}, which the store has not"):
+        await reconciled(log)
+
+
 async def test_a_segment_of_a_topic_that_nobody_knows_is_not_deleted(log: StoredLog) -> None:
     row = (await log.rows())[0]
     content = log.content(row.path)

@@ -6,11 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.records import Record, build_batch
-from storage.recover_placement import place, unbuilt, without_repeated
+from storage.objects_memory import MemoryStore
+from storage.recover_placement import place, without_repeated
 from storage.recover_producers import Producers
 from storage.recover_scratch import FoundBatch, FoundSegment
 from storage.recover_segments import choose_segments, gaps_between, stable_offsets
 from storage.recover_tail import BuiltTail
+from storage.recover_unbuilt import BuiltLog, unbuilt
 from storage.transactions import AbortedTransaction
 
 
@@ -76,6 +78,38 @@ def test_an_object_that_was_never_committed_goes_to_the_end() -> None:
         (115, False),
     ]
     assert runs[-1].batches == [left]
+
+
+def test_a_leader_that_had_not_heard_of_another_ones_commits_moves_nothing() -> None:
+    # Given a leader whose partition another one led meanwhile, and which then heard of it
+    other = [batch(offset, 1000, number=offset, epoch=1) for offset in range(1000, 6000, 1000)]
+    old = [batch(0, 600, number=1), batch(600, 400, number=2)]
+    stale = [batch(1000, 5, number=3, epoch=2), batch(1005, 5, number=4, epoch=2)]
+    later = [batch(6010, 10, number=5, epoch=2), batch(6020, 10, number=6, epoch=2)]
+
+    # When they are placed, then all are where they were committed
+    runs = place([*old, *other, *stale, *later], 0)
+    assert [run.offset for run in runs] == [
+        *(0, 600, *range(1000, 6000, 1000), 6000, 6005, 6010, 6020)
+    ]
+    assert all(run.is_certain for run in runs)
+
+    # Also if those from before it are built
+    runs = place([*other[3:], *stale, *later], 4000)
+    assert [run.offset for run in runs] == [4000, 5000, 6000, 6005, 6010, 6020]
+
+
+def test_many_that_agree_outweigh_one_that_contradicts_them() -> None:
+    # Given more than a crash can have left, and one of a newer leader, the last there is
+    many = [batch(100 + 10 * at, 10, number=at, epoch=1) for at in range(20)]
+    stale = batch(100, 5, number=99, epoch=2)
+    runs = place([batch(0, 100), *many, stale], 0)
+    assert [run.offset for run in runs] == [0, *range(100, 310, 10)]
+    assert [run.is_certain for run in runs] == [True] * 21 + [False]
+
+    # And what expects less than where all that is not built begins says nothing of the others
+    runs = place([*many[10:], stale], 200)
+    assert [run.offset for run in runs] == [*range(200, 310, 10)]
 
 
 def test_what_was_refused_leaves_no_gap_behind_it() -> None:
@@ -196,7 +230,7 @@ def tail_of(*values: bytes, base_offset: int = 0) -> BuiltTail:
     return tail
 
 
-def test_what_is_built_is_not_appended_again() -> None:
+async def test_what_is_built_is_not_appended_again() -> None:
     # Given a tail of offsets 2,000 to 2,002, of which the writer's object 8 has the last
     tail = tail_of(b"a", b"b", b"c", base_offset=2000)
     same = build_batch([Record(offset_delta=0, value=b"c")])
@@ -209,9 +243,10 @@ def test_what_is_built_is_not_appended_again() -> None:
     behind = [batch(2001, 1, number=9), batch(2003, 1, number=10), batch(-1, 1, number=11)]
 
     # Then those behind it are new, also where the writer had not heard of all before them
-    assert unbuilt([*before, in_tail, *behind], tail) == behind
-    assert unbuilt([*before, in_tail], tail) == []
-    assert unbuilt(before, None) == before
+    built = BuiltLog(MemoryStore(), [], tail)
+    assert await unbuilt([*before, in_tail, *behind], built) == behind
+    assert await unbuilt([*before, in_tail], built) == []
+    assert await unbuilt(before, None) == before
 
 
 def segment(start: int, end: int, modified_ms: int = 0) -> FoundSegment:

@@ -152,6 +152,38 @@ async def test_an_upload_that_was_tried_again_is_there_once(log: StoredLog) -> N
     assert len(await values(log)) == 16
 
 
+async def test_what_a_writer_expected_too_far_back_is_there(
+    log: StoredLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a log of which only the end is looked at; and records of a writer that had not heard of
+    # what others wrote, and expected theirs where others are built
+    monkeypatch.setattr("storage.recover_tail.TAIL_OFFSETS", 1)
+    log.ends[log.partition()] = 2
+    await log.write(b"late", b"later")
+    before = await extents(log)
+
+    # When the index is recovered, then they are where they were, and nothing is there twice
+    report = await recover(log)
+    assert await extents(log) == before
+    assert report.topics[0].records == 18
+
+
+async def test_what_is_built_before_the_end_that_is_looked_at_is_there_once(
+    log: StoredLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given an object of which all is built, and none of the writer's objects behind it
+    monkeypatch.setattr("storage.recover_tail.TAIL_OFFSETS", 1)
+    first, *others = sorted(path for path in log.objects._objects if path.startswith("wal/"))
+    before = [row for row in await extents(log) if row[2]]
+    for path in others:
+        log.spoil(path, None)
+
+    # When the index is recovered, then it is not appended again
+    await recover(log)
+    assert first in log.objects._objects
+    assert await extents(log) == before
+
+
 async def test_producers_go_on_where_they_were(log: StoredLog) -> None:
     # Given an idempotent producer with batches in segments and behind them
     for number in range(4):

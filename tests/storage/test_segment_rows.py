@@ -162,6 +162,25 @@ async def test_a_damaged_batch_is_told_after_all_before_it() -> None:
             await anext(reading)
 
 
+@pytest.mark.parametrize("is_missing", [False, True])
+async def test_a_damaged_index_is_told_after_all_before_it(is_missing: bool) -> None:
+    # Given rows of the writer's, a segment whose index cannot be read, and more behind it
+    objects = MemoryStore()
+    rows = [await store_batch(objects, number, bytes(100)) for number in range(5)]
+    batches = [build_batch([Record(offset_delta=0, value=b"x")], base_offset=5)]
+    rows += [await store_segment(objects, batches), await store_batch(objects, 6, b"y")]
+    if is_missing:
+        await objects.delete(["a.seg"])
+    else:
+        objects._objects["a.seg"] = objects._objects["a.seg"][:-1] + b"?"
+
+    # Then all before it are read to their ends, and then it ends
+    async with aclosing(read_rows(objects, rows)) as reading:
+        assert [(await anext(reading)).entry for _ in range(5)] == rows[:5]
+        with pytest.raises(ObjectMissing if is_missing else CorruptObject, match="seg"):
+            await anext(reading)
+
+
 async def test_a_row_of_other_records_than_it_says_is_corrupt() -> None:
     objects = MemoryStore()
     entry = await store_batch(objects, 0, b"x", records=3)

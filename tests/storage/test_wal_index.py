@@ -177,6 +177,23 @@ async def test_the_next_offset_of_a_known_partition_counts_what_is_buffered() ->
         assert sorted(expected) == [(0, UNKNOWN_OFFSET), (1, 1), (2, 2), (3, 3)]
 
 
+async def test_what_was_known_before_leaders_changed_is_not_expected() -> None:
+    async with running() as bench:
+        # Given a partition whose end is known here
+        await bench.append()
+
+        # When another broker may have led it meanwhile, then nothing is expected until a commit
+        bench.logs[0].leader_changed()
+        await bench.append()
+        await bench.append()
+        expected = []
+        async for one in bench.objects.list("wal/"):
+            data = await bench.objects.get(one.path, 0, one.size)
+            index = parse_index(data[-parse_index_length(data) :])
+            expected.append((index.sequence, index.runs[0].expected_offset))
+        assert sorted(expected) == [(0, UNKNOWN_OFFSET), (1, UNKNOWN_OFFSET), (2, 2)]
+
+
 async def test_each_topic_is_named_once_and_each_leader_epoch_has_its_run() -> None:
     async with running() as bench:
         bench.objects.gate.clear()

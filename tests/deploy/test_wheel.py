@@ -106,7 +106,7 @@ def test_the_wheel_has_all_of_our_packages_and_nothing_else(source: Path, wheel:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert names == ours
-    assert {Path(name).suffix for name in ours} == {".py", ".sql", ".typed"}
+    assert {Path(name).suffix for name in ours} == {".py", ".sql", ".toml", ".typed"}
     assert all(f"{package}/py.typed" in ours for package in packages())
 
 

@@ -13,6 +13,7 @@ from storage.recover_postgres import DatabaseNotEmpty, EmptyDatabase
 from storage.recover_report import RecoveryReport
 from storage.segment_rows import read_rows
 from storage.store_marker import MARKER
+from storage.wal_index import WalIndex, parse_index, parse_index_length
 from tests.storage.stored_log import CONFIG, StoredLog, stored_log
 from tests.support.postgres import create_empty_database
 
@@ -168,12 +169,19 @@ async def test_what_a_writer_expected_too_far_back_is_there(
     assert report.topics[0].records == 18
 
 
+def index_of(content: bytes) -> WalIndex:
+    return parse_index(content[-parse_index_length(content) :])
+
+
 async def test_what_is_built_before_the_end_that_is_looked_at_is_there_once(
     log: StoredLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given an object of which all is built, and none of the writer's objects behind it
     monkeypatch.setattr("storage.recover_tail.TAIL_OFFSETS", 1)
-    first, *others = sorted(path for path in log.objects._objects if path.startswith("wal/"))
+    first, *others = sorted(
+        (path for path in log.objects._objects if path.startswith("wal/")),
+        key=lambda path: index_of(log.content(path)).sequence,
+    )
     before = [row for row in await extents(log) if row[2]]
     for path in others:
         log.spoil(path, None)

@@ -254,7 +254,7 @@ def main(
     value_bytes: Annotated[int, typer.Option(min=0)] = 100,
     batch_records: Annotated[int, typer.Option(min=1)] = 500,
     codec: Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd.")] = "none",
-    key_map_mib: Annotated[int, typer.Option(help="upkeep.key_map_bytes", min=1)] = 128,
+    key_map_mib: Annotated[int, typer.Option(help="upkeep.key_map_bytes", min=1)] = 48,
     segment_mib: Annotated[int, typer.Option(help="upkeep.segment_bytes", min=1)] = 64,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object to stdout.")] = False,
 ) -> None:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final
 from uuid import uuid4
@@ -31,8 +31,8 @@ from storage.metadata_postgres import PostgresMetadata
 from storage.migrate import migrate
 from storage.objects import ObjectStore
 from storage.objects_directory import DirectoryStore
-from storage.policies import UNLIMITED, TopicPolicy
 from storage.postgres_embedded import EmbeddedPostgres
+from tests.support.policies import read_policy
 
 PARTITIONS: Final = 8
 ROW_BYTES: Final = MiB  # of one partition in one object
@@ -147,22 +147,12 @@ async def measure(
 ) -> Figures:
     """Write a log, and build all of it."""
     partitions, written = await write_log(metadata, objects, case, total_bytes)
-    policy = TopicPolicy(
-        name="bench",
-        partition_count=PARTITIONS,
-        configs={},
+    policy = replace(
+        read_policy("bench", PARTITIONS),
         segment_bytes=1024 * MiB,
         segment_ms=0,
         codec=case.wanted,
         compression_level=None,
-        compact=False,
-        delete=True,
-        retention_ms=UNLIMITED,
-        retention_bytes=UNLIMITED,
-        delete_retention_ms=0,
-        min_compaction_lag_ms=0,
-        max_compaction_lag_ms=0,
-        min_cleanable_dirty_ratio=0.5,
     )
     builder = Builder(
         metadata=metadata,

@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final
 from uuid import UUID
@@ -34,9 +34,10 @@ from storage.metadata import BatchCommit, MetadataStore
 from storage.metadata_postgres import PostgresMetadata
 from storage.objects import ObjectStore
 from storage.objects_directory import DirectoryStore
-from storage.policies import UNLIMITED, TopicPolicy
+from storage.policies import TopicPolicy
 from storage.postgres_embedded import EmbeddedPostgres
 from storage.recompression import recompress
+from tests.support.policies import read_policy
 
 SCATTER: Final = 2_654_435_761  # a prime: neighbours in the log have keys that are far apart
 OBJECT_BYTES: Final = 8 * MiB
@@ -73,22 +74,10 @@ class Measured:
 
 
 def policy_of(plan: Plan) -> TopicPolicy:
-    return TopicPolicy(
-        name=TOPIC,
-        partition_count=1,
-        configs={"cleanup.policy": "compact"},
+    return replace(
+        read_policy(TOPIC, configs={"cleanup.policy": "compact"}),
         segment_bytes=plan.segment_mib * MiB,
         segment_ms=1 << 40,
-        codec=None,
-        compression_level=None,
-        compact=True,
-        delete=False,
-        retention_ms=UNLIMITED,
-        retention_bytes=UNLIMITED,
-        delete_retention_ms=86_400_000,
-        min_compaction_lag_ms=0,
-        max_compaction_lag_ms=2**63 - 1,
-        min_cleanable_dirty_ratio=0.5,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from storage.cold_gets import ColdGets
 from storage.cold_pace import ColdPace
+from storage.config import MiB
 from storage.errors import CorruptObject
 from storage.metrics import StorageMetrics
 from storage.objects import ObjectStore
@@ -21,7 +22,7 @@ from storage.read_plan import Key, Piece, coalesce
 from storage.runs import Run
 from storage.segment_indexes import SegmentIndexes
 
-IN_THREAD_BYTES: Final = 2 * 1024 * 1024
+IN_THREAD_BYTES: Final = 2 * MiB
 """Larger pieces are checked in a thread; one of 1 MiB takes a fraction of a millisecond."""
 
 PIECE_OVERHEAD_BYTES: Final = 2_500

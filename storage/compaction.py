@@ -38,8 +38,6 @@ from storage.unreadable_rows import UnreadableRows
 from storage.usage import UPKEEP_CLIENT
 from storage.usage_counter import charged
 
-"""Who takes longer may find that another one has begun, too; the slower one's swaps are refused."""
-
 PAGE: Final = 1000
 
 
@@ -117,13 +115,12 @@ class Compactor:
         async with claimed(self._metadata, TaskKind.COMPACT) as partition:
             if partition is None:
                 return False
-            if await self._is_still_due(partition):
-                with charged([partition.topic_id], UPKEEP_CLIENT):
-                    await self.compact(partition)
+            with charged([partition.topic_id], UPKEEP_CLIENT):
+                await self.compact(partition, only_if_due=True)
         return True
 
-    async def compact(self, partition: Partition) -> int:
-        """Compact a partition, however little of it is dirty.
+    async def compact(self, partition: Partition, *, only_if_due: bool = False) -> int:
+        """Compact a partition, however little of it is dirty unless it has to be due.
 
         Returns:
             how many rounds it took; 0 if nothing is dirty, or may be compacted yet.
@@ -133,10 +130,16 @@ class Compactor:
         """
         rounds = 0
         try:
-            outcome = await self._one_round(partition)
-            while outcome is not None:
+            found = await self._look(partition)
+            if only_if_due and (found is None or not self._is_due(found)):
+                return 0
+            while found is not None and dirty_offset(found) < found.end_offset:
+                policy = self._policy_of(partition.topic_id)
+                if policy is None:
+                    break
+                goes_on = await self._one_round(found, policy)
                 rounds += 1
-                outcome = await self._one_round(partition) if outcome else None
+                found = await self._look(partition) if goes_on else None
         except (RowsChanged, UnknownPartition):
             self.counts.lost += 1
         except UnreadableRow as unreadable:
@@ -151,14 +154,6 @@ class Compactor:
         if policy is None or not policy.compact or self._unreadable.rests(found.partition):
             return False
         return is_due(found, policy, self._now_ms())
-
-    async def _is_still_due(self, partition: Partition) -> bool:
-        try:
-            found = await self._look(partition)
-        except RowsChanged:
-            self.counts.lost += 1
-            return False
-        return found is not None and self._is_due(found)
 
     async def _look(self, partition: Partition) -> CleanableRange | None:
         """Return what is cleanable, without what is too young."""
@@ -180,15 +175,11 @@ class Compactor:
                     size += row.length
         return replace(found, end_offset=end_offset, dirty_size=size)
 
-    async def _one_round(self, partition: Partition) -> bool | None:
-        """Return whether another round has to follow; None if there was nothing to do.
+    async def _one_round(self, found: CleanableRange, policy: TopicPolicy) -> bool:
+        """Return whether another round has to follow.
 
         Nothing of a round is left when it returns: there is memory for one map only.
         """
-        found = await self._look(partition)
-        policy = self._policy_of(partition.topic_id)
-        if found is None or policy is None or dirty_offset(found) >= found.end_offset:
-            return None
         one_round = CompactionRound(
             metadata=self._metadata,
             objects=self._objects,

@@ -72,7 +72,7 @@ class CleanedSegment:
         self._builder = SegmentBuilder(
             topic_id=partition.topic_id,
             partition=partition.index,
-            policy=policy,
+            topic=policy,
             start_offset=start_offset,
         )
         self._batches = 0

@@ -16,8 +16,9 @@ from uuid import UUID
 
 from protocol.ids import Partition
 from storage.fsck import Progress
+from storage.metadata import Topic
 from storage.objects import ObjectStore
-from storage.policies import UNLIMITED, TopicPolicy
+from storage.policies import UNLIMITED
 from storage.recover_partition import PartitionBuilder, RebuiltPartition
 from storage.recover_placement import place, without_repeated
 from storage.recover_postgres import EmptyDatabase
@@ -172,12 +173,19 @@ class Recovery:
         gaps: Sequence[tuple[int, int]],
     ) -> list[FoundSegment]:
         """Return the segments with empty ones between them, so that what is built is a prefix."""
+        described = Topic(
+            topic_id=partition.topic_id,
+            name=topic.name,
+            partition_count=topic.partition_count,
+            replication_factor=1,
+            configs=topic.configs or {},
+        )
         filled = list(chosen)
         for first, last in gaps:
             builder = SegmentBuilder(
                 topic_id=partition.topic_id,
                 partition=partition.index,
-                policy=_policy(topic),
+                topic=described,
                 start_offset=first,
             )
             built = builder.finish(end_offset=last)
@@ -202,24 +210,3 @@ class Recovery:
                 )
             )
         return sorted(filled, key=lambda one: one.start_offset)
-
-
-def _policy(topic: FoundTopic) -> TopicPolicy:
-    """Return what an empty segment keeps of a topic; the rest makes no difference to it."""
-    return TopicPolicy(
-        name=topic.name,
-        partition_count=topic.partition_count,
-        configs=topic.configs or {},
-        segment_bytes=0,
-        segment_ms=0,
-        codec=None,
-        compression_level=None,
-        compact=False,
-        delete=False,
-        retention_ms=UNLIMITED,
-        retention_bytes=UNLIMITED,
-        delete_retention_ms=0,
-        min_compaction_lag_ms=0,
-        max_compaction_lag_ms=0,
-        min_cleanable_dirty_ratio=0.0,
-    )

@@ -37,9 +37,9 @@ is enough to read from it, and with nothing but the object all of it can be read
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 import crc32c
@@ -49,7 +49,6 @@ from protocol.errors import CorruptBatch
 from protocol.records import build_batch
 from storage.errors import CorruptObject
 from storage.objects import Buffer
-from storage.policies import TopicPolicy
 from storage.runs import Run, parse_placed
 from storage.segment_index import (
     BLOCK_BYTES,
@@ -91,6 +90,17 @@ class BuiltSegment:
     index: SegmentIndex
 
 
+class NamedTopic(Protocol):
+    """What a segment keeps of its topic, so that it can be recovered from it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def partition_count(self) -> int: ...
+    @property
+    def configs(self) -> Mapping[str, str]: ...
+
+
 class SegmentBuilder:
     """Lays out a segment batch by batch; nothing is copied.
 
@@ -99,12 +109,12 @@ class SegmentBuilder:
     """
 
     def __init__(
-        self, *, topic_id: UUID, partition: int, policy: TopicPolicy, start_offset: int
+        self, *, topic_id: UUID, partition: int, topic: NamedTopic, start_offset: int
     ) -> None:
         self.size = 0
         self._topic_id = topic_id
         self._partition = partition
-        self._policy = policy
+        self._topic = topic
         self._start_offset = start_offset
         header = _HEADER.pack(MAGIC, topic_id.bytes, partition)
         self._parts: list[Buffer] = [header + _CHECKSUM.pack(crc32c.crc32c(header))]
@@ -157,9 +167,9 @@ class SegmentBuilder:
         self._end_block(end_offset)
         index = SegmentIndex(
             topic_id=self._topic_id,
-            topic_name=self._policy.name,
-            partition_count=self._policy.partition_count,
-            configs=self._policy.configs,
+            topic_name=self._topic.name,
+            partition_count=self._topic.partition_count,
+            configs=self._topic.configs,
             partition=self._partition,
             start_offset=self._start_offset,
             end_offset=end_offset,

@@ -8,10 +8,11 @@ from itertools import pairwise
 from typing import Final
 from uuid import UUID
 
+from storage.config import MiB
 from storage.errors import CorruptObject
 from storage.transactions import AbortedTransaction
 
-BLOCK_BYTES: Final = 1024 * 1024
+BLOCK_BYTES: Final = MiB
 
 _COUNT: Final = struct.Struct(">I")
 _BLOCK: Final = struct.Struct(">QIqqqI")

@@ -5,12 +5,13 @@ from collections import OrderedDict
 from typing import Final
 
 from storage.cold_gets import ColdGets
+from storage.config import MiB
 from storage.errors import CorruptObject
 from storage.segment import parse_index
 from storage.segment_entry import SegmentEntry
 from storage.segment_index import SegmentIndex
 
-INDEXES_BYTES: Final = 8 * 1024 * 1024
+INDEXES_BYTES: Final = 8 * MiB
 _EXPANSION: Final = 8  # what Python makes of a byte
 
 

@@ -71,7 +71,7 @@ class SegmentLayout:
         self._builder = SegmentBuilder(
             topic_id=self._partition.topic_id,
             partition=self._partition.index,
-            policy=self._policy,
+            topic=self._policy,
             start_offset=rows[0].start_offset,
         )
         async with aclosing(read_rows(self._objects, rows)) as parts:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from protocol.errors import CorruptBatch
+from storage.config import MiB
 from storage.errors import CorruptObject, ObjectMissing
 from storage.objects import ObjectStore
 from storage.runs import parse_run
@@ -21,7 +22,6 @@ from storage.segment import parse_index, read_block
 from storage.segment_entry import SegmentEntry
 from storage.segment_index import Block, SegmentIndex
 
-MiB: Final = 1024 * 1024
 READ_AHEAD_BYTES: Final = 16 * MiB  # asked for and not yet handed out; one part alone may exceed it
 MAX_GETS: Final = 32  # rows are small most often: it is the bytes that bound memory
 PART_BYTES: Final = 4 * MiB  # of a built segment, read with one GET

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from storage.config import MiB
+
 WINDOW_S: Final = 10.0
 WINDOW_REQUESTS: Final = 256
 SLOW_S: Final = 1.0  # besides what the bytes take
-SLOW_BYTES_PER_S: Final = 4 * 1024 * 1024
+SLOW_BYTES_PER_S: Final = 4 * MiB
 SLOW_SHARE: Final = 0.1
 UNAVAILABLE_FAILURES: Final = 3
 

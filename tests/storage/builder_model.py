@@ -1,6 +1,6 @@
 """What readers shall get of a log that is built in the background."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from protocol.batch import CODEC_MASK, HEADER_BYTES, read_header
@@ -8,27 +8,16 @@ from protocol.compression import decompress
 from protocol.records import Record, decode_records
 from storage.config import MiB
 from storage.objects import Buffer
-from storage.policies import UNLIMITED, TopicPolicy
 from storage.transactions import Producer
+from tests.support.policies import read_policy
 
 HOUR_MS: Final = 3_600_000
 START_MS: Final = 1_700_000_000_000
-POLICY: Final = TopicPolicy(
-    name="orders",
-    partition_count=1,
-    configs={"retention.ms": "-1"},
+POLICY: Final = replace(
+    read_policy("orders", configs={"retention.ms": "-1"}),
     segment_bytes=64 * MiB,
     segment_ms=HOUR_MS,
-    codec=None,
-    compression_level=None,
-    compact=False,
-    delete=True,
-    retention_ms=UNLIMITED,
-    retention_bytes=UNLIMITED,
     delete_retention_ms=HOUR_MS,
-    min_compaction_lag_ms=0,
-    max_compaction_lag_ms=2**63 - 1,
-    min_cleanable_dirty_ratio=0.5,
 )
 
 

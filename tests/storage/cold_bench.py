@@ -17,7 +17,6 @@ from storage.metadata_memory import MemoryMetadata
 from storage.metrics import StorageMetrics
 from storage.objects_memory import MemoryStore
 from storage.partition_log import PartitionLog
-from storage.policies import UNLIMITED, TopicPolicy
 from storage.read_planner import END, ColdRead
 from storage.reader import Reader, Records
 from storage.runs import parse_run
@@ -25,24 +24,9 @@ from storage.segment import SegmentBuilder
 from storage.segment_entry import SegmentEntry
 from storage.segments import SegmentSwap
 from storage.timestamp_search import TimestampSearch
+from tests.support.policies import read_policy
 
-POLICY = TopicPolicy(
-    name="t",
-    partition_count=1,
-    configs={},
-    segment_bytes=64 * MiB,
-    segment_ms=1_000,
-    codec=None,
-    compression_level=None,
-    compact=False,
-    delete=True,
-    retention_ms=UNLIMITED,
-    retention_bytes=UNLIMITED,
-    delete_retention_ms=0,
-    min_compaction_lag_ms=0,
-    max_compaction_lag_ms=0,
-    min_cleanable_dirty_ratio=0.5,
-)
+POLICY = read_policy("t")
 
 
 class WatchedStore(MemoryStore):
@@ -156,7 +140,7 @@ class ColdBench:
         builder = SegmentBuilder(
             topic_id=log.partition.topic_id,
             partition=log.partition.index,
-            policy=POLICY,
+            topic=POLICY,
             start_offset=start_offset,
         )
         for row in rows:

@@ -6,29 +6,14 @@ from hypothesis import strategies as st
 
 from protocol.batch import read_header
 from protocol.records import Record, build_batch
-from storage.policies import UNLIMITED, TopicPolicy
+from storage.policies import TopicPolicy
 from storage.segment import BuiltSegment, SegmentBuilder
 from storage.transactions import AbortedTransaction
+from tests.support.policies import read_policy
 
 TOPIC_ID = UUID("0190163d-8694-739b-aea5-966c26f8ad91")
 PARTITION = 3
-POLICY = TopicPolicy(
-    name="user-events",
-    partition_count=6,
-    configs={"cleanup.policy": "compact", "retention.ms": "2592000000"},
-    segment_bytes=1 << 30,
-    segment_ms=604_800_000,
-    codec=None,
-    compression_level=None,
-    compact=True,
-    delete=False,
-    retention_ms=UNLIMITED,
-    retention_bytes=UNLIMITED,
-    delete_retention_ms=86_400_000,
-    min_compaction_lag_ms=0,
-    max_compaction_lag_ms=2**63 - 1,
-    min_cleanable_dirty_ratio=0.5,
-)
+POLICY = read_policy("user-events", 6, {"cleanup.policy": "compact", "retention.ms": "2592000000"})
 
 
 @st.composite
@@ -73,7 +58,7 @@ def build_segment(
     start_offset = read_header(batches[0]).base_offset - before if batches else 0
     end_offset = last_offset_of(batches[-1]) + behind if batches else behind
     builder = SegmentBuilder(
-        topic_id=TOPIC_ID, partition=PARTITION, policy=policy, start_offset=start_offset
+        topic_id=TOPIC_ID, partition=PARTITION, topic=policy, start_offset=start_offset
     )
     for batch in batches:
         builder.add(batch)

@@ -1,7 +1,7 @@
 """Retention over the in-memory metadata, with a clock that the test moves."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
 from uuid import UUID
@@ -12,9 +12,9 @@ from broker.broker_configs import read_broker_config
 from broker.topic_policies import TopicPolicies
 from protocol.ids import Partition
 from storage.metadata_memory import MemoryMetadata
-from storage.policies import TopicPolicy
 from storage.retention import PARTITIONS_PER_PAGE, Retention, RetentionPass, _requests
 from tests.contracts.metadata_stores import a_batch, commit
+from tests.support.policies import read_policy
 
 DAY_MS = 24 * 60 * 60 * 1000
 THIRTY_DAYS_MS = 2_592_000_000  # no 32-bit number
@@ -231,23 +231,7 @@ async def test_a_topic_whose_configs_cannot_be_read_does_not_stop_the_others() -
 
 
 def test_a_policy_of_2_to_the_63_minus_1_is_no_overflow() -> None:
-    policy = TopicPolicy(
-        name="t",
-        partition_count=1,
-        configs={},
-        segment_bytes=1,
-        segment_ms=1,
-        codec=None,
-        compression_level=None,
-        compact=False,
-        delete=True,
-        retention_ms=2**63 - 1,
-        retention_bytes=2**63 - 1,
-        delete_retention_ms=0,
-        min_compaction_lag_ms=0,
-        max_compaction_lag_ms=1,
-        min_cleanable_dirty_ratio=0.5,
-    )
+    policy = replace(read_policy("t"), retention_ms=2**63 - 1, retention_bytes=2**63 - 1)
     requests = list(_requests(UUID(int=1), policy, START_MS))
     assert requests[0].before_ms is not None
     assert -(2**63) <= requests[0].before_ms < 0

@@ -224,7 +224,7 @@ def test_a_segment_without_records_may_cover_more_than_one_batch_can() -> None:
 
 
 def test_batches_are_taken_in_order_and_whole() -> None:
-    builder = SegmentBuilder(topic_id=TOPIC_ID, partition=0, policy=POLICY, start_offset=5)
+    builder = SegmentBuilder(topic_id=TOPIC_ID, partition=0, topic=POLICY, start_offset=5)
     early, batch = (build_batch([Record(offset_delta=0)], base_offset=at) for at in (4, 5))
     with pytest.raises(AssertionError):
         builder.add(early)

@@ -27,6 +27,7 @@ from broker.broker_configs import BrokerConfig
 from broker.cluster import BrokerSet, Cluster
 from broker.config import Settings
 from broker.dispatch import APIS, Dispatch
+from broker.entity_configs import EntityConfigs
 from broker.group_setup import make_groups
 from broker.http import Check, HttpServer
 from broker.membership import Members
@@ -137,6 +138,7 @@ class Broker:
         self.log = Log(
             metadata=metadata, writer=self.writer, blocks=self._blocks, metrics=storage_metrics
         )
+        self.entity_configs = EntityConfigs(metadata)
         self.topics = Topics(metadata, self.log, config.topic_values)
         self.groups, self.group_upkeep, group_table = make_groups(
             store=metadata,
@@ -236,6 +238,7 @@ class Broker:
             groups=self.groups,
             transactions=self.transactions,
             config=self._config,
+            entity_configs=self.entity_configs,
             producer_ids=self._producer_ids,
             memory=self._memory,
             usage=self.usage,
@@ -296,6 +299,7 @@ async def serve(
         )
         stack.push_async_callback(broker.close)
         await broker.topics.refresh()
+        await broker.entity_configs.refresh()
         server, addresses, where = await broker.bind()
         dispatches = await broker.join(addresses, alone=alone)
         async with asyncio.TaskGroup() as tasks:
@@ -305,6 +309,7 @@ async def serve(
                     broker.writer.run(),
                     broker.log.poll(),
                     broker.topics.poll(),
+                    broker.entity_configs.poll(),
                     broker.members.beat(),
                     broker.group_upkeep.run(),
                     broker.transaction_upkeep.run(),

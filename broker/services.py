@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from broker.broker_configs import BrokerConfig
 from broker.cluster import Cluster
+from broker.entity_configs import EntityConfigs
 from broker.groups import Groups
 from broker.memory import MemoryBudget
 from broker.producer_ids import ProducerIds
@@ -40,6 +41,7 @@ class Services:
     groups: Groups
     transactions: Transactions
     config: BrokerConfig
+    entity_configs: EntityConfigs
     producer_ids: ProducerIds
     memory: MemoryBudget
     usage: UsageCounter

@@ -21,6 +21,7 @@ from uuid import UUID
 from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
 from storage.brokers import BrokerStore
+from storage.entity_configs import EntityConfigStore
 from storage.errors import StorageError
 from storage.groups import GroupStore
 from storage.partition_offsets import PartitionOffsets
@@ -143,7 +144,15 @@ class SegmentLookup:
     max_bytes: int
 
 
-class MetadataStore(BrokerStore, GroupStore, SegmentStore, TransactionStore, UsageStore, Protocol):
+class MetadataStore(
+    BrokerStore,
+    EntityConfigStore,
+    GroupStore,
+    SegmentStore,
+    TransactionStore,
+    UsageStore,
+    Protocol,
+):
     """See the module's docstring for what every implementation promises."""
 
     async def cluster_id(self) -> str:

@@ -20,6 +20,7 @@ from storage.errors import (
 from storage.metadata import BatchCommit, BatchOutcome, SegmentLookup, Topic, TopicChanges
 from storage.metadata_commit import Outcome, check_order, to_outcome
 from storage.metadata_memory_brokers import MemoryBrokers
+from storage.metadata_memory_entity_configs import MemoryEntityConfigs
 from storage.metadata_memory_log import MemoryPartition, in_oldest_epoch
 from storage.metadata_memory_objects import MemoryObjects
 from storage.metadata_memory_retention import MemoryRetention
@@ -31,7 +32,12 @@ from storage.segment_entry import SegmentEntry
 
 
 class MemoryMetadata(
-    MemoryBrokers, MemoryRetention, MemorySegments, MemoryTransactions, MemoryUsage
+    MemoryBrokers,
+    MemoryEntityConfigs,
+    MemoryRetention,
+    MemorySegments,
+    MemoryTransactions,
+    MemoryUsage,
 ):
     """See MetadataStore for what each method promises.
 
@@ -42,6 +48,7 @@ class MemoryMetadata(
 
     def __init__(self, random: Random, now_ms: Callable[[], int] = lambda: 0) -> None:
         MemoryBrokers.__init__(self, now_ms)
+        MemoryEntityConfigs.__init__(self)
         MemorySegments.__init__(self, random)
         MemoryTransactions.__init__(self, now_ms)
         MemoryUsage.__init__(self)

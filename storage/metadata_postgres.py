@@ -9,6 +9,7 @@ from storage.errors import CommitOutcomeUnknown
 from storage.metadata import BatchCommit, BatchOutcome, SegmentLookup
 from storage.metadata_commit import check_order, to_arguments, to_outcomes
 from storage.metadata_postgres_brokers import PostgresBrokers
+from storage.metadata_postgres_entity_configs import PostgresEntityConfigs
 from storage.metadata_postgres_groups import GroupWriter, PostgresGroups
 from storage.metadata_postgres_segments import PostgresSegments, to_entry
 from storage.metadata_postgres_topics import PostgresTopics
@@ -27,6 +28,7 @@ MAX_ROWS_PER_LOOKUP = 100  # a lookup that has more is asked again, further on
 class PostgresMetadata(
     PostgresTopics,
     PostgresBrokers,
+    PostgresEntityConfigs,
     PostgresGroups,
     PostgresSegments,
     PostgresTransactions,

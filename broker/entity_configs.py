@@ -1,0 +1,108 @@
+"""The configs of everything but topics as this broker knows them: a copy of what Postgres says.
+
+What other brokers changed arrives with the next poll, or at once with `refresh`; a change made
+here is known here, and its watchers have been told, when `alter` returns. While Postgres does not
+answer, the copy stays in force.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+import structlog
+
+from storage.entity_configs import (
+    EntityChange,
+    EntityConfigStore,
+    EntityConfigValues,
+    EntityKind,
+)
+from storage.errors import MetadataUnavailable
+
+POLL_S: Final = 1.0
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+log = structlog.get_logger()
+
+Watcher = Callable[[Iterable[str]], None]
+"""Is told the names of entities of its kind whose configs may have changed."""
+
+
+class EntityConfigs:
+    """All of them, by kind and name."""
+
+    def __init__(self, store: EntityConfigStore) -> None:
+        self._store = store
+        self._configs: dict[EntityKind, dict[str, Mapping[str, str]]] = {
+            kind: {} for kind in EntityKind
+        }
+        self._watchers: list[tuple[EntityKind, Watcher]] = []
+        self._version = 0
+        self._altered_here = 0
+        self._refreshing: asyncio.Task[None] | None = None
+
+    def get(self, kind: EntityKind, name: str) -> Mapping[str, str]:
+        """Return what is set of an entity; empty if nothing is."""
+        return self._configs[kind].get(name, _NOTHING)
+
+    def all(self, kind: EntityKind) -> Mapping[str, Mapping[str, str]]:
+        """Return what is set of each entity of that kind of which anything is, by name."""
+        return self._configs[kind]
+
+    def watch(self, kind: EntityKind, watcher: Watcher) -> None:
+        """Call `watcher` after every change of that kind, from whichever broker it came."""
+        self._watchers.append((kind, watcher))
+
+    async def alter(self, changes: Sequence[EntityChange]) -> None:
+        """Alter the configs of entities, no two of them the same.
+
+        Raises:
+            MetadataUnavailable: no answer; all of it was done, or nothing.
+        """
+        altered = await self._store.alter_entity_configs(changes)
+        self._altered_here += 1
+        self._take(altered)
+
+    async def refresh(self) -> None:
+        """Bring the copy up to date; callers at the same time share one query.
+
+        Raises:
+            MetadataUnavailable: no answer; the copy stays as it was.
+        """
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._load_changes())
+        await asyncio.shield(self._refreshing)
+
+    async def poll(self) -> None:
+        """Follow the changes of other brokers until cancelled."""
+        while True:
+            await asyncio.sleep(POLL_S)
+            try:
+                await self.refresh()
+            except MetadataUnavailable as error:
+                log.warning("no news of configs", reason=str(error))
+
+    async def _load_changes(self) -> None:
+        while True:
+            altered_here = self._altered_here
+            changes = await self._store.entity_config_changes(self._version)
+            if altered_here == self._altered_here:
+                break  # else the answer may be older than what was altered here meanwhile
+        self._version = changes.version
+        self._take(changes.configs)
+
+    def _take(self, configs: EntityConfigValues) -> None:
+        changed: dict[EntityKind, list[str]] = {}
+        for entity, values in configs.items():
+            of_kind = self._configs[entity.kind]
+            if values == of_kind.get(entity.name, _NOTHING):
+                continue
+            changed.setdefault(entity.kind, []).append(entity.name)
+            if values:
+                of_kind[entity.name] = values
+            else:
+                del of_kind[entity.name]
+        for kind, watcher in self._watchers:
+            if kind in changed:
+                watcher(changed[kind])

@@ -1,0 +1,5 @@
+-- Set and unset configs of entities, all at once.
+-- Per entity, no two the same: $1 kind text[], $2 name text[], $3 changes jsonb[] (a string sets, null
+-- unsets), $4 replace boolean[]: unset all others.
+SELECT kind, name, configs
+FROM streamhouse_internal.alter_entity_configs($1, $2, $3, $4)

@@ -10,6 +10,7 @@ from streamctl.connection import Connection
 from streamctl.consume_run import RecordFormat, read_as_member, read_partitions
 from streamctl.errors import Failure, UsageError
 from streamctl.group_reading import GroupPlan
+from streamctl.names import complete_groups, complete_topics
 from streamctl.options import connected, duration_ms, flag
 from streamctl.reading import ReadPlan
 from streamctl.units import DURATION_EXAMPLES
@@ -23,12 +24,18 @@ COMMIT_EVERY_S: Final = 5.0
 def consume(
     connection: Connection,
     *,
-    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to read.")],
+    topic: Annotated[
+        str,
+        typer.Option(
+            "--topic", metavar="NAME", autocompletion=complete_topics, help="The topic to read."
+        ),
+    ],
     group: Annotated[
         str | None,
         typer.Option(
             "--group",
             metavar="NAME",
+            autocompletion=complete_groups,
             help="Join this consumer group: share its partitions, go on where it stopped.",
         ),
     ] = None,

@@ -15,11 +15,12 @@ HINTS: Final = {
     "TOPIC_ALREADY_EXISTS": "streamctl topic alter NAME changes it; --if-not-exists keeps it",
     "INVALID_PARTITIONS": "a topic's partition count can only grow",
     "INVALID_REPLICATION_FACTOR": "leave --replication-factor out to take the broker's default",
-    "INVALID_CONFIG": "topic settings have Kafka's names, such as retention.ms",
+    "INVALID_CONFIG": "streamctl config describe KIND NAME --all lists names and values",
     "POLICY_VIOLATION": "the broker's policy forbids this; ask who runs it",
     "MSG_SIZE_TOO_LARGE": "streamctl topic alter NAME --set max.message.bytes=N allows larger ones",
     "TOPIC_AUTHORIZATION_FAILED": "this user may not do that with the topic; see its ACLs",
     "CLUSTER_AUTHORIZATION_FAILED": "this user may not do that; see the cluster's ACLs",
+    "SECURITY_DISABLED": "this cluster checks no permissions, so it keeps no ACLs",
     "UNSUPPORTED_VERSION": "this broker does not offer that request",
 }
 

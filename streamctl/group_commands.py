@@ -13,6 +13,7 @@ from streamctl.group_describe import describe, state_cell
 from streamctl.group_reset import reset
 from streamctl.group_state import GroupListing
 from streamctl.groups import GroupInUse, Groups
+from streamctl.names import GroupArguments
 from streamctl.options import FormatOption, connected, flag
 from streamctl.output import Format, note, print_done, print_json, results, table
 from streamctl.printable import printable_text
@@ -68,9 +69,7 @@ app.command()(reset)
 def delete(
     connection: Connection,
     *,
-    names: Annotated[
-        list[str], typer.Argument(metavar="NAME", show_default=False, help="The groups.")
-    ],
+    names: GroupArguments,
     yes: Annotated[bool, flag("--yes", "-y", text="Do not ask.")] = False,
 ) -> None:
     """Delete groups with their committed offsets, for good.

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
 from rich.text import Text
 
 from streamctl.cluster import Cluster
@@ -13,6 +12,7 @@ from streamctl.connection import Connection
 from streamctl.group_lag import READ_TIMEOUT_S, lag_seconds, oldest_unread
 from streamctl.group_state import GroupState, Member, PartitionName
 from streamctl.groups import Groups
+from streamctl.names import GroupArguments
 from streamctl.options import FormatOption, connected, flag
 from streamctl.output import UNKNOWN, Format, Json, counted, note, print_json, results, table
 from streamctl.printable import printable_text
@@ -45,9 +45,7 @@ class PartitionLag:
 def describe(
     connection: Connection,
     *,
-    names: Annotated[
-        list[str], typer.Argument(metavar="NAME", show_default=False, help="The groups.")
-    ],
+    names: GroupArguments,
     members: Annotated[bool, flag("--members", text="Show the members, too.")] = False,
     output: FormatOption = Format.TABLE,
 ) -> None:

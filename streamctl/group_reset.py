@@ -12,6 +12,7 @@ from streamctl.connection import Connection
 from streamctl.errors import Failure, UsageError
 from streamctl.group_state import PartitionName
 from streamctl.groups import GroupInUse, Groups
+from streamctl.names import complete_groups
 from streamctl.offset_targets import (
     OffsetChange,
     Target,
@@ -39,7 +40,12 @@ from streamctl.units import DURATION_EXAMPLES, TIME_EXAMPLES
 def reset(
     connection: Connection,
     *,
-    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="The group.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", show_default=False, autocompletion=complete_groups, help="The group."
+        ),
+    ],
     topic: Annotated[
         list[str] | None,
         typer.Option(

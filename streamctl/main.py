@@ -9,7 +9,16 @@ from typing import Annotated
 
 import typer
 
-from streamctl import cluster_commands, group_commands, segment_commands, topic_commands
+from streamctl import (
+    acl_commands,
+    cluster_commands,
+    config_commands,
+    group_commands,
+    quota_commands,
+    segment_commands,
+    topic_commands,
+    user_commands,
+)
 from streamctl.consume_command import consume
 from streamctl.cost_command import cost
 from streamctl.errors import Failure
@@ -27,6 +36,10 @@ app = typer.Typer(
 )
 app.add_typer(topic_commands.app, name="topic")
 app.add_typer(group_commands.app, name="group")
+app.add_typer(config_commands.app, name="config")
+app.add_typer(user_commands.app, name="user")
+app.add_typer(acl_commands.app, name="acl")
+app.add_typer(quota_commands.app, name="quota")
 app.add_typer(cluster_commands.app, name="cluster")
 app.add_typer(segment_commands.app, name="segment")
 app.command()(produce)
@@ -73,9 +86,19 @@ def root(
       streamctl consume --topic user-events --group analytics --auto-commit
       streamctl group describe analytics
       streamctl topic describe user-events
+      streamctl config alter broker --set log.retention.ms=604800000
+      streamctl quota set --user alice --produce-rate 10MB
       streamctl cost --since 24h --by client
 
     Every command explains itself with examples: streamctl COMMAND --help.
+    Tab completes commands, options, topics and groups once this was run:
+    streamctl --install-completion.
+
+    Environment: STREAMHOUSE_BOOTSTRAP (brokers to start from), STREAMHOUSE_HTTP (a broker's
+    HTTP port), NO_COLOR (plain text).
+
+    Exit status: 0 done; 1 failed, and said why; 2 the command line makes no sense; 130 ended
+    with Ctrl-C; 143 ended by SIGTERM.
     """
     ctx.obj = given_connection(None, bootstrap=bootstrap, properties=properties, config=config)
 

@@ -12,7 +12,6 @@ import typer
 from typer.models import OptionInfo
 
 from streamctl.connection import DEFAULT_BOOTSTRAP, Connection
-from streamctl.errors import UsageError
 from streamctl.output import Format
 from streamctl.properties import parse_assignments, read_properties
 from streamctl.topic_settings import CleanupPolicy, Compression
@@ -156,18 +155,6 @@ def size_bytes(text: str) -> int:
     return _parsed(parse_size, text)
 
 
-def topic_names(arguments: list[str] | None, options: list[str] | None) -> list[str]:
-    """Return the topics named with and without --name, each once, in order.
-
-    Raises:
-        UsageError: none was named.
-    """
-    names = list(dict.fromkeys([*(arguments or ()), *(options or ())]))
-    if not names:
-        raise UsageError("no topic named", fix="name it: NAME or --name NAME")
-    return names
-
-
 def _from_environment() -> Connection:
     return Connection(bootstrap=os.environ.get(BOOTSTRAP_ENVIRONMENT) or DEFAULT_BOOTSTRAP)
 
@@ -210,10 +197,4 @@ SetOption = Annotated[
     typer.Option(
         "--set", metavar="NAME=VALUE", help="A topic setting by Kafka's name. Repeatable."
     ),
-]
-NameOption = Annotated[
-    list[str] | None, typer.Option("--name", metavar="NAME", help="The topic. Repeatable.")
-]
-NameArguments = Annotated[
-    list[str] | None, typer.Argument(metavar="NAME", show_default=False, help="The topics.")
 ]

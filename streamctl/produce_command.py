@@ -13,6 +13,7 @@ from streamctl.cluster import Cluster
 from streamctl.connection import Connection
 from streamctl.errors import Failure, UsageError
 from streamctl.lines import LineSource
+from streamctl.names import complete_topics
 from streamctl.options import connected, flag
 from streamctl.output import note
 from streamctl.produce_run import Sending, run
@@ -34,7 +35,12 @@ class Codec(StrEnum):
 def produce(
     connection: Connection,
     *,
-    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to write to.")],
+    topic: Annotated[
+        str,
+        typer.Option(
+            "--topic", metavar="NAME", autocompletion=complete_topics, help="The topic to write to."
+        ),
+    ],
     key: Annotated[
         str | None,
         typer.Option("--key", metavar="TEXT", help="Key of the message, or of every line."),

@@ -8,18 +8,16 @@ import typer
 from streamctl.cluster import Cluster
 from streamctl.connection import Connection
 from streamctl.errors import Failure, UsageError
+from streamctl.names import NameArguments, NameOption, topic_names
 from streamctl.options import (
     CleanupOption,
     CompressionOption,
     FormatOption,
-    NameArguments,
-    NameOption,
     RetentionBytesOption,
     RetentionOption,
     SetOption,
     connected,
     flag,
-    topic_names,
 )
 from streamctl.output import Format, counted, note, print_done, print_json, results, table
 from streamctl.topic_describe import describe

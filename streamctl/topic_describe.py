@@ -11,7 +11,8 @@ from streamctl.cluster import Cluster
 from streamctl.cluster_state import PartitionState, TopicSetting, TopicState
 from streamctl.connection import Connection
 from streamctl.log_end import log_end_offsets
-from streamctl.options import FormatOption, NameArguments, NameOption, connected, topic_names
+from streamctl.names import NameArguments, NameOption, topic_names
+from streamctl.options import FormatOption, connected
 from streamctl.output import UNKNOWN, Format, Json, counted, note, print_json, results, table
 from streamctl.topic_settings import readable
 

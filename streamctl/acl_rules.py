@@ -1,0 +1,107 @@
+"""ACLs between people's words, librdkafka's classes, and JSON."""
+
+from enum import Enum
+from typing import Final
+
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not marked as re-exports
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from streamctl.errors import UsageError
+from streamctl.output import Json
+
+ANY_HOST: Final = "*"
+OPERATIONS: Final = tuple(
+    one.name.lower().replace("_", "-")
+    for one in AclOperation
+    if one not in (AclOperation.UNKNOWN, AclOperation.ANY)
+)
+_CLUSTER_NAME: Final = "kafka-cluster"
+_CLUSTER: Final = ResourceType.BROKER  # librdkafka's word for it
+
+
+def named_resource(
+    topic: str | None, group: str | None, transactional_id: str | None, *, cluster: bool
+) -> tuple[ResourceType, str] | None:
+    """Return what the options name; None for nothing."""
+    named = [
+        (kind, name)
+        for kind, name in (
+            (ResourceType.TOPIC, topic),
+            (ResourceType.GROUP, group),
+            (ResourceType.TRANSACTIONAL_ID, transactional_id),
+            (_CLUSTER, _CLUSTER_NAME if cluster else None),
+        )
+        if name is not None
+    ]
+    if len(named) > 1:
+        raise UsageError("give one of --topic, --group, --transactional-id and --cluster")
+    return named[0] if named else None
+
+
+def acl_filter(
+    kind: ResourceType,
+    name: str | None,
+    pattern: ResourcePatternType,
+    *,
+    user: str | None,
+    operation: str | None = None,
+) -> AclBindingFilter:
+    """Return a filter; None fits everything."""
+    principal = None if user is None else principal_of(user)
+    wanted = AclOperation.ANY if operation is None else operation_of(operation)
+    rest = (None, wanted, AclPermissionType.ANY)
+    return AclBindingFilter(kind, name, pattern, principal, *rest)  # type: ignore[arg-type]  # None is any
+
+
+def principal_of(user: str) -> str:
+    """Return the principal of a user's name, which may be one already."""
+    return user if ":" in user else f"User:{user}"
+
+
+def operation_of(text: str) -> AclOperation:
+    """Return the operation that people write; a mistake is a usage error."""
+    if text.lower() not in OPERATIONS:
+        raise UsageError(f"--operation {text}: use one of {', '.join(OPERATIONS)}")
+    return AclOperation[text.upper().replace("-", "_")]
+
+
+def order(binding: AclBinding) -> tuple[str, ...]:
+    """Return what ACLs are sorted by."""
+    return tuple(str(value) for value in as_json(binding).values())
+
+
+def as_json(binding: AclBinding) -> dict[str, Json]:
+    """Return an ACL for programs."""
+    kind = "cluster" if binding.restype is _CLUSTER else _name(binding.restype)
+    return {
+        "resource": kind,
+        "name": binding.name,
+        "pattern": _name(binding.resource_pattern_type),
+        "principal": binding.principal,
+        "host": binding.host,
+        "operation": _name(binding.operation),
+        "permission": _name(binding.permission_type),
+    }
+
+
+def sentence(binding: AclBinding) -> str:
+    """Return an ACL as people say it."""
+    row = as_json(binding)
+    name = f"{row['name']}*" if row["pattern"] == "prefixed" else row["name"]
+    host = "" if row["host"] == ANY_HOST else f" from {row['host']}"
+    allowed = row["permission"] == "allow"
+    verb = f"may {'' if allowed else 'not '}{row['operation']}"
+    if row["operation"] == "all":
+        verb = f"may do {'everything' if allowed else 'nothing'} with"
+    return f"{row['principal']} {verb} {row['resource']} {name}{host}"
+
+
+def _name(value: object) -> str:
+    assert isinstance(value, Enum)
+    return value.name.lower().replace("_", "-")

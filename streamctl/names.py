@@ -1,0 +1,82 @@
+"""Arguments and options that name topics and groups, and what the Tab key offers for them.
+
+The cluster is asked while the shell waits, so briefly; a shell has no place for an error, so a
+cluster that does not answer offers nothing.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Annotated, Final
+
+import typer
+from confluent_kafka import KafkaException
+
+from streamctl.connection import Connection, Trouble, admin_client
+from streamctl.errors import Failure, UsageError
+from streamctl.options import given_connection
+
+WAIT_S: Final = 2.0
+
+Complete = Callable[[typer.Context, str], list[str]]
+
+
+def _completion(names: Callable[[Connection], Iterable[str]]) -> Complete:
+    """Return a completion that offers those of `names` that begin with what is typed so far."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
+        given = {**ctx.find_root().params, **{k: v for k, v in ctx.params.items() if v}}
+        try:
+            connection = given_connection(
+                None,
+                bootstrap=given.get("bootstrap"),
+                properties=given.get("properties"),
+                config=given.get("config"),
+            )
+            return sorted(name for name in names(connection) if name.startswith(incomplete))
+        except (Failure, KafkaException):
+            return []
+
+    return complete
+
+
+def _topics(connection: Connection) -> Iterable[str]:
+    return admin_client(connection, Trouble()).list_topics(timeout=WAIT_S).topics
+
+
+def _groups(connection: Connection) -> Iterable[str]:
+    asked = admin_client(connection, Trouble()).list_consumer_groups(request_timeout=WAIT_S)
+    return [group.group_id for group in asked.result(timeout=WAIT_S).valid]
+
+
+complete_topics: Final = _completion(_topics)
+complete_groups: Final = _completion(_groups)
+
+NameOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--name", metavar="NAME", autocompletion=complete_topics, help="The topic. Repeatable."
+    ),
+]
+NameArguments = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="NAME", show_default=False, autocompletion=complete_topics, help="The topics."
+    ),
+]
+GroupArguments = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME", show_default=False, autocompletion=complete_groups, help="The groups."
+    ),
+]
+
+
+def topic_names(arguments: list[str] | None, options: list[str] | None) -> list[str]:
+    """Return the topics named with and without --name, each once, in order.
+
+    Raises:
+        UsageError: none was named.
+    """
+    names = list(dict.fromkeys([*(arguments or ()), *(options or ())]))
+    if not names:
+        raise UsageError("no topic named", fix="name it: NAME or --name NAME")
+    return names

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import structlog
 from aiohttp import web
@@ -25,24 +25,31 @@ from prometheus_client import CollectorRegistry
 from broker.addresses import Address, parse_address
 from broker.broker_configs import BrokerConfig
 from broker.cluster import BrokerSet, Cluster
+from broker.cluster_metrics import ClusterMetrics
 from broker.config import Settings
 from broker.dispatch import APIS, Dispatch
+from broker.dynamic_broker_config import DynamicBrokerConfig
 from broker.entity_configs import EntityConfigs
 from broker.group_setup import make_groups
 from broker.http import Check, HttpServer
+from broker.log_dirs import LogDir
 from broker.membership import Members
 from broker.memory import MemoryBudget
 from broker.metrics import (
     BrokerMetrics,
     GroupCollector,
     GroupMetrics,
-    PartitionCollector,
+    PartitionSeries,
     TransactionMetrics,
 )
 from broker.producer_ids import ProducerIds
+from broker.quota_setup import make_quotas
+from broker.schema_setup import make_schemas
 from broker.server import Server, ServerLimits
 from broker.services import ApiRange, Services
 from broker.stores import open_stores
+from broker.telemetry import Telemetry
+from broker.telemetry_series import ClientSeries
 from broker.topics import Topics
 from broker.transaction_upkeep import TransactionUpkeep
 from broker.transactions import Transactions
@@ -50,12 +57,14 @@ from broker.upkeep_order import UpkeepOrder, upkeep_order
 from broker.upkeep_process import UpkeepProcess
 from broker.usage_page import UsagePage
 from storage.block_cache import BlockCache
+from storage.entity_configs import EntityKind
 from storage.log import Log
 from storage.metadata import MetadataStore
 from storage.metrics import StorageMetrics, StoreCollector
 from storage.object_paths import ReservedPaths, uuid7
 from storage.objects import ObjectStore
 from storage.objects_counted import CountedStore
+from storage.open_store import store_name
 from storage.partition_log import PartitionLog
 from storage.store_check import check_store
 from storage.store_marker import MARKER
@@ -113,7 +122,7 @@ class Broker:
         storage_metrics = StorageMetrics(registry)
         self._metrics = BrokerMetrics(registry)
         self._settings = settings
-        self._config = config
+        self._listeners = self._advertised = ""
         self._memory = MemoryBudget(config.queued_max_request_bytes)
         self._metadata = metadata
         self.usage = UsageCounter(metadata, client_id=BROKER_CLIENT, now_ms=now_ms)
@@ -139,15 +148,23 @@ class Broker:
             metadata=metadata, writer=self.writer, blocks=self._blocks, metrics=storage_metrics
         )
         self.entity_configs = EntityConfigs(metadata)
-        self.topics = Topics(metadata, self.log, config.topic_values)
+        self._config = DynamicBrokerConfig(config, self.entity_configs)
+        self.topics = Topics(metadata, self.log, config)
+        self._config.watch(lambda: self.topics.follow(self._config.current))
         self.groups, self.group_upkeep, group_table = make_groups(
             store=metadata,
             topics=self.topics,
             coordinates=self._coordinates,
             config=config,
+            entity_configs=self.entity_configs,
             metrics=GroupMetrics(registry),
         )
+        self._log_dir = LogDir(metadata, store_name(settings.store_url), clock)
         self._producer_ids = ProducerIds(metadata)
+        self._quotas, self._rates = make_quotas(self.entity_configs, self._config, registry, clock)
+        self._schemas, self._close_schemas = make_schemas(
+            config, settings.schema_registry, registry
+        )
         self.transactions = Transactions(
             store=metadata,
             append_markers=self.log.append_markers,
@@ -161,7 +178,18 @@ class Broker:
             unused_ms=config.transactional_id_expiration_ms,
         )
         registry.register(GroupCollector(group_table.states))
-        registry.register(PartitionCollector(self.log.known_partitions, self.topics.name_of))
+        client_series = ClientSeries(registry, config=settings.metrics, clock=clock)
+        self.telemetry = Telemetry(
+            self.entity_configs,
+            client_series,
+            max_bytes=config.telemetry_max_bytes,
+            new_id=uuid4,
+            clock=clock,
+        )
+        self._cluster_metrics = ClusterMetrics(
+            metadata, lambda: self.members.current, settings.metrics, now_ms=now_ms, clock=clock
+        )
+        partitions = PartitionSeries(self.log.known_partitions, self.topics.name_of)
         checks: dict[str, Check] = {
             "postgres": metadata.cluster_id,
             "object store": lambda: check_store(objects, MARKER, traffic),
@@ -169,6 +197,11 @@ class Broker:
         registry.register(StoreCollector(traffic))
         usage_page = UsagePage(metadata, self.usage, now_ms=now_ms)
         self.http = HttpServer(registry, checks, [web.get("/usage", usage_page.answer)])
+        self.http.sources += [
+            partitions.families,
+            client_series.families,
+            self._cluster_metrics.families,
+        ]
         self._upkeep: UpkeepProcess | None = None
         if upkeep is not None:
             self._upkeep = UpkeepProcess(upkeep, registry, compacts=config.log_cleaner_enable)
@@ -180,9 +213,21 @@ class Broker:
         host, port = parse_address(self._settings.http, listener=False)
         http = Address(host, await self.http.listen(host, port))
         self._metrics.watch_memory(lambda: self._memory.used_bytes)
-        server = Server(memory=self._memory, metrics=self._metrics, limits=self._limits())
+        server = Server(
+            memory=self._memory,
+            metrics=self._metrics,
+            limits=self._limits(),
+            rates=self._rates,
+        )
+        self.entity_configs.watch(EntityKind.CLIENT_QUOTA, lambda _: server.unmute())
+
+        def follow_limits() -> None:
+            server.limits = self._limits()
+
+        self._config.watch(follow_limits)
         ports = [await server.bind(address.host, address.port) for address in addresses]
         reached = [Address(one.host, port) for one, port in zip(addresses, ports, strict=True)]
+        self._listeners = _listeners(reached)
         for at, text in enumerate(self._settings.advertise):
             reached[at] = parse_address(text, listener=True)
         return server, reached, Running(bootstrap=reached[0], http=http)
@@ -191,10 +236,12 @@ class Broker:
         """Become a member of the cluster; return a dispatch for each listener."""
         await self.members.join(
             [str(address) for address in reached],
-            rack=self._config.broker_rack,
+            rack=self._config.current.broker_rack,
             preferred_node_id=self._settings.worker,
             alone=alone,
         )
+        self._advertised = _listeners(reached)
+        self._config.identify(self.members.current.membership.node_id)
         cluster_id = await self._metadata.cluster_id()
         clusters = [
             Cluster(cluster_id=cluster_id, brokers=self.members.current, listener=listener)
@@ -220,12 +267,13 @@ class Broker:
         return self.members.current.coordinates(key)
 
     def _limits(self) -> ServerLimits:
+        config = self._config.current
         return ServerLimits(
-            max_frame_bytes=self._config.socket_request_max_bytes,
-            max_connections=self._config.max_connections,
-            max_connections_per_ip=self._config.max_connections_per_ip,
-            max_idle_s=self._config.connections_max_idle_ms / 1000,
-            backlog=self._config.socket_listen_backlog_size,
+            max_frame_bytes=config.socket_request_max_bytes,
+            max_connections=config.max_connections,
+            max_connections_per_ip=config.max_connections_per_ip,
+            max_idle_s=config.connections_max_idle_ms / 1000,
+            backlog=config.socket_listen_backlog_size,
         )
 
     def _services(self, cluster: Cluster) -> Services:
@@ -237,11 +285,22 @@ class Broker:
             cluster=cluster,
             groups=self.groups,
             transactions=self.transactions,
-            config=self._config,
+            dynamic_config=self._config,
+            node_facts={
+                "broker.id": str(cluster.node_id),
+                "node.id": str(cluster.node_id),
+                "listeners": self._listeners,
+                "advertised.listeners": self._advertised,
+                "log.dirs": self._log_dir.name,
+            },
             entity_configs=self.entity_configs,
+            log_dir=self._log_dir,
             producer_ids=self._producer_ids,
+            quotas=self._quotas,
+            schemas=self._schemas,
             memory=self._memory,
             usage=self.usage,
+            telemetry=self.telemetry,
             advertised={key: ApiRange(key, api.low, api.high) for key, api in APIS.items()},
             now_ms=now_ms,
         )
@@ -253,8 +312,15 @@ class Broker:
 
     async def close(self) -> None:
         await self.http.close()
+        await self._cluster_metrics.close()
+        await self._close_schemas()
         await self._blocks.close()
         await self._paths.close()
+
+
+def _listeners(addresses: Sequence[Address]) -> str:
+    """Return addresses as Kafka writes them in its configs."""
+    return ",".join(f"PLAINTEXT://{address}" for address in addresses)
 
 
 def _settle_garbage_collector() -> None:

@@ -2,9 +2,14 @@
 
 A row stands here only if it takes effect or is the default of a topic config. The defaults are
 Apache Kafka's, except for the limits that keep one client from taking all memory or connections.
+Which of them can be set while the broker runs (KIP-226) is as in Apache Kafka 4.3: those of its
+update mode cluster-wide, for the whole cluster or for one broker. Nothing here has its mode
+per-broker (TLS stores, listeners).
 """
 
+from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 from broker.config_docs import BROKER_DOCS
 from broker.config_types import (
@@ -23,6 +28,11 @@ _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _LIST = ConfigType.LONG, ConfigType.LIST
 _POSITIVE, _NOT_NEGATIVE = Range(1), Range(0)
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
+
+REFUSE: Final = "refuse"
+ACCEPT: Final = "accept"
+_ON_FAILURE = OneOf((REFUSE, ACCEPT))
+_NO_URL = "must be URLs such as http://localhost:8081"
 
 ORDERED: Final = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
@@ -49,21 +59,63 @@ def _an_assignor(value: ConfigValue) -> str | None:
     return OneOf(tuple(ASSIGNORS))(value) if value else "must name one at least"
 
 
+def _http_urls(value: ConfigValue) -> str | None:
+    """Check confluent.schema.registry.url: tools are shown it, so it holds no password."""
+    assert isinstance(value, tuple)
+    for text in value:
+        try:
+            url = urlsplit(text)
+            port = url.port
+        except ValueError:
+            return _NO_URL
+        if url.scheme not in ("http", "https") or not url.hostname or port == 0:
+            return _NO_URL
+        if url.query or url.fragment:  # a path is put behind it
+            return _NO_URL
+        if "@" in url.netloc:
+            return "must not hold a password: use STREAMHOUSE_SCHEMA_REGISTRY__USER and __PASSWORD"
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfigKey(ConfigKey):
+    """A broker config.
+
+    Attributes:
+        dynamic: whether it can be set while the broker runs.
+    """
+
+    dynamic: bool
+
+
 def _key(
-    kind: ConfigType, name: str, default: ConfigValue | None, check: Check | None = None
-) -> ConfigKey:
-    return ConfigKey(name=name, type=kind, default=default, doc=BROKER_DOCS[name], check=check)
+    kind: ConfigType,
+    name: str,
+    default: ConfigValue | None,
+    check: Check | None = None,
+    *,
+    dynamic: bool = False,
+) -> BrokerConfigKey:
+    return BrokerConfigKey(
+        name=name,
+        type=kind,
+        default=default,
+        doc=BROKER_DOCS[name],
+        check=check,
+        dynamic=dynamic,
+    )
 
 
-def _topic_default_keys() -> list[ConfigKey]:
+def _topic_default_keys() -> list[BrokerConfigKey]:
     """Return a row for each broker config that topics follow."""
     return [
-        ConfigKey(
+        BrokerConfigKey(
             name=key.broker_name,
             type=key.type,
             default=None if key.broker_name in FALLBACKS else key.default,
             doc=f"For topics without {key.name}: {key.doc}",
             check=key.check,
+            dynamic=True,
         )
         for key in TOPIC_CONFIGS.values()
         if key.broker_name
@@ -73,7 +125,14 @@ def _topic_default_keys() -> list[ConfigKey]:
 _KEYS = (
     _key(_BOOLEAN, "auto.create.topics.enable", True),
     _key(_STRING, "broker.rack", None),
+    _key(_INT, "confluent.missing.id.cache.ttl.sec", 5, _NOT_NEGATIVE),
+    _key(_INT, "confluent.schema.registry.max.cache.size", 10_000, _POSITIVE),
+    _key(_INT, "confluent.schema.registry.request.timeout.ms", 3000, _POSITIVE),
+    _key(_LIST, "confluent.schema.registry.url", (), _http_urls),
+    _key(_STRING, "confluent.schema.validation.on.registry.failure", REFUSE, _ON_FAILURE),
     _key(_LONG, "connections.max.idle.ms", 600_000, _POSITIVE),
+    _key(_INT, "controller.quota.window.num", 11, _POSITIVE),
+    _key(_INT, "controller.quota.window.size.seconds", 1, _POSITIVE),
     _key(_INT, "default.replication.factor", 1, Range(1, 2**15 - 1)),
     _key(_BOOLEAN, "delete.topic.enable", True),
     _key(_INT, "fetch.max.bytes", 57_671_680, Range(1024)),
@@ -89,7 +148,7 @@ _KEYS = (
     _key(_INT, "group.max.session.timeout.ms", 1_800_000, _POSITIVE),
     _key(_INT, "group.max.size", 1000, _POSITIVE),
     _key(_INT, "group.min.session.timeout.ms", 6000, _POSITIVE),
-    _key(_LONG, "log.cleaner.backoff.ms", 15_000, _NOT_NEGATIVE),
+    _key(_LONG, "log.cleaner.backoff.ms", 15_000, _NOT_NEGATIVE, dynamic=True),
     _key(_BOOLEAN, "log.cleaner.enable", True),
     _key(_LONG, "log.flush.scheduler.interval.ms", LONG_MAX, _POSITIVE),
     _key(_LONG, "log.retention.check.interval.ms", 300_000, _POSITIVE),
@@ -97,17 +156,21 @@ _KEYS = (
     _key(_INT, "log.retention.minutes", None, Range(1, also=-1)),
     _key(_INT, "log.roll.hours", 168, _POSITIVE),
     _key(_INT, "log.roll.jitter.hours", 0, _NOT_NEGATIVE),
-    _key(_INT, "max.connections", 10_000, _POSITIVE),
-    _key(_INT, "max.connections.per.ip", 1000, _POSITIVE),
+    _key(_INT, "max.connection.creation.rate", 2**31 - 1, _POSITIVE, dynamic=True),
+    _key(_INT, "max.connections", 10_000, _POSITIVE, dynamic=True),
+    _key(_INT, "max.connections.per.ip", 1000, _POSITIVE, dynamic=True),
     _key(_INT, "max.request.partition.size.limit", 2000, _POSITIVE),
     _key(_INT, "num.partitions", 1, _POSITIVE),
     _key(_INT, "offset.metadata.max.bytes", 4096, _NOT_NEGATIVE),
     _key(_LONG, "offsets.retention.check.interval.ms", 600_000, _POSITIVE),
     _key(_INT, "offsets.retention.minutes", 10_080, _POSITIVE),
-    _key(_INT, "producer.id.expiration.ms", 86_400_000, _POSITIVE),
+    _key(_INT, "producer.id.expiration.ms", 86_400_000, _POSITIVE, dynamic=True),
     _key(_LONG, "queued.max.request.bytes", 256 * 2**20, Range(1, also=-1)),
+    _key(_INT, "quota.window.num", 11, _POSITIVE),
+    _key(_INT, "quota.window.size.seconds", 1, _POSITIVE),
     _key(_INT, "socket.listen.backlog.size", 1024, _POSITIVE),
     _key(_INT, "socket.request.max.bytes", 104_857_600, _POSITIVE),
+    _key(_INT, "telemetry.max.bytes", 1_048_576, _POSITIVE),
     _key(_INT, "transaction.max.timeout.ms", 900_000, _POSITIVE),
     _key(_INT, "transactional.id.expiration.ms", 604_800_000, _POSITIVE),
 )
@@ -117,10 +180,34 @@ BROKER_CONFIGS: Final = {
 }
 """All broker configs that can be set, by name, in the order of their names."""
 
+ONLY_DYNAMIC: Final = {
+    key.name: key
+    for key in (
+        _key(_LONG, "follower.replication.throttled.rate", None, _NOT_NEGATIVE, dynamic=True),
+        _key(_LONG, "leader.replication.throttled.rate", None, _NOT_NEGATIVE, dynamic=True),
+        _key(
+            _LONG,
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+            None,
+            _NOT_NEGATIVE,
+            dynamic=True,
+        ),
+    )
+}
+"""Configs that can only be set while the broker runs, and are shown where they are (KIP-73)."""
+
+DYNAMIC_CONFIGS: Final = ONLY_DYNAMIC | {
+    name: key for name, key in BROKER_CONFIGS.items() if key.dynamic
+}
+"""All that can be set while the broker runs."""
+
 NODE_FACTS: Final = {
     key.name: key
     for key in (
+        _key(_LIST, "advertised.listeners", None),
         _key(_INT, "broker.id", None),
+        _key(_LIST, "listeners", None),
+        _key(_LIST, "log.dirs", None),
         _key(_INT, "node.id", None),
     )
 }

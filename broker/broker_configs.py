@@ -1,56 +1,69 @@
-"""What the broker's configs come to: `--set` and defaults, parsed once into typed fields."""
+"""What the broker's configs come to: what is set and defaults, parsed once into typed fields.
 
-from collections.abc import Mapping
+A config's value comes from the first place that has one: set while the broker runs for this broker,
+or for the whole cluster (KIP-226), set at its start (`--set`), the default.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Final
 
-from broker.broker_config_table import (
-    BROKER_CONFIGS,
-    FALLBACKS,
-    FLAGS,
-    NODE_FACTS,
-    ORDERED,
+from broker.broker_config_table import BROKER_CONFIGS, FALLBACKS, ORDERED
+from broker.broker_settings import (
+    dynamic_name_problem,
+    parse_settings,
+    shown,
+    static_name_problem,
 )
-from broker.config_types import (
-    ConfigValue,
-    InvalidConfig,
-    format_value,
-    integer,
-    order_problems,
-    parse_value,
-    strings,
-    unknown_name,
-)
+from broker.config_types import ConfigValue, InvalidConfig, integer, order_problems, strings
 from broker.topic_config_table import TOPIC_CONFIGS, UNLIMITED, TopicConfigKey
 from broker.topic_configs import TopicConfig, TopicValues, topic_config, topic_conflicts
 
 BrokerValues = Mapping[str, ConfigValue | None]
 """The value of every broker config, by name; None where it has none."""
 
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """The broker's configs, fixed from its start on.
+    """The broker's configs in force.
 
     Attributes:
-        explicit: what was set, by Kafka's names, in the form that Kafka shows.
+        explicit: what was set at its start, by Kafka's names, in the form that Kafka shows.
+        cluster_wide: likewise, what is set while it runs, of the whole cluster.
+        own: likewise, of this broker alone.
         topic_values: the value of every topic config for a topic that sets nothing.
         topic_defaults: the same, typed.
         queued_max_request_bytes: UNLIMITED (-1) is no limit.
     """
 
     explicit: Mapping[str, str]
+    cluster_wide: Mapping[str, str]
+    own: Mapping[str, str]
     topic_values: TopicValues
     topic_defaults: TopicConfig
     auto_create_topics_enable: bool
     broker_rack: str | None
+    confluent_missing_id_cache_ttl_sec: int
+    confluent_schema_registry_max_cache_size: int
+    confluent_schema_registry_request_timeout_ms: int
+    confluent_schema_registry_url: tuple[str, ...]
+    confluent_schema_validation_on_registry_failure: str
     connections_max_idle_ms: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     default_replication_factor: int
     delete_topic_enable: bool
     fetch_max_bytes: int
     group_consumer_assignors: tuple[str, ...]
     group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_heartbeat_interval_ms: int
+    group_consumer_max_session_timeout_ms: int
     group_consumer_max_size: int
+    group_consumer_min_heartbeat_interval_ms: int
+    group_consumer_min_session_timeout_ms: int
     group_consumer_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
     group_max_session_timeout_ms: int
@@ -59,6 +72,7 @@ class BrokerConfig:
     log_cleaner_backoff_ms: int
     log_cleaner_enable: bool
     log_retention_check_interval_ms: int
+    max_connection_creation_rate: int
     max_connections: int
     max_connections_per_ip: int
     max_request_partition_size_limit: int
@@ -68,38 +82,45 @@ class BrokerConfig:
     offsets_retention_minutes: int
     producer_id_expiration_ms: int
     queued_max_request_bytes: int
+    quota_window_num: int
+    quota_window_size_seconds: int
     socket_listen_backlog_size: int
     socket_request_max_bytes: int
+    telemetry_max_bytes: int
     transaction_max_timeout_ms: int
     transactional_id_expiration_ms: int
 
 
-def read_broker_config(settings: Mapping[str, str]) -> BrokerConfig:
+def read_broker_config(
+    settings: Mapping[str, str],
+    *,
+    cluster_wide: Mapping[str, str] = _NOTHING,
+    own: Mapping[str, str] = _NOTHING,
+) -> BrokerConfig:
     """Return the configs of a broker that is started with `settings`, by Kafka's names.
+
+    Args:
+        settings: of its start.
+        cluster_wide: what is set while it runs, of the whole cluster.
+        own: what is set while it runs, of this broker alone.
 
     Raises:
         InvalidConfig: it names every mistake, so that one look at it is enough.
     """
+    layers, problems = list[dict[str, ConfigValue]](), list[str]()
+    for texts, name_problem in (
+        (settings, static_name_problem),
+        (cluster_wide, dynamic_name_problem),
+        (own, dynamic_name_problem),
+    ):
+        layer, wrong = parse_settings(texts, name_problem)
+        layers.append(layer)
+        problems += wrong
     values: dict[str, ConfigValue | None] = {
         name: key.default for name, key in BROKER_CONFIGS.items()
     }
-    explicit: dict[str, str] = {}
-    problems: list[str] = []
-    for name, text in settings.items():
-        if name in NODE_FACTS:
-            problems.append(f"{name} follows from the broker's place in its cluster")
-        elif name in FLAGS:
-            problems.append(f"{name} is given with {FLAGS[name]}")
-        elif name not in BROKER_CONFIGS:
-            problems.append(unknown_name("broker", name, BROKER_CONFIGS))
-        else:
-            try:
-                value = parse_value(BROKER_CONFIGS[name], text)
-            except InvalidConfig as invalid:
-                problems += invalid.problems
-            else:
-                values[name] = value
-                explicit[name] = format_value(value)
+    for layer in layers:
+        values |= layer
     topic_values = {key.name: _topic_default(key, values) for key in TOPIC_CONFIGS.values()}
     if not problems:
         problems = topic_conflicts(topic_values)
@@ -107,7 +128,7 @@ def read_broker_config(settings: Mapping[str, str]) -> BrokerConfig:
             problems += order_problems(values, smaller, larger)
     if problems:
         raise InvalidConfig(problems)
-    return _broker_config(MappingProxyType(explicit), MappingProxyType(topic_values), values)
+    return _broker_config([shown(layer) for layer in layers], topic_values, values)
 
 
 def _topic_default(key: TopicConfigKey, broker_values: BrokerValues) -> ConfigValue:
@@ -126,17 +147,35 @@ def _topic_default(key: TopicConfigKey, broker_values: BrokerValues) -> ConfigVa
 
 
 def _broker_config(
-    explicit: Mapping[str, str],
+    layers: Sequence[Mapping[str, str]],
     topic_values: TopicValues,
     values: BrokerValues,
 ) -> BrokerConfig:
+    explicit, cluster_wide, own = map(MappingProxyType, layers)
     return BrokerConfig(
         explicit=explicit,
-        topic_values=topic_values,
+        cluster_wide=cluster_wide,
+        own=own,
+        topic_values=MappingProxyType(topic_values),
         topic_defaults=topic_config(topic_values),
         auto_create_topics_enable=values["auto.create.topics.enable"] is True,
         broker_rack=str(values["broker.rack"] or "") or None,
+        confluent_missing_id_cache_ttl_sec=integer(values, "confluent.missing.id.cache.ttl.sec"),
+        confluent_schema_registry_max_cache_size=integer(
+            values, "confluent.schema.registry.max.cache.size"
+        ),
+        confluent_schema_registry_request_timeout_ms=integer(
+            values, "confluent.schema.registry.request.timeout.ms"
+        ),
+        confluent_schema_registry_url=strings(values, "confluent.schema.registry.url"),
+        confluent_schema_validation_on_registry_failure=str(
+            values["confluent.schema.validation.on.registry.failure"]
+        ),
         connections_max_idle_ms=integer(values, "connections.max.idle.ms"),
+        controller_quota_window_num=integer(values, "controller.quota.window.num"),
+        controller_quota_window_size_seconds=integer(
+            values, "controller.quota.window.size.seconds"
+        ),
         default_replication_factor=integer(values, "default.replication.factor"),
         delete_topic_enable=values["delete.topic.enable"] is True,
         fetch_max_bytes=integer(values, "fetch.max.bytes"),
@@ -144,7 +183,19 @@ def _broker_config(
         group_consumer_heartbeat_interval_ms=integer(
             values, "group.consumer.heartbeat.interval.ms"
         ),
+        group_consumer_max_heartbeat_interval_ms=integer(
+            values, "group.consumer.max.heartbeat.interval.ms"
+        ),
+        group_consumer_max_session_timeout_ms=integer(
+            values, "group.consumer.max.session.timeout.ms"
+        ),
         group_consumer_max_size=integer(values, "group.consumer.max.size"),
+        group_consumer_min_heartbeat_interval_ms=integer(
+            values, "group.consumer.min.heartbeat.interval.ms"
+        ),
+        group_consumer_min_session_timeout_ms=integer(
+            values, "group.consumer.min.session.timeout.ms"
+        ),
         group_consumer_session_timeout_ms=integer(values, "group.consumer.session.timeout.ms"),
         group_initial_rebalance_delay_ms=integer(values, "group.initial.rebalance.delay.ms"),
         group_max_session_timeout_ms=integer(values, "group.max.session.timeout.ms"),
@@ -153,6 +204,7 @@ def _broker_config(
         log_cleaner_backoff_ms=integer(values, "log.cleaner.backoff.ms"),
         log_cleaner_enable=values["log.cleaner.enable"] is True,
         log_retention_check_interval_ms=integer(values, "log.retention.check.interval.ms"),
+        max_connection_creation_rate=integer(values, "max.connection.creation.rate"),
         max_connections=integer(values, "max.connections"),
         max_connections_per_ip=integer(values, "max.connections.per.ip"),
         max_request_partition_size_limit=integer(values, "max.request.partition.size.limit"),
@@ -162,8 +214,11 @@ def _broker_config(
         offsets_retention_minutes=integer(values, "offsets.retention.minutes"),
         producer_id_expiration_ms=integer(values, "producer.id.expiration.ms"),
         queued_max_request_bytes=integer(values, "queued.max.request.bytes"),
+        quota_window_num=integer(values, "quota.window.num"),
+        quota_window_size_seconds=integer(values, "quota.window.size.seconds"),
         socket_listen_backlog_size=integer(values, "socket.listen.backlog.size"),
         socket_request_max_bytes=integer(values, "socket.request.max.bytes"),
+        telemetry_max_bytes=integer(values, "telemetry.max.bytes"),
         transaction_max_timeout_ms=integer(values, "transaction.max.timeout.ms"),
         transactional_id_expiration_ms=integer(values, "transactional.id.expiration.ms"),
     )

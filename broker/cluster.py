@@ -72,6 +72,10 @@ class BrokerSet:
             return next(one for one in ranked if one.rack == rack)
         return ranked[0]
 
+    def leads(self, partition: Partition) -> bool:
+        """Whether this broker is the one owner of a partition, racks aside."""
+        return self.owner(partition).node_id == self.membership.node_id
+
     def serves(self, partition: Partition) -> bool:
         """Whether this broker owns a partition, for all clients or for those in its rack."""
         served = self._served.get(partition)
@@ -162,6 +166,10 @@ class Cluster:
     def controller(self) -> Node:
         """Return who is named controller; every broker can do what a controller does."""
         return self.live[0]
+
+    def leads(self, partition: Partition) -> bool:
+        """Whether this broker tells of a partition what only one may tell."""
+        return self.brokers.leads(partition)
 
     def serves(self, partition: Partition) -> bool:
         """Whether clients are to produce to and fetch from this broker."""

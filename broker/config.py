@@ -14,6 +14,8 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from broker.addresses import parse_address
 from broker.broker_configs import BrokerConfig, read_broker_config
 from broker.config_types import InvalidConfig
+from broker.metrics_config import MetricsConfig
+from broker.registry_client import RegistryLogin
 from storage.config import CacheConfig, PostgresConfig, UpkeepConfig, WriterConfig
 from storage.object_paths import RESERVED_LIFETIME_S
 from storage.open_store import parse_store_url
@@ -55,6 +57,8 @@ class Settings(BaseSettings):
     cache: CacheConfig = CacheConfig()
     pool: PostgresConfig = PostgresConfig()
     upkeep: UpkeepConfig = UpkeepConfig()
+    metrics: MetricsConfig = MetricsConfig()
+    schema_registry: RegistryLogin = RegistryLogin()
 
     @field_validator("listen", "advertise", mode="before")
     @classmethod

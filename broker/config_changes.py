@@ -1,4 +1,4 @@
-"""What CreateTopics, AlterConfigs and IncrementalAlterConfigs (KIP-339) may set on a topic.
+"""What CreateTopics, AlterConfigs and IncrementalAlterConfigs (KIP-339) may set.
 
 Pure functions from what a client sent to what is stored. Values are stored in the form that Kafka
 shows them (no blanks, no plus), so that a description repeats exactly what is stored.
@@ -8,18 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Protocol
 
 from kio.schema.errors import ErrorCode
 
-from broker.config_types import (
-    ConfigType,
-    InvalidConfig,
-    format_value,
-    unknown_name,
-)
+from broker.config_rules import TopicRules
+from broker.config_types import ConfigKey, ConfigType, ConfigValue, InvalidConfig, parse_value
 from broker.refusals import Refusal
-from broker.topic_config_table import TOPIC_CONFIGS
-from broker.topic_configs import TopicValues, read_topic_values, topic_conflicts
 
 Setting = tuple[str, str | None]
 """A config's name and the value that a client sent for it."""
@@ -48,7 +43,28 @@ class ConfigChange:
     value: str | None
 
 
-def created_configs(settings: Iterable[Setting], defaults: TopicValues) -> dict[str, str]:
+class ConfigRules(Protocol):
+    """What may be set of one resource; broker/config_rules.py has them."""
+
+    @property
+    def keys(self) -> Mapping[str, ConfigKey]:
+        """Return all configs that it may have, by name."""
+
+    def unknown(self, name: str) -> str:
+        """Return the sentence that refuses a name that is not in `keys`."""
+
+    def default(self, name: str) -> ConfigValue | None:
+        """Return what is in force while it sets nothing; `name` is one of `keys`."""
+
+    def checked(self, configs: Mapping[str, str]) -> dict[str, str]:
+        """Return all its configs as they are stored, or refuse what is wrong with them.
+
+        Raises:
+            Refusal: with the code that Kafka has for it.
+        """
+
+
+def created_configs(settings: Iterable[Setting], rules: TopicRules) -> dict[str, str]:
     """Return what a new topic stores; of a name that comes twice the last counts, as in Kafka.
 
     Raises:
@@ -57,60 +73,71 @@ def created_configs(settings: Iterable[Setting], defaults: TopicValues) -> dict[
     given = dict(settings)
     configs = {name: text for name, text in given.items() if text is not None}
     nulls = [f"Config {name} must not be null" for name, text in given.items() if text is None]
-    return _checked(configs, defaults, problems=nulls)
+    return rules.checked(configs, problems=nulls)
 
 
-def replaced_configs(settings: Sequence[Setting], defaults: TopicValues) -> dict[str, str]:
-    """Return what a topic stores after AlterConfigs, which unsets all that it does not name.
+def replaced_configs(settings: Sequence[Setting], rules: ConfigRules) -> dict[str, str]:
+    """Return what is stored after AlterConfigs, which unsets all that it does not name.
 
     Raises:
-        Refusal: INVALID_REQUEST for a null or a name that comes twice, INVALID_CONFIG for names or
-            values that are not allowed.
+        Refusal: INVALID_REQUEST for a null or a name that comes twice; those of the rules.
     """
     _refuse_repeated(name for name, _ in settings)
     _refuse_nulls(name for name, text in settings if text is None)
-    return _checked({name: text for name, text in settings if text is not None}, defaults)
+    return rules.checked({name: text for name, text in settings if text is not None})
 
 
 def incremental_changes(
-    stored: Mapping[str, str], changes: Sequence[ConfigChange], defaults: TopicValues
+    stored: Mapping[str, str], changes: Sequence[ConfigChange], rules: ConfigRules
 ) -> dict[str, str | None]:
     """Return what IncrementalAlterConfigs changes of `stored`: a new value, or None to unset.
 
-    APPEND and SUBTRACT start from the value in force, be it the topic's own or a default. DELETE
-    of a name that nobody knows is allowed: it leaves the topic as it should be.
+    APPEND and SUBTRACT start from the value in force, be it what is stored or a default. DELETE of
+    a name that nobody knows is allowed: it leaves the resource as it should be.
 
     Raises:
         Refusal: INVALID_REQUEST for a null, a name that comes twice or an unknown operation,
-            INVALID_CONFIG for names or values that are not allowed.
+            INVALID_CONFIG where no list can be changed; those of the rules.
     """
-    _refuse_repeated(change.name for change in changes)
+    refuse_ambiguous(changes)
     deleted = {change.name for change in changes if change.operation == ConfigOperation.DELETE}
-    _refuse_nulls(
-        change.name for change in changes if change.value is None and change.name not in deleted
-    )
     remaining = {
-        name: text for name, text in stored.items() if name not in deleted and name in TOPIC_CONFIGS
+        name: text for name, text in stored.items() if name not in deleted and name in rules.keys
     }
-    in_force = read_topic_values(remaining, defaults)
     new = {
-        change.name: _changed(change, in_force) for change in changes if change.name not in deleted
+        change.name: _changed(change, remaining, rules)
+        for change in changes
+        if change.name not in deleted
     }
-    checked = _checked(remaining | new, defaults)
+    checked = rules.checked(remaining | new)
     unset: dict[str, str | None] = dict.fromkeys(deleted)
     return unset | {name: checked[name] for name in new}
 
 
-def _changed(change: ConfigChange, in_force: TopicValues) -> str:
+def refuse_ambiguous(changes: Sequence[ConfigChange]) -> None:
+    """Refuse changes that do not say what is to be.
+
+    Raises:
+        Refusal: INVALID_REQUEST for a name that comes twice, or a null that is not to be deleted.
+    """
+    _refuse_repeated(change.name for change in changes)
+    _refuse_nulls(
+        change.name
+        for change in changes
+        if change.value is None and change.operation != ConfigOperation.DELETE
+    )
+
+
+def _changed(change: ConfigChange, stored: Mapping[str, str], rules: ConfigRules) -> str:
     text = change.value or ""
     match change.operation:
         case ConfigOperation.SET:
             return text
         case ConfigOperation.APPEND:
-            items = _items_in_force(change.name, in_force)
+            items = _items_in_force(change.name, stored, rules)
             return ",".join([*items, *(item for item in _split(text) if item not in items)])
         case ConfigOperation.SUBTRACT:
-            items = _items_in_force(change.name, in_force)
+            items = _items_in_force(change.name, stored, rules)
             return ",".join(item for item in items if item not in _split(text))
         case _:
             raise Refusal(
@@ -119,38 +146,24 @@ def _changed(change: ConfigChange, in_force: TopicValues) -> str:
             )
 
 
-def _items_in_force(name: str, in_force: TopicValues) -> tuple[str, ...]:
-    key = TOPIC_CONFIGS.get(name)
+def _items_in_force(name: str, stored: Mapping[str, str], rules: ConfigRules) -> tuple[str, ...]:
+    key = rules.keys.get(name)
     if key is None:
-        raise Refusal(ErrorCode.invalid_config, unknown_name("topic", name, TOPIC_CONFIGS))
-    value = in_force[name]
-    if key.type is not ConfigType.LIST or not isinstance(value, tuple):
+        raise Refusal(ErrorCode.invalid_config, rules.unknown(name))
+    if key.type is not ConfigType.LIST:
         raise Refusal(
             ErrorCode.invalid_config, f"Config {name} is not a list: only SET and DELETE apply"
         )
+    try:
+        value = parse_value(key, stored[name]) if name in stored else rules.default(name)
+    except InvalidConfig as invalid:  # another version stored it
+        raise Refusal(ErrorCode.invalid_config, str(invalid)) from invalid
+    assert isinstance(value, tuple)
     return value
 
 
 def _split(text: str) -> list[str]:
     return [item.strip() for item in text.split(",")] if text.strip() else []
-
-
-def _checked(
-    configs: Mapping[str, str], defaults: TopicValues, *, problems: Sequence[str] = ()
-) -> dict[str, str]:
-    """Return `configs` as they are stored, or refuse all that is wrong with them."""
-    wrong = [*problems]
-    wrong += (
-        unknown_name("topic", name, TOPIC_CONFIGS) for name in configs if name not in TOPIC_CONFIGS
-    )
-    values: TopicValues = {}
-    try:
-        values = read_topic_values(configs, defaults)
-    except InvalidConfig as invalid:
-        wrong += invalid.problems
-    if wrong or (wrong := topic_conflicts(values)):
-        raise Refusal(ErrorCode.invalid_config, "; ".join(wrong))
-    return {name: format_value(values[name]) for name in configs}
 
 
 def _refuse_repeated(names: Iterable[str]) -> None:

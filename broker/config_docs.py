@@ -13,6 +13,14 @@ TOPIC_DOCS: Final = {
     "compression.type": "The codec that batches are kept with once they are built into"
     " segments; producer keeps what the producer chose.",
     "compression.zstd.level": "The level if compression.type is zstd.",
+    "confluent.key.schema.validation": "Whether keys must begin with the id of a schema that is"
+    " registered under the topic's subject.",
+    "confluent.key.subject.name.strategy": "How the subject is named that the schemas of keys must"
+    " be registered under, if confluent.key.schema.validation is true.",
+    "confluent.value.schema.validation": "Whether values must begin with the id of a schema that is"
+    " registered under the topic's subject.",
+    "confluent.value.subject.name.strategy": "How the subject is named that the schemas of values"
+    " must be registered under, if confluent.value.schema.validation is true.",
     "delete.retention.ms": "How long compaction keeps the null value that deletes a key.",
     "file.delete.delay.ms": "The time from a segment's end to its file's deletion. No effect here:"
     " an object may hold records of many topics; STREAMHOUSE_UPKEEP__DELETE_DELAY_MS is for all.",
@@ -62,12 +70,32 @@ TOPIC_DOCS: Final = {
 BROKER_DOCS: Final = {
     "auto.create.topics.enable": "Whether a topic that a client asks for comes into being.",
     "broker.id": "The former name of node.id.",
+    "advertised.listeners": "Where clients are told to find this broker (--advertise).",
+    "listeners": "Where this broker listens (--listen).",
+    "log.dirs": "The object store that holds all records (--store).",
     "broker.rack": "The rack or zone that this broker is in.",
+    "confluent.missing.id.cache.ttl.sec": "How long the broker remembers that a schema is not"
+    " registered.",
+    "confluent.schema.registry.max.cache.size": "Answers of the schema registry that the broker"
+    " remembers, of each kind.",
+    "confluent.schema.registry.request.timeout.ms": "How long the broker waits for an answer of the"
+    " schema registry.",
+    "confluent.schema.registry.url": "Where the schema registry is, for topics with"
+    " confluent.value.schema.validation or confluent.key.schema.validation; several URLs are tried"
+    " in turn. STREAMHOUSE_SCHEMA_REGISTRY__USER and __PASSWORD log in.",
+    "confluent.schema.validation.on.registry.failure": "What happens to records whose schema is not"
+    " known while the schema registry does not answer: refuse has clients repeat them, accept"
+    " appends them unchecked.",
     "connections.max.idle.ms": "A connection without traffic is closed after this time.",
+    "controller.quota.window.num": "Samples over which controller_mutation_rate is averaged: a"
+    " client may use what is allowed in all of them at once.",
+    "controller.quota.window.size.seconds": "How long one of these samples is.",
     "default.replication.factor": "What a topic reports that is created without a replication"
     " factor." + _NO_REPLICAS,
     "delete.topic.enable": "Whether topics can be deleted.",
     "fetch.max.bytes": "The most bytes that one Fetch response holds, its first batch apart.",
+    "follower.replication.throttled.rate": "Bytes a second that followers fetch of throttled"
+    " replicas." + _NO_REPLICAS,
     "group.consumer.assignors": "The assignors that consumer groups may use, the default one"
     " first.",
     "group.consumer.heartbeat.interval.ms": "How often members of consumer groups (KIP-848) are to"
@@ -88,6 +116,8 @@ BROKER_DOCS: Final = {
     "group.max.session.timeout.ms": "The longest session timeout that a member may ask for.",
     "group.max.size": "The most members of one group.",
     "group.min.session.timeout.ms": "The shortest session timeout that a member may ask for.",
+    "leader.replication.throttled.rate": "Bytes a second that leaders send of throttled"
+    " replicas." + _NO_REPLICAS,
     "log.cleaner.backoff.ms": "How often topics to compact are looked for.",
     "log.cleaner.enable": "Whether this broker compacts topics.",
     "log.flush.scheduler.interval.ms": "Stands in for log.flush.interval.ms. No effect here: a"
@@ -97,6 +127,7 @@ BROKER_DOCS: Final = {
     "log.retention.minutes": "Stands in for log.retention.ms, in minutes.",
     "log.roll.hours": "Stands in for log.roll.ms, in hours.",
     "log.roll.jitter.hours": "Stands in for log.roll.jitter.ms, in hours." + _NO_FILES,
+    "max.connection.creation.rate": "New connections a second above which they are served later.",
     "max.connections": "The most connections open at a time.",
     "max.connections.per.ip": "The most connections open at a time from one address.",
     "max.request.partition.size.limit": "The most partitions in one DescribeTopicPartitions"
@@ -110,8 +141,16 @@ BROKER_DOCS: Final = {
     " not write to the partition.",
     "queued.max.request.bytes": "Bytes of requests in memory above which sockets are no longer"
     " read; -1 is no limit.",
+    "quota.window.num": "Samples over which client quotas are averaged: a client may use what is"
+    " allowed in all but one of them at once.",
+    "quota.window.size.seconds": "How long one of these samples is; the most that a client over its"
+    " request_percentage is muted at a time.",
+    "replica.alter.log.dirs.io.max.bytes.per.second": "Bytes a second of replicas that move to"
+    " another log directory." + _NO_REPLICAS,
     "socket.listen.backlog.size": "Connections that may wait to be accepted.",
     "socket.request.max.bytes": "The largest request that is accepted.",
+    "telemetry.max.bytes": "The most bytes that a client may push of its metrics at once (KIP-714),"
+    " as they are sent and when they are decompressed.",
     "transaction.max.timeout.ms": "The longest that a producer may ask for its transactions to be"
     " open.",
     "transactional.id.expiration.ms": "How long a transactional id is kept that is not used.",

@@ -1,4 +1,4 @@
-"""What DescribeConfigs tells of a topic or a broker: values, where they come from, and synonyms.
+"""What DescribeConfigs tells of a resource: values, where they come from, and synonyms.
 
 Compared with Apache Kafka 4.3.1 (tests/broker/test_broker_configs.py). Two things are told
 differently on purpose: a topic that follows log.retention.minutes or .hours says so (Kafka reports
@@ -8,9 +8,23 @@ dynamically because of KIP-966).
 
 from collections.abc import Mapping
 
-from broker.broker_config_table import BROKER_CONFIGS, FALLBACKS, NODE_FACTS
+from broker.broker_config_table import (
+    BROKER_CONFIGS,
+    DYNAMIC_CONFIGS,
+    FALLBACKS,
+    NODE_FACTS,
+    ONLY_DYNAMIC,
+)
 from broker.broker_configs import BrokerConfig
-from broker.config_types import ConfigEntry, ConfigSource, ConfigSynonym, format_value
+from broker.client_metrics_configs import CLIENT_METRICS_CONFIGS
+from broker.config_types import (
+    ConfigEntry,
+    ConfigKey,
+    ConfigSource,
+    ConfigSynonym,
+    format_value,
+)
+from broker.group_configs import GROUP_CONFIGS
 from broker.topic_config_table import TOPIC_CONFIGS, TopicConfigKey
 
 
@@ -26,15 +40,70 @@ def describe_topic_configs(
 def describe_broker_configs(
     broker: BrokerConfig, node_facts: Mapping[str, str]
 ) -> dict[str, ConfigEntry]:
-    """Return every config of the broker, by name; all are read-only while it runs.
+    """Return every config of the broker, by name.
 
     Args:
-        broker: what it was started with.
+        broker: what is in force there.
         node_facts: values of configs in NODE_FACTS (node.id, broker.rack ...); the rest is null.
     """
     entries = {name: _fact_entry(name, node_facts.get(name)) for name in NODE_FACTS}
     entries |= {name: _broker_entry(name, broker) for name in BROKER_CONFIGS}
+    entries |= {
+        name: _broker_entry(name, broker)
+        for name in ONLY_DYNAMIC
+        if name in broker.own or name in broker.cluster_wide
+    }
     return dict(sorted(entries.items()))
+
+
+def describe_cluster_wide_configs(broker: BrokerConfig) -> dict[str, ConfigEntry]:
+    """Return what is set of the whole cluster while it runs, by name."""
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+    return {
+        name: ConfigEntry(
+            key=DYNAMIC_CONFIGS[name],
+            value=text,
+            source=source,
+            read_only=False,
+            synonyms=(ConfigSynonym(name=name, value=text, source=source),),
+        )
+        for name, text in sorted(broker.cluster_wide.items())
+    }
+
+
+def describe_group_configs(own: Mapping[str, str], broker: BrokerConfig) -> dict[str, ConfigEntry]:
+    """Return every config of a group that sets `own`, by name."""
+    return {
+        name: _entry(key, own, ConfigSource.GROUP_CONFIG, broker_places(key.broker_name, broker))
+        for name, key in GROUP_CONFIGS.items()
+    }
+
+
+def describe_client_metrics_configs(own: Mapping[str, str]) -> dict[str, ConfigEntry]:
+    """Return every config of a client-metrics subscription that sets `own`, by name."""
+    return {
+        name: _entry(key, own, ConfigSource.CLIENT_METRICS_CONFIG, ())
+        for name, key in CLIENT_METRICS_CONFIGS.items()
+    }
+
+
+def _entry(
+    key: ConfigKey,
+    own: Mapping[str, str],
+    source: ConfigSource,
+    followed: tuple[ConfigSynonym, ...],
+) -> ConfigEntry:
+    """Return one config of something that sets `own`, and follows the rest."""
+    places = followed
+    if key.name in own:
+        places = (ConfigSynonym(name=key.name, value=own[key.name], source=source), *followed)
+    return ConfigEntry(
+        key=key,
+        value=places[0].value if places else _default_text(key),
+        source=places[0].source if places else ConfigSource.DEFAULT_CONFIG,
+        read_only=False,
+        synonyms=places,
+    )
 
 
 def topic_entry(key: TopicConfigKey, own: str | None, broker: BrokerConfig) -> ConfigEntry:
@@ -55,15 +124,16 @@ def topic_entry(key: TopicConfigKey, own: str | None, broker: BrokerConfig) -> C
 
 
 def _broker_entry(name: str, broker: BrokerConfig) -> ConfigEntry:
-    key = BROKER_CONFIGS[name]
-    has_value = name in broker.explicit or key.default is not None
-    chain = _chain(name, broker) if has_value else ()
+    key = BROKER_CONFIGS.get(name) or ONLY_DYNAMIC[name]
+    places = broker_places(name, broker)
+    if not places or places[0].name != name:  # only a fallback has a value
+        places = ()
     return ConfigEntry(
         key=key,
-        value=chain[0].value if chain else None,
-        source=chain[0].source if chain else ConfigSource.DEFAULT_CONFIG,
-        read_only=True,
-        synonyms=chain,
+        value=places[0].value if places else None,
+        source=places[0].source if places else ConfigSource.DEFAULT_CONFIG,
+        read_only=not key.dynamic,
+        synonyms=places,
     )
 
 
@@ -77,22 +147,37 @@ def _fact_entry(name: str, value: str | None) -> ConfigEntry:
 
 def _followed(broker_name: str, broker: BrokerConfig) -> tuple[ConfigSynonym, ...]:
     """Return what topics follow; nothing while only a fallback's default stands behind it."""
-    chain = _chain(broker_name, broker)
+    places = broker_places(broker_name, broker)
     if BROKER_CONFIGS[broker_name].default is not None:
-        return chain
-    is_set = any(synonym.source is ConfigSource.STATIC_BROKER_CONFIG for synonym in chain)
-    return chain if is_set else ()
+        return places
+    is_set = any(place.source is not ConfigSource.DEFAULT_CONFIG for place in places)
+    return places if is_set else ()
 
 
-def _chain(name: str, broker: BrokerConfig) -> tuple[ConfigSynonym, ...]:
-    """Return the places that a broker config's value may come from: set ones before defaults."""
-    synonyms: list[ConfigSynonym] = []
+def broker_places(name: str, broker: BrokerConfig) -> tuple[ConfigSynonym, ...]:
+    """Return the places that a broker config's value may come from, the one that counts first.
+
+    Of its own name first, then of those that stand in for it (log.retention.hours); of each of
+    them what is set before the default.
+    """
+    layers = (
+        (broker.own, ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (broker.cluster_wide, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (broker.explicit, ConfigSource.STATIC_BROKER_CONFIG),
+    )
+    places: list[ConfigSynonym] = []
     for each in (name, *(fallback for fallback, _ in FALLBACKS.get(name, ()))):
-        if each in broker.explicit:
-            static = ConfigSource.STATIC_BROKER_CONFIG
-            synonyms.append(ConfigSynonym(name=each, value=broker.explicit[each], source=static))
-        default = BROKER_CONFIGS[each].default
-        if default is not None:
-            text, source = format_value(default), ConfigSource.DEFAULT_CONFIG
-            synonyms.append(ConfigSynonym(name=each, value=text, source=source))
-    return tuple(synonyms)
+        places += (
+            ConfigSynonym(name=each, value=layer[each], source=source)
+            for layer, source in layers
+            if each in layer
+        )
+        key = BROKER_CONFIGS.get(each)
+        if key is not None and key.default is not None:
+            text, source = format_value(key.default), ConfigSource.DEFAULT_CONFIG
+            places.append(ConfigSynonym(name=each, value=text, source=source))
+    return tuple(places)
+
+
+def _default_text(key: ConfigKey) -> str | None:
+    return None if key.default is None else format_value(key.default)

@@ -1,57 +1,71 @@
-"""What a config belongs to, and the steps that AlterConfigs and IncrementalAlterConfigs share."""
+"""What a config belongs to, and the steps that the config APIs share.
+
+A resource is a topic, or an entity: the whole cluster (a broker with an empty name), this broker, a
+group, a client-metrics subscription. Clients ask each broker itself for what is that broker's.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
+import structlog
 from kio.schema.errors import ErrorCode
 
+from broker.broker_settings import check_dynamic_configs
+from broker.config_changes import ConfigRules
+from broker.config_rules import BrokerRules, ClientMetricsRules, GroupRules, TopicRules
+from broker.dynamic_broker_config import CLUSTER_WIDE
+from broker.group_table import MAX_GROUP_ID_LENGTH
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import Request
 from broker.topics import KnownTopic
 from protocol.topics import name_problem
+from storage.entity_configs import Entity, EntityChange, EntityKind
 
 Changes = Mapping[str, str | None]
-"""What to set, or unset (None), of a topic."""
+"""What to set, or unset (None), of a resource."""
+
+ChangesOf = Callable[[Any, Mapping[str, str], ConfigRules], Changes]
+"""Returns what a resource of a request changes of what is stored, or raises a Refusal."""
+
+log = structlog.get_logger()
 
 
 class ResourceType(IntEnum):
-    """The resources of Kafka's config APIs that this broker has."""
+    """The resources of Kafka's config APIs."""
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
-async def alter_resources(
-    request: Request,
-    body: Any,
-    changes_of: Callable[[Any, KnownTopic], Changes],
-    *,
-    replace: bool,
+_NAMED_ENTITIES: Final[Mapping[int, EntityKind]] = {
+    ResourceType.CLIENT_METRICS: EntityKind.CLIENT_METRICS,
+    ResourceType.GROUP: EntityKind.GROUP,
+}
+
+
+async def answer_resources(
+    request: Request, resources: Sequence[Any], alter: Callable[[Any], Awaitable[None]]
 ) -> list[object]:
-    """Alter each resource of `body` that can be, and return one response for each.
+    """Alter each resource that can be, and return one response for each.
 
     Args:
         request: AlterConfigs or IncrementalAlterConfigs.
-        body: of that request, decoded.
-        changes_of: returns what a resource changes of its topic, or raises the Refusal.
-        replace: whether all that the changes do not name is unset.
+        resources: of that request.
+        alter: alters one, or raises why it cannot.
     """
-    times = Counter(_identity(resource) for resource in body.resources)
+    times = Counter(_identity(resource) for resource in resources)
     responses = []
-    for resource in body.resources:
+    for resource in resources:
         refusal: Refusal | None = None
         try:
             if times[_identity(resource)] > 1:
                 _refuse_repeated(resource)
-            elif resource.resource_type == ResourceType.TOPIC:
-                topic = await find_topic(request, resource.resource_name)
-                changes = changes_of(resource, topic)
-                if not body.validate_only and (changes or replace):
-                    await _store(request, topic, changes, replace=replace)
-            else:
-                _refuse_altering(request, resource)
+            await alter(resource)
         except CONDITIONS as condition:
             refusal = refusal_of(condition)
         responses.append(
@@ -63,6 +77,66 @@ async def alter_resources(
             )
         )
     return responses
+
+
+async def alter_configs(
+    request: Request, resource: Any, changes_of: ChangesOf, *, replace: bool, validate_only: bool
+) -> None:
+    """Alter the configs of one resource.
+
+    Args:
+        request: AlterConfigs or IncrementalAlterConfigs.
+        resource: of that request.
+        changes_of: tells what it changes.
+        replace: whether all that the changes do not name is unset.
+        validate_only: nothing is stored.
+
+    Raises:
+        Refusal: there is no such resource, or it cannot have such configs.
+        MetadataUnavailable: no answer; all of it was done, or nothing.
+    """
+    services = request.services
+    if resource.resource_type == ResourceType.TOPIC:
+        await services.topics.refresh()  # what is appended to may be another broker's change
+        topic = await find_topic(request, resource.resource_name)
+        rules = TopicRules(services.config.topic_values)
+        changes = changes_of(resource, topic.topic.configs, rules)
+        if not validate_only and (changes or replace):
+            before = services.topics.version
+            altered = await services.metadata.alter_topic_configs(
+                topic.topic.topic_id, changes, replace=replace
+            )
+            services.topics.changed(altered, before)
+        return
+    entity = find_entity(request, resource.resource_type, resource.resource_name)
+    await services.entity_configs.refresh()  # as above
+    changes = changes_of(resource, _stored(request, entity), _entity_rules(request, entity))
+    if not validate_only and (changes or replace):
+        change = EntityChange(entity=entity, changes=changes, replace=replace)
+        await services.entity_configs.alter([change])
+        log.info("configs altered", kind=entity.kind, name=entity.name, configs=sorted(changes))
+
+
+def find_entity(request: Request, resource_type: int, name: str) -> Entity:
+    """Return whose configs a resource's are.
+
+    Raises:
+        Refusal: INVALID_REQUEST for a type, or a name, that nothing has here.
+    """
+    if resource_type == ResourceType.BROKER:
+        own = name != CLUSTER_WIDE
+        return Entity(EntityKind.BROKER, str(check_node_id(request, name)) if own else CLUSTER_WIDE)
+    kind = _NAMED_ENTITIES.get(resource_type)
+    if kind is None:
+        raise Refusal(
+            ErrorCode.invalid_request, f"Configs of resource type {resource_type} do not exist."
+        )
+    if not 0 < len(name) <= MAX_GROUP_ID_LENGTH:
+        raise Refusal(
+            ErrorCode.invalid_request,
+            f"The name of a {kind} resource must have 1 to {MAX_GROUP_ID_LENGTH} characters.",
+        )
+    return Entity(kind, name)
 
 
 async def find_topic(request: Request, name: str) -> KnownTopic:
@@ -79,30 +153,36 @@ async def find_topic(request: Request, name: str) -> KnownTopic:
     return topic
 
 
-def check_broker_name(request: Request, name: str) -> None:
-    """Refuse a broker resource that names another broker; an empty name means all of them.
+def check_node_id(request: Request, name: str) -> int:
+    """Return the node id of this broker, which `name` has to be.
 
     Raises:
         Refusal: INVALID_REQUEST; clients ask each broker for its own configs.
     """
     node_id = request.services.cluster.node_id
-    if name not in {"", str(node_id)}:
+    try:
+        asked = int(name)
+    except ValueError:
+        raise Refusal(
+            ErrorCode.invalid_request, f"A broker's id must be an integer, not {name!r}."
+        ) from None
+    if asked != node_id:
         raise Refusal(ErrorCode.invalid_request, f"This is broker {node_id}, not {name!r}.")
+    return node_id
 
 
-def unknown_resource_type(resource_type: int) -> Refusal:
-    return Refusal(
-        ErrorCode.invalid_request,
-        f"Configs of resource type {resource_type} are not supported: only topics (2) and brokers"
-        " (4).",
-    )
+def _stored(request: Request, entity: Entity) -> Mapping[str, str]:
+    """Return what is set of an entity; of brokers only what counts."""
+    stored = request.services.entity_configs.get(entity.kind, entity.name)
+    return check_dynamic_configs(stored)[0] if entity.kind is EntityKind.BROKER else stored
 
 
-async def _store(request: Request, topic: KnownTopic, changes: Changes, *, replace: bool) -> None:
-    altered = await request.services.metadata.alter_topic_configs(
-        topic.topic.topic_id, changes, replace=replace
-    )
-    request.services.topics.changed(altered)
+def _entity_rules(request: Request, entity: Entity) -> ConfigRules:
+    if entity.kind is EntityKind.BROKER:
+        return BrokerRules(request.services.dynamic_config, entity.name)
+    if entity.kind is EntityKind.GROUP:
+        return GroupRules(request.services.config)
+    return ClientMetricsRules()
 
 
 def _identity(resource: Any) -> tuple[int, str]:
@@ -114,16 +194,3 @@ def _refuse_repeated(resource: Any) -> None:
         ErrorCode.invalid_request,
         f"The request names resource {resource.resource_name!r} more than once.",
     )
-
-
-def _refuse_altering(request: Request, resource: Any) -> None:
-    """Refuse all but an empty change of a broker's configs, which are fixed from its start on."""
-    if resource.resource_type != ResourceType.BROKER:
-        raise unknown_resource_type(resource.resource_type)
-    check_broker_name(request, resource.resource_name)
-    if resource.configs:
-        names = ", ".join(config.name for config in resource.configs)
-        raise Refusal(
-            ErrorCode.invalid_request,
-            f"Broker configs are set at its start (--set NAME=VALUE), not while it runs: {names}.",
-        )

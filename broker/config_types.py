@@ -21,6 +21,7 @@ LONG_MAX = 2**63 - 1
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _DOUBLE = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _REPLICA = re.compile(r"[0-9]+:[0-9]+")
+_LOGIN = re.compile(r"//\S*@")
 
 
 class ConfigType(IntEnum):
@@ -38,8 +39,13 @@ class ConfigSource(IntEnum):
     """Where a value comes from, as DescribeConfigs v1 reports it (KIP-226)."""
 
     DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    CLIENT_METRICS_CONFIG = 7
+    GROUP_CONFIG = 8
 
 
 class InvalidConfig(ValueError):
@@ -145,7 +151,8 @@ def parse_value(key: ConfigKey, text: str) -> ConfigValue:
         problem = key.check(value) if key.check else None
         if problem is None:
             return value
-    raise InvalidConfig([f"Invalid value {text!r} for config {key.name}: {problem}"])
+    shown = _LOGIN.sub("//...@", text)  # logs must not tell passwords
+    raise InvalidConfig([f"Invalid value {shown!r} for config {key.name}: {problem}"])
 
 
 def format_value(value: ConfigValue) -> str:

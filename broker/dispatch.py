@@ -39,18 +39,40 @@ from broker.apis import (
     k26_end_txn,
     k27_write_txn_markers,
     k28_txn_offset_commit,
+    k29_describe_acls,
+    k30_create_acls,
+    k31_delete_acls,
     k32_describe_configs,
     k33_alter_configs,
+    k34_alter_replica_log_dirs,
+    k35_describe_log_dirs,
     k37_create_partitions,
+    k38_create_delegation_token,
+    k39_renew_delegation_token,
+    k40_expire_delegation_token,
+    k41_describe_delegation_token,
     k42_delete_groups,
+    k43_elect_leaders,
     k44_incremental_alter_configs,
+    k45_alter_partition_reassignments,
+    k46_list_partition_reassignments,
     k47_offset_delete,
+    k48_describe_client_quotas,
+    k49_alter_client_quotas,
+    k50_describe_user_scram_credentials,
+    k51_alter_user_scram_credentials,
+    k55_describe_quorum,
+    k57_update_features,
     k60_describe_cluster,
     k61_describe_producers,
+    k64_unregister_broker,
     k65_describe_transactions,
     k66_list_transactions,
     k68_consumer_group_heartbeat,
     k69_consumer_group_describe,
+    k71_get_telemetry_subscriptions,
+    k72_push_telemetry,
+    k74_list_config_resources,
     k75_describe_topic_partitions,
 )
 from broker.connection import CloseConnection, Connection
@@ -111,18 +133,40 @@ APIS: Final = {
         Api(26, 0, 5, k26_end_txn.handle),
         Api(27, 1, 2, k27_write_txn_markers.handle),
         Api(28, 0, 5, k28_txn_offset_commit.handle),
+        Api(29, 1, 3, k29_describe_acls.handle),
+        Api(30, 1, 3, k30_create_acls.handle),
+        Api(31, 1, 3, k31_delete_acls.handle),
         Api(32, 1, 4, k32_describe_configs.handle),
         Api(33, 0, 2, k33_alter_configs.handle),
+        Api(34, 1, 2, k34_alter_replica_log_dirs.handle),
+        Api(35, 1, 5, k35_describe_log_dirs.handle),
         Api(37, 0, 3, k37_create_partitions.handle),
+        Api(38, 1, 3, k38_create_delegation_token.handle),
+        Api(39, 1, 2, k39_renew_delegation_token.handle),
+        Api(40, 1, 2, k40_expire_delegation_token.handle),
+        Api(41, 1, 3, k41_describe_delegation_token.handle),
         Api(42, 0, 2, k42_delete_groups.handle),
+        Api(43, 0, 2, k43_elect_leaders.handle),
         Api(44, 0, 1, k44_incremental_alter_configs.handle),
+        Api(45, 0, 1, k45_alter_partition_reassignments.handle),
+        Api(46, 0, 0, k46_list_partition_reassignments.handle),
         Api(47, 0, 0, k47_offset_delete.handle),
+        Api(48, 0, 1, k48_describe_client_quotas.handle),
+        Api(49, 0, 1, k49_alter_client_quotas.handle),
+        Api(50, 0, 0, k50_describe_user_scram_credentials.handle),
+        Api(51, 0, 0, k51_alter_user_scram_credentials.handle),
+        Api(55, 0, 2, k55_describe_quorum.handle),
+        Api(57, 0, 2, k57_update_features.handle),
         Api(60, 0, 2, k60_describe_cluster.handle),
         Api(61, 0, 0, k61_describe_producers.handle),
+        Api(64, 0, 0, k64_unregister_broker.handle),
         Api(65, 0, 0, k65_describe_transactions.handle),
         Api(66, 0, 2, k66_list_transactions.handle),
         Api(68, 0, 1, k68_consumer_group_heartbeat.handle),
         Api(69, 0, 1, k69_consumer_group_describe.handle),
+        Api(71, 0, 0, k71_get_telemetry_subscriptions.handle),
+        Api(72, 0, 0, k72_push_telemetry.handle),
+        Api(74, 0, 1, k74_list_config_resources.handle),
         Api(75, 0, 0, k75_describe_topic_partitions.handle),
     )
 }
@@ -153,12 +197,18 @@ class Dispatch:
         """
         began_s, size = time.monotonic(), len(frame)
         header = read_request_header(frame, is_supported)
+        quota, quotas = None, self._services.quotas
+        if quotas.active:
+            api = APIS[header.api_key].name
+            quota = quotas.use(connection, header.client_id, api, size)
         request = Request(
             header=header,
             frame=frame,
             services=self._services,
             peer=connection.peer,
+            session=connection.session,
             give_back=give_back,
+            quota=quota,
         )
         reply = await self._guarded(request, APIS[header.api_key].handle(request))
         if isinstance(reply, Awaitable):
@@ -178,8 +228,11 @@ class Dispatch:
     async def _guarded(
         self, request: Request, work: Awaitable[Payload | Answer | Later]
     ) -> Answer | Later:
-        header = request.header
+        header, quota = request.header, request.quota
         try:
+            if quota is not None:
+                result = await quota.metered(work)
+                return result if isinstance(result, Awaitable) else quota.answer(header, result)
             result = await work
             if result is None or isinstance(result, bytes | Sequence | Awaitable):
                 return result
@@ -204,4 +257,6 @@ class Dispatch:
         response = error_response(header.api_key, header.api_version, code)
         if response is None:
             raise CloseConnection(f"{APIS[header.api_key].name} has no place for {code.name}")
+        if request.quota is not None:
+            return request.quota.answer(header, response)
         return encode_response(header.correlation_id, response)

@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from broker.shared_load import SharedLoad
 from storage.entity_configs import (
     EntityChange,
     EntityConfigStore,
@@ -40,7 +41,7 @@ class EntityConfigs:
         self._watchers: list[tuple[EntityKind, Watcher]] = []
         self._version = 0
         self._altered_here = 0
-        self._refreshing: asyncio.Task[None] | None = None
+        self._loading = SharedLoad(self._load_changes)
 
     def get(self, kind: EntityKind, name: str) -> Mapping[str, str]:
         """Return what is set of an entity; empty if nothing is."""
@@ -60,19 +61,19 @@ class EntityConfigs:
         Raises:
             MetadataUnavailable: no answer; all of it was done, or nothing.
         """
+        before = self._version
         altered = await self._store.alter_entity_configs(changes)
         self._altered_here += 1
+        self._version = min(self._version, before)  # others may have altered the same meanwhile
         self._take(altered)
 
     async def refresh(self) -> None:
-        """Bring the copy up to date; callers at the same time share one query.
+        """Bring the copy up to date with what was altered before this call.
 
         Raises:
             MetadataUnavailable: no answer; the copy stays as it was.
         """
-        if self._refreshing is None or self._refreshing.done():
-            self._refreshing = asyncio.create_task(self._load_changes())
-        await asyncio.shield(self._refreshing)
+        await self._loading.run()
 
     async def poll(self) -> None:
         """Follow the changes of other brokers until cancelled."""

@@ -9,11 +9,6 @@ from kio.schema.errors import ErrorCode
 from broker.refusals import Refusal
 from broker.requests import Request
 
-ALL_GROUP_OPERATIONS: Final = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""Read, delete, describe, describe and alter configs: no authoriser, no limits."""
-
-NOT_ASKED: Final = -(2**31)
-
 MAX_REASON_LENGTH: Final = 255
 
 MAX_JOIN_BYTES: Final = 1024 * 1024

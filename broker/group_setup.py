@@ -1,11 +1,18 @@
 """Makes the parts of broker/groups.py and wires them."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 from uuid import uuid4
 
+import structlog
+
 from broker.broker_configs import BrokerConfig
+from broker.config_types import InvalidConfig
+from broker.entity_configs import EntityConfigs
 from broker.group_catalog import GroupCatalog
+from broker.group_configs import read_group_configs
 from broker.group_table import GroupTable
 from broker.group_transactions import TransactionalCommits
 from broker.group_upkeep import ExpiryConfig, GroupUpkeep
@@ -14,7 +21,10 @@ from broker.groups import Groups
 from broker.metrics import GroupMetrics
 from broker.topics import Topics
 from coordinator.config import ClassicConfig, ConsumerConfig, GroupConfig
+from storage.entity_configs import EntityKind
 from storage.metadata import MetadataStore
+
+log = structlog.get_logger()
 
 
 class GroupParts(NamedTuple):
@@ -31,6 +41,7 @@ def make_groups(
     topics: Topics,
     coordinates: Callable[[str], bool],
     config: BrokerConfig,
+    entity_configs: EntityConfigs,
     metrics: GroupMetrics,
 ) -> GroupParts:
     """Return the groups of a broker; `coordinates` tells whether a group id is this broker's."""
@@ -43,7 +54,7 @@ def make_groups(
         commits=commits,
         catalog=catalog,
         coordinates=coordinates,
-        config=group_config(config),
+        config_of=partial(_config_of, group_config(config), config, entity_configs),
         metrics=metrics,
     )
     upkeep = GroupUpkeep(
@@ -58,10 +69,33 @@ def make_groups(
         ),
     )
     topics.watch(upkeep.topics_changed)
+    entity_configs.watch(EntityKind.GROUP, table.reconfigure)
     groups = Groups(
         store=store, table=table, commits=commits, catalog=catalog, coordinates=coordinates
     )
     return GroupParts(groups, upkeep, table)
+
+
+def _config_of(
+    defaults: GroupConfig, broker: BrokerConfig, entity_configs: EntityConfigs, group_id: str
+) -> GroupConfig:
+    """Return the limits and times of a group; what it cannot have here does not count."""
+    own = entity_configs.get(EntityKind.GROUP, group_id)
+    if not own:
+        return defaults
+    try:
+        times = read_group_configs(own, broker)
+    except InvalidConfig as invalid:
+        log.warning("group configs do not count", group_id=group_id, reason=str(invalid))
+        return defaults
+    return replace(
+        defaults,
+        consumer=replace(
+            defaults.consumer,
+            session_timeout_ms=times.session_timeout_ms,
+            heartbeat_interval_ms=times.heartbeat_interval_ms,
+        ),
+    )
 
 
 def group_config(config: BrokerConfig) -> GroupConfig:

@@ -42,6 +42,7 @@ class GroupTable:
 
     Args:
         coordinates: whether this broker is the coordinator of a group id.
+        config_of: returns the limits and times of a group id, as they are now.
 
     Attributes:
         lost_with_members: called some time after groups were lost that are ours, and may have
@@ -56,7 +57,7 @@ class GroupTable:
         commits: TransactionalCommits,
         catalog: GroupCatalog,
         coordinates: Callable[[str], bool],
-        config: GroupConfig,
+        config_of: Callable[[str], GroupConfig],
         metrics: GroupMetrics,
     ) -> None:
         self._store = store
@@ -64,7 +65,7 @@ class GroupTable:
         self._commits = commits
         self._catalog = catalog
         self._coordinates = coordinates
-        self._config = config
+        self._config_of = config_of
         self._metrics = metrics
         self._running: dict[str, GroupRunner] = {}
         self._paused: dict[str, Pause] = {}
@@ -80,6 +81,12 @@ class GroupTable:
 
     def get(self, group_id: str) -> GroupRunner | None:
         return self._running.get(group_id)
+
+    def reconfigure(self, group_ids: Iterable[str]) -> None:
+        """Let those groups that are in memory follow their configs as they are now."""
+        for group_id in group_ids:
+            if (runner := self._running.get(group_id)) is not None:
+                runner.machine.configure(self._config_of(group_id))
 
     def states(self) -> Mapping[str, int]:
         """Count the groups in memory by their state."""
@@ -232,7 +239,7 @@ class GroupTable:
     def _begin(self, taken: TakenGroup, waiters: Sequence[Waiter]) -> None:
         runner = GroupRunner(
             taken,
-            self._config,
+            self._config_of(taken.group_id),
             writes=self._writes,
             commits=self._commits,
             metrics=self._metrics,

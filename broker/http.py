@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from itertools import chain
 from typing import Final
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from broker.exposition import Family, family_pieces, registry_pieces
 from storage.errors import StorageError
 from storage.store_health import StoreState
 
@@ -20,6 +22,9 @@ _GOOD_ENOUGH: Final = (StoreState.OK, StoreState.SLOW, StoreState.THROTTLED)
 Detail = Callable[[], str]
 """Tells how something is that the broker serves without."""
 
+Source = Callable[[], Awaitable[Iterable[Family]]]
+"""Returns metrics that may have very many series, or that have to be asked for."""
+
 
 class HttpServer:
     """Serves health and metrics.
@@ -28,6 +33,7 @@ class HttpServer:
         serving: whether this broker takes requests; false before the start is complete and from the
             beginning of a shutdown on.
         details: what /health/ready tells besides; it makes no difference to being ready.
+        sources: of what /metrics exports besides the registry.
     """
 
     def __init__(
@@ -39,6 +45,7 @@ class HttpServer:
         self._registry = registry
         self._checks = checks
         self.details: dict[str, Detail] = {}
+        self.sources: list[Source] = []
         self.serving = False
         app = web.Application()
         app.add_routes(
@@ -96,7 +103,16 @@ class HttpServer:
             return str(error) or type(error).__name__
         return found if isinstance(found, StoreState) else StoreState.OK
 
-    async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(
-            body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
-        )
+    async def _metrics(self, request: web.Request) -> web.StreamResponse:
+        """Answer piece by piece; between two of them clients have their turn."""
+        if request.method == hdrs.METH_HEAD:  # a stream would send its body all the same
+            return web.Response(headers={"Content-Type": CONTENT_TYPE_LATEST})
+        found = await asyncio.gather(*(source() for source in self.sources))
+        families = [family for one in found for family in one]
+        response = web.StreamResponse(headers={"Content-Type": CONTENT_TYPE_LATEST})
+        await response.prepare(request)
+        for piece in chain(registry_pieces(self._registry), family_pieces(families)):
+            await response.write(piece)
+            await asyncio.sleep(0)
+        await response.write_eof()
+        return response

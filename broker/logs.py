@@ -5,6 +5,8 @@ import sys
 
 import structlog
 
+from broker.log_levels import LOG_LEVELS
+
 
 def configure_logs() -> None:
     """Set up structlog for this process; nothing else of it writes to stderr."""
@@ -14,12 +16,13 @@ def configure_logs() -> None:
     )
     structlog.configure(
         processors=[
+            LOG_LEVELS.filter,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )

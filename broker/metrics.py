@@ -1,13 +1,23 @@
 """What the broker counts; GET /metrics exports it with the storage tier's (names in the README)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from broker.exposition import Family, label_text
 from storage.metrics import SECONDS
 from storage.partition_log import PartitionLog
+
+_PARTITION_OFFSETS: Final = {
+    "log_start_offset": "First offset that can be read.",
+    "high_watermark": "One past the last committed record.",
+    "last_stable_offset": "Before it every transaction has ended.",
+    "log_end_offset": "High watermark plus records in the write buffer.",
+}
+"""What is exported of a PartitionLog, by the name of its attribute."""
 
 
 class BrokerMetrics:
@@ -65,7 +75,7 @@ class BrokerMetrics:
         self._errors.labels(api, error).inc()
 
 
-class PartitionCollector(Collector):
+class PartitionSeries:
     """Offsets of the partitions that this broker has worked with since its start."""
 
     def __init__(
@@ -74,26 +84,22 @@ class PartitionCollector(Collector):
         self._logs = logs
         self._name_of = name_of
 
-    def collect(self) -> Iterator[Metric]:
-        def gauge(name: str, text: str) -> GaugeMetricFamily:
-            return GaugeMetricFamily(
-                f"streamhouse_partition_{name}", text, labels=("topic", "partition")
+    async def families(self) -> list[Family]:
+        """Return them; the offsets are looked at when their lines are made."""
+        logs = list(self._logs())
+        return [
+            Family(
+                name=f"streamhouse_partition_{name}", text=text, samples=self._samples(logs, name)
             )
+            for name, text in _PARTITION_OFFSETS.items()
+        ]
 
-        start = gauge("log_start_offset", "First offset that can be read.")
-        high = gauge("high_watermark", "One past the last committed record.")
-        stable = gauge("last_stable_offset", "Before it every transaction has ended.")
-        end = gauge("log_end_offset", "High watermark plus records in the write buffer.")
-        for one in self._logs():
+    def _samples(self, logs: Iterable[PartitionLog], name: str) -> Iterator[tuple[str, float]]:
+        for one in logs:
             topic = self._name_of(one)
-            if not topic or not one.is_known:
-                continue
-            labels = (topic, str(one.partition.index))
-            start.add_metric(labels, one.log_start_offset)
-            high.add_metric(labels, one.high_watermark)
-            stable.add_metric(labels, one.last_stable_offset)
-            end.add_metric(labels, one.log_end_offset)
-        return iter((start, high, stable, end))
+            if topic and one.is_known:
+                labels = label_text(topic=topic, partition=str(one.partition.index))
+                yield labels, getattr(one, name)
 
 
 class GroupMetrics:

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from kio.static.primitive import i32Timedelta
 
+from broker.client_session import ClientSession
+from broker.quota_use import QuotaUse
 from broker.services import Services
 from protocol.codec import RequestHeader, ResponseTypes, request_type, response_types
 from protocol.guard import decode_request
@@ -20,15 +22,19 @@ class Request:
 
     Attributes:
         frame: header and body; the body begins at byte header.body.
-        peer: the client's address, for logs.
+        peer: the client's address and port.
+        session: what lasts as long as its connection.
         give_back: see `forget_frame`.
+        quota: what counts it towards its client's quotas; None where nothing limits the client.
     """
 
     header: RequestHeader
     frame: bytearray
     services: Services
     peer: str
+    session: ClientSession
     give_back: Callable[[], None]
+    quota: QuotaUse | None = None
 
     @property
     def version(self) -> int:

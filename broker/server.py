@@ -11,6 +11,7 @@ import structlog
 from broker.connection import Connection, Dispatcher
 from broker.memory import MemoryBudget
 from broker.metrics import BrokerMetrics
+from broker.quota_connections import ConnectionRates
 
 SWEEP_S: Final = 1.0
 
@@ -35,7 +36,11 @@ class ServerLimits:
 
 
 class Server:
-    """Accepts clients and keeps account of them."""
+    """Accepts clients and keeps account of them.
+
+    Attributes:
+        limits: in force; connections that are open already keep those on frames.
+    """
 
     def __init__(
         self,
@@ -43,10 +48,12 @@ class Server:
         memory: MemoryBudget,
         metrics: BrokerMetrics,
         limits: ServerLimits,
+        rates: ConnectionRates,
     ) -> None:
         self._memory = memory
         self._metrics = metrics
-        self._limits = limits
+        self.limits = limits
+        self._rates = rates
         self._connections: set[Connection] = set()
         self._by_ip: Counter[str] = Counter()
         self._servers: list[asyncio.Server] = []
@@ -63,7 +70,7 @@ class Server:
             lambda: self._connection(listener),
             host,
             port,
-            backlog=self._limits.backlog,
+            backlog=self.limits.backlog,
             reuse_address=True,
             start_serving=False,
         )
@@ -79,13 +86,14 @@ class Server:
 
     def admit(self, connection: Connection, ip: str) -> bool:
         """Count a new connection; False if it is one too many."""
-        limits = self._limits
+        limits = self.limits
         if len(self._connections) >= limits.max_connections:
             return False
         if self._by_ip[ip] >= limits.max_connections_per_ip:
             return False
         self._connections.add(connection)
         self._by_ip[ip] += 1
+        self._rates.admit(connection, ip)
         return True
 
     def forget(self, connection: Connection, ip: str) -> None:
@@ -105,9 +113,14 @@ class Server:
             now_s = loop.time()
             self._metrics.loop_lag_seconds.observe(max(now_s - due_s, 0))
             for connection in tuple(self._connections):
-                reason = connection.expired(now_s, max_idle_s=self._limits.max_idle_s)
+                reason = connection.expired(now_s, max_idle_s=self.limits.max_idle_s)
                 if reason:
                     connection.refuse(reason)
+
+    def unmute(self) -> None:
+        """Let all muted connections go on: quotas have changed, and it may not be their turn."""
+        for connection in tuple(self._connections):
+            connection.unmute()
 
     def stop_accepting(self) -> None:
         for server in self._servers:
@@ -124,6 +137,6 @@ class Server:
             dispatcher=self._dispatchers[listener],
             memory=self._memory,
             metrics=self._metrics,
-            max_frame_bytes=self._limits.max_frame_bytes,
+            max_frame_bytes=self.limits.max_frame_bytes,
             roll=self,
         )

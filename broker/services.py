@@ -5,10 +5,15 @@ from dataclasses import dataclass
 
 from broker.broker_configs import BrokerConfig
 from broker.cluster import Cluster
+from broker.dynamic_broker_config import DynamicBrokerConfig
 from broker.entity_configs import EntityConfigs
 from broker.groups import Groups
+from broker.log_dirs import LogDir
 from broker.memory import MemoryBudget
 from broker.producer_ids import ProducerIds
+from broker.quotas import Quotas
+from broker.schema_validation import SchemaValidation
+from broker.telemetry import Telemetry
 from broker.topics import Topics
 from broker.transactions import Transactions
 from storage.log import Log
@@ -30,6 +35,7 @@ class Services:
     """The broker as handlers see it.
 
     Attributes:
+        node_facts: configs that follow from where this broker is, by name (NODE_FACTS).
         advertised: what dispatch can answer, by API key.
         now_ms: the wall clock, milliseconds since the epoch.
     """
@@ -40,10 +46,20 @@ class Services:
     cluster: Cluster
     groups: Groups
     transactions: Transactions
-    config: BrokerConfig
+    dynamic_config: DynamicBrokerConfig
+    node_facts: Mapping[str, str]
     entity_configs: EntityConfigs
+    log_dir: LogDir
     producer_ids: ProducerIds
+    quotas: Quotas
+    schemas: SchemaValidation
     memory: MemoryBudget
     usage: UsageCounter
+    telemetry: Telemetry
     advertised: Mapping[int, ApiRange]
     now_ms: Callable[[], int]
+
+    @property
+    def config(self) -> BrokerConfig:
+        """Return the broker's configs as they are now."""
+        return self.dynamic_config.current

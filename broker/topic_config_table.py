@@ -1,4 +1,6 @@
-"""The table of topic configs: every name, type and default of Apache Kafka 4.3's topics.
+"""The table of topic configs: Apache Kafka 4.3's with every name, type and default, and a few more.
+
+Those that begin with `confluent.` are Confluent Server's for schema validation.
 
 The default is Kafka's; where `broker_name` is not empty, that broker config comes before it.
 Configs about files, flushing, replicas and tiers (KIP-405) are accepted and reported, so that tools
@@ -19,6 +21,7 @@ from broker.config_types import (
     Range,
     replica_list,
 )
+from broker.schema_subjects import DEFAULT_STRATEGY, STRATEGY_NAMES
 
 PRODUCER_COMPRESSION: Final = "producer"
 UNCOMPRESSED: Final = "uncompressed"
@@ -26,6 +29,10 @@ LOG_APPEND_TIME: Final = "LogAppendTime"
 COMPACT: Final = "compact"
 DELETE: Final = "delete"
 UNLIMITED: Final = -1
+KEY_VALIDATION: Final = "confluent.key.schema.validation"
+KEY_STRATEGY: Final = "confluent.key.subject.name.strategy"
+VALUE_VALIDATION: Final = "confluent.value.schema.validation"
+VALUE_STRATEGY: Final = "confluent.value.subject.name.strategy"
 
 _DAY_MS = 24 * 60 * 60 * 1000
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
@@ -33,6 +40,7 @@ _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
 _POSITIVE, _NOT_NEGATIVE = Range(minimum=1), Range(minimum=0)
 _POLICIES = OneOf((COMPACT, DELETE))
 _CODECS = OneOf((UNCOMPRESSED, "zstd", "lz4", "snappy", "gzip", PRODUCER_COMPRESSION))
+_STRATEGIES = OneOf(STRATEGY_NAMES)
 _TIMESTAMP_TYPES = OneOf(("CreateTime", LOG_APPEND_TIME))
 
 
@@ -70,6 +78,10 @@ _KEYS = (
     _key(_INT, "compression.lz4.level", 9, "compression.lz4.level", Range(1, 17)),
     _key(_STRING, "compression.type", PRODUCER_COMPRESSION, "compression.type", _CODECS),
     _key(_INT, "compression.zstd.level", 3, "compression.zstd.level", Range(-131_072, 22)),
+    _key(_BOOLEAN, KEY_VALIDATION, False, ""),
+    _key(_STRING, KEY_STRATEGY, DEFAULT_STRATEGY, "", _STRATEGIES),
+    _key(_BOOLEAN, VALUE_VALIDATION, False, ""),
+    _key(_STRING, VALUE_STRATEGY, DEFAULT_STRATEGY, "", _STRATEGIES),
     _key(_LONG, "delete.retention.ms", _DAY_MS, _CLEANER + "delete.retention.ms", _NOT_NEGATIVE),
     _key(_LONG, "file.delete.delay.ms", 60_000, "log.segment.delete.delay.ms", _NOT_NEGATIVE),
     _key(_LONG, "flush.messages", LONG_MAX, "log.flush.interval.messages", _POSITIVE),

@@ -15,12 +15,17 @@ from broker.config_types import (
     order_problems,
     parse_value,
 )
+from broker.schema_subjects import SubjectStrategy, strategy_of
 from broker.topic_config_table import (
     COMPACT,
     DELETE,
+    KEY_STRATEGY,
+    KEY_VALIDATION,
     LOG_APPEND_TIME,
     TOPIC_CONFIGS,
     UNLIMITED,
+    VALUE_STRATEGY,
+    VALUE_VALIDATION,
 )
 
 TopicValues = Mapping[str, ConfigValue]
@@ -38,6 +43,9 @@ class TopicConfig:
         compression_type: a codec's name, `uncompressed`, or `producer` for what the producer chose.
         compression_level: of that codec; None where it has none.
         retention_ms, retention_bytes: UNLIMITED (-1) is for ever, or all.
+        key_schemas, value_schemas: how the subjects are named that the schemas of keys and values
+            must be registered under; None where that is not checked.
+        validates_schemas: whether either is checked; asked with every batch.
     """
 
     max_message_bytes: int
@@ -57,6 +65,9 @@ class TopicConfig:
     max_compaction_lag_ms: int
     min_cleanable_dirty_ratio: float
     min_insync_replicas: int
+    key_schemas: SubjectStrategy | None
+    value_schemas: SubjectStrategy | None
+    validates_schemas: bool
 
 
 def read_topic_config(explicit: Mapping[str, str], defaults: TopicValues) -> TopicConfig:
@@ -138,4 +149,11 @@ def topic_config(values: TopicValues) -> TopicConfig:
         max_compaction_lag_ms=integer(values, "max.compaction.lag.ms"),
         min_cleanable_dirty_ratio=float(ratio),
         min_insync_replicas=integer(values, "min.insync.replicas"),
+        key_schemas=_strategy(values, KEY_VALIDATION, KEY_STRATEGY),
+        value_schemas=_strategy(values, VALUE_VALIDATION, VALUE_STRATEGY),
+        validates_schemas=True in (values[KEY_VALIDATION], values[VALUE_VALIDATION]),
     )
+
+
+def _strategy(values: TopicValues, validation: str, strategy: str) -> SubjectStrategy | None:
+    return strategy_of(str(values[strategy])) if values[validation] is True else None

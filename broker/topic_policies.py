@@ -64,6 +64,7 @@ class TopicPolicies:
     def __init__(self, metadata: MetadataStore, defaults: TopicValues) -> None:
         self._metadata = metadata
         self._defaults = defaults
+        self._topics: dict[UUID, Topic] = {}
         self._policies: dict[UUID, TopicPolicy] = {}
         self._version = 0
         self._turn = asyncio.Lock()
@@ -78,9 +79,18 @@ class TopicPolicies:
             changes = await self._metadata.topic_changes(self._version)
             for topic_id in changes.deleted:
                 self._policies.pop(topic_id, None)
+                self._topics.pop(topic_id, None)
             for topic in changes.changed:
                 self._take(topic)
             self._version = changes.version
+
+    def follow(self, defaults: TopicValues) -> None:
+        """Let topics follow other defaults (BrokerConfig.topic_values) from now on."""
+        if defaults == self._defaults:
+            return
+        self._defaults = defaults
+        for topic in self._topics.values():
+            self._take(topic)
 
     def get(self, topic_id: UUID) -> TopicPolicy | None:
         """Return a topic's policy; None if it is not known (yet), gone, or cannot be read."""
@@ -91,6 +101,7 @@ class TopicPolicies:
         return tuple(self._policies.items())
 
     def _take(self, topic: Topic) -> None:
+        self._topics[topic.topic_id] = topic
         try:
             self._policies[topic.topic_id] = topic_policy(topic, self._defaults)
         except InvalidConfig as invalid:

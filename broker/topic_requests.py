@@ -13,11 +13,15 @@ from kio.schema.errors import ErrorCode
 
 from broker.broker_configs import BrokerConfig
 from broker.config_changes import Setting, created_configs
+from broker.config_rules import TopicRules
 from broker.refusals import Refusal
 from protocol.topics import collision_key, name_problem
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 """A request for more is refused (POLICY_VIOLATION), as Kafka's controller does."""
+
+METADATA_LOG: Final = "__cluster_metadata"
+"""Tools take a topic of this name for the controllers' own log."""
 
 _DEFAULT = -1
 
@@ -113,6 +117,8 @@ def check_assignments(assignments: Sequence[Assignment], replication_factor: int
 
 
 def _check_name(name: str, existing: Collection[str], taken: Mapping[str, str]) -> None:
+    if name == METADATA_LOG:
+        raise Refusal(ErrorCode.invalid_request, f"{name} is the name of Kafka's metadata log.")
     problem = name_problem(name)
     if problem:
         raise Refusal(ErrorCode.invalid_topic_exception, f"Invalid topic: {problem}.")
@@ -127,7 +133,7 @@ def _check_name(name: str, existing: Collection[str], taken: Mapping[str, str]) 
 
 
 def _plan_topic(topic: NewTopic, broker: BrokerConfig) -> TopicPlan:
-    configs = created_configs(topic.configs, broker.topic_values)
+    configs = created_configs(topic.configs, TopicRules(broker.topic_values))
     partition_count, replication_factor = topic.partition_count, topic.replication_factor
     if topic.assignments:
         partition_count, replication_factor = _assigned(topic)

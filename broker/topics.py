@@ -6,14 +6,16 @@ changed arrives with the next poll. A change made here is known here when its an
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
 import structlog
 
 from broker.answers import EncodedAnswers
-from broker.topic_configs import TopicConfig, TopicValues, read_topic_config
+from broker.broker_configs import BrokerConfig
+from broker.shared_load import SharedLoad
+from broker.topic_configs import TopicConfig, read_topic_config
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 from storage.log import Log
@@ -47,10 +49,10 @@ class Topics:
         change_count: grows with every change here.
     """
 
-    def __init__(self, metadata: MetadataStore, storage: Log, defaults: TopicValues) -> None:
+    def __init__(self, metadata: MetadataStore, storage: Log, broker: BrokerConfig) -> None:
         self._metadata = metadata
         self._storage = storage
-        self._defaults = defaults
+        self._broker = broker
         self._by_name: dict[str, KnownTopic] = {}
         self._by_id: dict[UUID, KnownTopic] = {}
         self._version = 0
@@ -59,7 +61,12 @@ class Topics:
         self.answers = EncodedAnswers()
         self.change_count = 0
         self._looked_s = float("-inf")
-        self._refreshing: asyncio.Task[None] | None = None
+        self._loading = SharedLoad(self._load_changes)
+
+    @property
+    def version(self) -> int:
+        """Return the version of the metadata that this copy was last brought up to."""
+        return self._version
 
     def all(self) -> Iterable[KnownTopic]:
         return self._by_name.values()
@@ -81,24 +88,49 @@ class Topics:
         return found
 
     async def refresh(self) -> None:
-        """Bring the copy up to date; callers at the same time share one query.
+        """Bring the copy up to date with what was changed before this call.
 
         Raises:
             MetadataUnavailable: no answer; the copy stays as it was.
         """
-        if self._refreshing is None or self._refreshing.done():
-            self._refreshing = asyncio.create_task(self._load_changes())
-        await asyncio.shield(self._refreshing)
+        await self._loading.run()
 
-    def changed(self, topic: Topic) -> KnownTopic:
-        """Take note of a topic that was created or altered here."""
+    def changed(self, topic: Topic, since_version: int) -> KnownTopic:
+        """Take note of a topic that was created or altered here.
+
+        Args:
+            topic: as it was after that change.
+            since_version: `version` before it was asked for; others may have changed it, too,
+                before the answer came, so the next poll goes back to there.
+        """
         self._changed_here += 1
+        self._version = min(self._version, since_version)
         return self._put(topic)
 
     def deleted(self, topic_id: UUID) -> None:
         """Take note of a topic that was deleted here."""
         self._changed_here += 1
         self._remove(topic_id)
+
+    def follow(self, broker: BrokerConfig) -> None:
+        """Let topics follow other broker configs from now on."""
+        if broker.topic_values == self._broker.topic_values:
+            return
+        self._broker = broker
+        configs: dict[frozenset[tuple[str, str]], TopicConfig] = {}  # few, while topics are many
+        for known in list(self._by_id.values()):
+            own = frozenset(known.topic.configs.items())
+            if own not in configs:
+                configs[own] = self._config_of(known.topic)
+            changed = replace(known, config=configs[own])
+            self._by_id[changed.topic.topic_id] = changed
+            if self._by_name.get(changed.topic.name) is known:
+                self._by_name[changed.topic.name] = changed
+
+    def _config_of(self, topic: Topic) -> TopicConfig:
+        if not topic.configs:
+            return self._broker.topic_defaults
+        return read_topic_config(topic.configs, self._broker.topic_values)
 
     def _put(self, topic: Topic) -> KnownTopic:
         known = self._by_id.get(topic.topic_id)
@@ -109,7 +141,7 @@ class Topics:
             for index in range(topic.partition_count)
         )
         self.answers.clear()
-        known = KnownTopic(topic, read_topic_config(topic.configs, self._defaults), logs)
+        known = KnownTopic(topic, self._config_of(topic), logs)
         self._by_name[topic.name] = self._by_id[topic.topic_id] = known
         self._tell_watchers()
         return known

@@ -8,17 +8,20 @@ Every step can be cut off at any moment, and be done by any broker's upkeep proc
     retain   log.retention.check.interval.ms     storage/retention.py
     sweep    upkeep.sweep_interval_ms            storage/sweeper.py
 
-A round is done by one process of the cluster; what it plans, by all of them.
+A round is done by one process of the cluster; what it plans, by all of them. So what is set of the
+whole cluster while it runs counts here, and what is set of one broker does not.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final
 
 import structlog
 
 from broker.broker_configs import BrokerConfig
+from broker.dynamic_broker_config import DynamicBrokerConfig
+from broker.entity_configs import EntityConfigs
 from broker.topic_policies import TopicPolicies
 from broker.upkeep_loops import Loops
 from broker.upkeep_report import Count, UpkeepCounts, UpkeepReport, Work
@@ -53,13 +56,15 @@ class Upkeep:
         broker_config: BrokerConfig,
     ) -> None:
         self._config = config
-        self._broker_config = broker_config
+        self._entity_configs = EntityConfigs(metadata)
+        self._broker_config = DynamicBrokerConfig(broker_config, self._entity_configs)
         self._usage = UsageCounter(metadata, client_id=UPKEEP_CLIENT, now_ms=_now_ms)
         objects = CountedStore(objects, self._usage)
         self._metadata = metadata
         self._counts = UpkeepCounts()
         self._loops = Loops(metadata, self._counts)
         self._policies = TopicPolicies(metadata, broker_config.topic_values)
+        self._broker_config.watch(self._follow_broker_config)
         self._builder = Builder(
             metadata=metadata,
             objects=objects,
@@ -78,37 +83,52 @@ class Upkeep:
         self._retention = Retention(
             metadata=metadata,
             policies=self._policies.all,
-            producer_unused_ms=broker_config.producer_id_expiration_ms,
+            producer_unused_ms=lambda: self._broker_config.current.producer_id_expiration_ms,
         )
         self._sweeper = Sweeper(metadata=metadata, objects=objects, config=config)
 
     async def run(self, tell: Callable[[UpkeepReport], None]) -> None:
         """Work until cancelled; `tell` what was done, now and then."""
-        config, broker_config, loops = self._config, self._broker_config, self._loops
-        await loops.insist("topics", self._policies.refresh)
+        config, loops = self._config, self._loops
+        await loops.insist("topics", self._refresh)
         async with asyncio.TaskGroup() as tasks:
             for work in (
                 self._follow_topics(),
                 self._look_at_backlog(),
                 self._report(tell),
                 self._usage.run(),
-                loops.rounds(Work.BUILD, config.build_interval_ms, self._builder.plan),
-                loops.rounds(
-                    Work.RETAIN, broker_config.log_retention_check_interval_ms, self._retain
-                ),
-                loops.rounds(Work.SWEEP, config.sweep_interval_ms, self._sweep),
-                loops.tasks(Work.BUILD, config.build_interval_ms, self._builder.work_once),
+                loops.rounds(Work.BUILD, lambda: config.build_interval_ms, self._builder.plan),
+                loops.rounds(Work.RETAIN, self._retention_interval_ms, self._retain),
+                loops.rounds(Work.SWEEP, lambda: config.sweep_interval_ms, self._sweep),
+                loops.tasks(Work.BUILD, lambda: config.build_interval_ms, self._builder.work_once),
+                *self._compacting(),
             ):
                 tasks.create_task(work)
-            if broker_config.log_cleaner_enable:
-                every_ms = broker_config.log_cleaner_backoff_ms
-                tasks.create_task(loops.rounds(Work.COMPACT, every_ms, self._plan_compaction))
-                tasks.create_task(loops.tasks(Work.COMPACT, every_ms, self._compactor.work_once))
+
+    def _compacting(self) -> Iterable[Coroutine[Any, Any, None]]:
+        if self._broker_config.current.log_cleaner_enable:
+            every_ms = self._cleaner_backoff_ms
+            yield self._loops.rounds(Work.COMPACT, every_ms, self._plan_compaction)
+            yield self._loops.tasks(Work.COMPACT, every_ms, self._compactor.work_once)
+
+    def _retention_interval_ms(self) -> int:
+        return self._broker_config.current.log_retention_check_interval_ms
+
+    def _cleaner_backoff_ms(self) -> int:
+        return self._broker_config.current.log_cleaner_backoff_ms
+
+    def _follow_broker_config(self) -> None:
+        self._policies.follow(self._broker_config.current.topic_values)
+
+    async def _refresh(self) -> None:
+        """Learn what topics there are, and what their configs and the brokers' ask for."""
+        await self._entity_configs.refresh()
+        await self._policies.refresh()
 
     async def _follow_topics(self) -> None:
         while True:
             await asyncio.sleep(TOPICS_S)
-            await self._loops.insist("topics", self._policies.refresh)
+            await self._loops.insist("topics", self._refresh)
 
     async def _look_at_backlog(self) -> None:
         while True:
@@ -148,7 +168,7 @@ class Upkeep:
         await self._compactor.plan(compacted)
 
     async def _retain(self) -> None:
-        await self._policies.refresh()  # who was told that records are kept longer relies on it
+        await self._refresh()  # who was told that records are kept longer relies on it
         done = await self._retention.run()
         self._counts.add(Count.PARTITIONS_EXPIRED, done.partitions)
         self._counts.add(Count.ROWS_REMOVED, done.rows)

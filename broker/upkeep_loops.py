@@ -42,22 +42,32 @@ class Loops:
         self._counts = counts
         self._planned = {work: asyncio.Event() for work in Work}
 
-    async def rounds(self, work: Work, every_ms: int, do: Callable[[], Awaitable[object]]) -> None:
-        """Do it once in `every_ms`, of all brokers together, until cancelled."""
-        look_s = max(min(every_ms, LOOK_AT_MOST_MS), LOOK_AT_LEAST_MS) / 1000
+    async def rounds(
+        self, work: Work, every_ms: Callable[[], int], do: Callable[[], Awaitable[object]]
+    ) -> None:
+        """Do it once in `every_ms`, of all brokers together, until cancelled.
+
+        Args:
+            work: what is done.
+            every_ms: returns the interval as it is now.
+            do: one round.
+        """
         while True:
-            if await self.insist(work, lambda: self._metadata.begin_round(work, every_ms)):
+            if await self.insist(work, lambda: self._metadata.begin_round(work, every_ms())):
                 await self.insist(work, do)
                 self._counts.succeeded(work)
                 self._planned[work].set()
+            look_s = max(min(every_ms(), LOOK_AT_MOST_MS), LOOK_AT_LEAST_MS) / 1000
             await asyncio.sleep(look_s * random.uniform(1.0, 1.1))  # noqa: S311 (brokers spread)
 
-    async def tasks(self, work: Work, every_ms: int, do: Callable[[], Awaitable[object]]) -> None:
+    async def tasks(
+        self, work: Work, every_ms: Callable[[], int], do: Callable[[], Awaitable[object]]
+    ) -> None:
         """Do one task after the other, until cancelled.
 
         Args:
             work: what they are planned by.
-            every_ms: after so long without a task it is asked for one again.
+            every_ms: returns after how long without a task it is asked for one again.
             do: one task; returns nothing, or False, if there was none.
         """
         planned = self._planned[work]
@@ -66,7 +76,7 @@ class Loops:
             if await self.insist(work, do):
                 continue
             try:
-                async with asyncio.timeout(max(every_ms, LOOK_AT_LEAST_MS) / 1000):
+                async with asyncio.timeout(max(every_ms(), LOOK_AT_LEAST_MS) / 1000):
                     await planned.wait()
             except TimeoutError:
                 continue  # another broker may have planned some

@@ -78,6 +78,10 @@ class ClassicGroup:
         state.saved = snapshot_of(state)
         return group
 
+    def configure(self, config: GroupConfig) -> None:
+        """Follow other limits and times, each from when it is needed the next time."""
+        self._state.config = config
+
     def start(self) -> list[Effect]:
         """Arm the timer of a group that was restored or made of members; called once."""
         return self._with_timer([])

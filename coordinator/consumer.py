@@ -40,6 +40,10 @@ class ConsumerGroup:
         """Go on with a saved group."""
         return cls(ConsumerCore.restore(snapshot, config, now_ms=now_ms))
 
+    def configure(self, config: GroupConfig) -> None:
+        """Follow other limits and times: a member's session those of its next heartbeat."""
+        self.core.config = config
+
     def start(self) -> list[Effect]:
         return self.core.effects()
 

@@ -61,6 +61,11 @@ class Group:
             group._machine = ClassicGroup.restore(snapshot, config, now_ms=now_ms)
         return group
 
+    def configure(self, config: GroupConfig) -> None:
+        """Follow other limits and times, each from when it is needed the next time."""
+        self._config = config
+        self._machine.configure(config)
+
     def start(self, *, now_ms: int) -> list[Effect]:
         """Begin; called once, before any event."""
         if isinstance(self._machine, ConsumerGroup):

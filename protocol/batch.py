@@ -93,16 +93,10 @@ def verify_produced(data: memoryview) -> BatchHeader:
     """Check what a producer sent for one partition: exactly one intact v2 batch of data records.
 
     Raises:
-        CorruptBatch: shorter than it says, or its checksum does not match (code 2).
+        CorruptBatch: it is no batch, or its checksum does not match (code 2).
         InvalidRecords: anything else that must not reach the log (code 87).
     """
-    header = read_header(data)
-    if header.magic != MAGIC:  # 0 and 1 ended with Kafka 4.0 (KIP-724)
-        raise InvalidRecords(f"record format {header.magic} is not supported, only {MAGIC}")
-    if header.size < HEADER_BYTES or header.size > len(data):
-        raise CorruptBatch(f"batch says {header.size} bytes, {len(data)} came")
-    if header.size != len(data):
-        raise InvalidRecords("a partition takes exactly one record batch per request")
+    header = _read_produced(data)
     if crc32c.crc32c(data[CRC_START:]) != header.crc:
         raise CorruptBatch("checksum of the record batch does not match")
     if header.is_control:
@@ -114,6 +108,27 @@ def verify_produced(data: memoryview) -> BatchHeader:
         header.producer_id < 0 or header.base_sequence < 0 or header.producer_epoch < 0
     ):
         raise InvalidRecords("an idempotent producer has an id, and numbers its batches from 0")
+    return header
+
+
+def _read_produced(data: memoryview) -> BatchHeader:
+    """Return the header if the bytes are one v2 batch as long as it says, placed nowhere yet."""
+    if len(data) < HEADER_BYTES:
+        raise InvalidRecords(f"{len(data)} bytes are no whole record batch")
+    header = read_header(data)
+    if not 0 <= header.magic <= MAGIC:
+        raise CorruptBatch(f"there is no record format {header.magic}")
+    if header.magic != MAGIC:  # 0 and 1 ended with Kafka 4.0 (KIP-724)
+        raise InvalidRecords(f"record format {header.magic} is not supported, only {MAGIC}")
+    if header.size < HEADER_BYTES:
+        raise CorruptBatch(f"a batch of {header.size} bytes has no header")
+    if header.size != len(data):
+        raise InvalidRecords(
+            f"a partition takes exactly one whole record batch per request: {len(data)} bytes came,"
+            f" {header.size} are said"
+        )
+    if header.base_offset != 0:
+        raise InvalidRecords(f"a producer's batch has base offset 0, not {header.base_offset}")
     return header
 
 

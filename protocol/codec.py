@@ -120,12 +120,14 @@ class ElementLimit:
         self._left = MAX_ELEMENTS
 
     def take(self, count: int) -> int:
-        """Return the length of an array, which may be null (-1).
+        """Return the length of an array, which may not be null (-1).
 
         Raises:
-            MalformedRequest: the request has too many elements.
+            MalformedRequest: it is null, or the request has too many elements.
         """
-        self._left -= max(count, 0)
+        if count < 0:
+            raise MalformedRequest(f"an array of {count} elements")
+        self._left -= count
         if self._left < 0:
             raise MalformedRequest(f"more than {MAX_ELEMENTS} elements")
         return count
@@ -234,7 +236,7 @@ def _fields_of(entity: Hashable) -> frozenset[str]:
     return frozenset(field.name for field in fields(cast("Any", entity)))
 
 
-def _make(entity: type[Any], known: frozenset[str], **values: Any) -> Any:
+def _make(entity: type[Any], known: frozenset[str], /, **values: Any) -> Any:
     if not known.issuperset(values):
         raise TypeError(f"{entity.__name__} has no field {sorted(values.keys() - known)}")
     own = _fields_of(cast("Hashable", entity))

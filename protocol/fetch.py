@@ -115,7 +115,10 @@ def _decode_rack(data: memoryview, start: int, version: int, limit: ElementLimit
         start += 4 * limit.take(partitions)
         if flexible:
             start = skip_tagged_fields(data, start)
-    return _read_string(data, start, flexible=flexible)[0]
+    rack, start = _read_string(data, start, flexible=flexible)
+    if flexible:
+        skip_tagged_fields(data, start)
+    return rack
 
 
 def _read_string(data: memoryview, start: int, *, flexible: bool) -> tuple[str, int]:

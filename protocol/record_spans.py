@@ -1,7 +1,8 @@
 """Where each record of a payload lies, its key, and whether its value is null: nothing is decoded.
 
-For log compaction, which keeps records as they are or drops them, and looks at very many. The
-layout is that of protocol/records.py. What follows the length of the value is not looked at.
+For log compaction, which keeps records as they are or drops them, and for schema validation: both
+look at very many. The layout is that of protocol/records.py. What follows the length of the value
+is not looked at.
 """
 
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ from protocol.records import MINIMAL_RECORD_BYTES
 
 RecordSpan = tuple[int, int, int, bytes | None, bool]
 """First byte, byte behind the last one, offset delta, key, and whether the value is null."""
+
+FieldSpan = tuple[int, int, int, int]
+"""First byte and length of a record's key, then of its value; the length of null is -1."""
 
 _MORE = 0x80
 _NULL = 1  # length -1 in zigzag
@@ -75,6 +79,48 @@ def record_spans(payload: bytes, count: int) -> Iterator[RecordSpan]:
         raise InvalidRecords(f"{size - at} bytes after {count} records")
 
 
+def field_spans(payload: bytes, count: int) -> Iterator[FieldSpan]:
+    """Yield where the key and the value of each record lie.
+
+    Args:
+        payload: decompressed, all of it.
+        count: the batch header's record count.
+
+    Raises:
+        InvalidRecords: when iteration comes to what is wrong.
+    """
+    size = len(payload)
+    _check_count(size, count)
+    at = 0
+    try:
+        for _ in range(count):
+            start = at
+            length = payload[at]
+            at += 1
+            if length & _MORE:
+                length, at = _rest(payload, at, length)
+            end = at + (length >> 1)
+            at += 1  # attributes
+            while payload[at] & _MORE:  # timestamp delta
+                at += 1
+            at += 1
+            while payload[at] & _MORE:  # offset delta
+                at += 1
+            at += 1
+            key_at, key_length = _nullable(payload, at)
+            at = key_at + key_length if key_length > 0 else key_at
+            value_at, value_length = _nullable(payload, at)
+            at = value_at + value_length if value_length > 0 else value_at
+            if length & 1 or at >= end or end > size:  # at least the count of headers is to come
+                raise InvalidRecords(f"no record at byte {start}")
+            yield key_at, key_length, value_at, value_length
+            at = end
+    except IndexError:
+        raise InvalidRecords("the last record ends early") from None
+    if at != size:
+        raise InvalidRecords(f"{size - at} bytes after {count} records")
+
+
 def timestamp_deltas(payload: bytes, count: int) -> Iterator[int]:
     """Yield the timestamp delta of each record, in ms.
 
@@ -102,6 +148,17 @@ def timestamp_deltas(payload: bytes, count: int) -> Iterator[int]:
 def _check_count(size: int, count: int) -> None:
     if not 0 <= count * MINIMAL_RECORD_BYTES <= size:
         raise InvalidRecords(f"{size} bytes cannot hold {count} records")
+
+
+def _nullable(payload: bytes, at: int) -> tuple[int, int]:
+    """Return where a key or value begins, and its length."""
+    length = payload[at]
+    at += 1
+    if length & _MORE:
+        length, at = _rest(payload, at, length)
+    if length & 1 and length != _NULL:
+        raise InvalidRecords(f"a length before byte {at} is negative")
+    return at, length >> 1 ^ -(length & 1)
 
 
 def _rest(payload: bytes, at: int, first: int, bits: int = _VARINT_BITS) -> tuple[int, int]:

@@ -13,6 +13,7 @@ Contract, checked for Postgres and for the in-memory fake by tests/contracts/tes
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
@@ -44,6 +45,18 @@ class Membership:
     node_id: int
     generation: int
     brokers: Sequence[BrokerRecord]
+
+
+class BrokerLife(StrEnum):
+    """What the cluster knows of a node id.
+
+    Attributes:
+        UNKNOWN: nobody has it.
+    """
+
+    LIVE = "live"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
 
 
 class BrokerStore(Protocol):
@@ -79,3 +92,12 @@ class BrokerStore(Protocol):
 
     async def deregister_broker(self, node_id: int, incarnation: UUID) -> Membership:
         """Leave the cluster, and see who is left. To leave twice is to leave once."""
+
+    async def dead_brokers(self) -> list[BrokerRecord]:
+        """Return the brokers that are known and not alive, in the order of their node ids."""
+
+    async def forget_broker(self, node_id: int) -> BrokerLife:
+        """Forget a dead broker, so that its node id is free; return what the broker was.
+
+        One that comes back after that is new; a process that was only silent is displaced.
+        """

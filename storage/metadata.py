@@ -25,6 +25,7 @@ from storage.entity_configs import EntityConfigStore
 from storage.errors import StorageError
 from storage.groups import GroupStore
 from storage.partition_offsets import PartitionOffsets
+from storage.progress import ProgressStore
 from storage.segment_entry import SegmentEntry
 from storage.segments import SegmentStore
 from storage.transactions import TransactionStore
@@ -148,6 +149,7 @@ class MetadataStore(
     BrokerStore,
     EntityConfigStore,
     GroupStore,
+    ProgressStore,
     SegmentStore,
     TransactionStore,
     UsageStore,

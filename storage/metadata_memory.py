@@ -23,6 +23,7 @@ from storage.metadata_memory_brokers import MemoryBrokers
 from storage.metadata_memory_entity_configs import MemoryEntityConfigs
 from storage.metadata_memory_log import MemoryPartition, in_oldest_epoch
 from storage.metadata_memory_objects import MemoryObjects
+from storage.metadata_memory_progress import MemoryProgress
 from storage.metadata_memory_retention import MemoryRetention
 from storage.metadata_memory_segments import MemorySegments
 from storage.metadata_memory_transactions import MemoryTransactions
@@ -34,6 +35,7 @@ from storage.segment_entry import SegmentEntry
 class MemoryMetadata(
     MemoryBrokers,
     MemoryEntityConfigs,
+    MemoryProgress,
     MemoryRetention,
     MemorySegments,
     MemoryTransactions,

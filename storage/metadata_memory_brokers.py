@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from storage.brokers import BrokerRecord, Membership
+from storage.brokers import BrokerLife, BrokerRecord, Membership
 from storage.errors import BrokerDisplaced
 
 FORGET_MS = 24 * 60 * 60 * 1000
@@ -93,6 +93,18 @@ class MemoryBrokers:
             mine.incarnation = UUID(int=0)
             self._generation += 1
         return self._membership(node_id)
+
+    async def dead_brokers(self) -> list[BrokerRecord]:
+        return [one.record for _, one in sorted(self._brokers.items()) if not one.live]
+
+    async def forget_broker(self, node_id: int) -> BrokerLife:
+        known = self._brokers.get(node_id)
+        if known is None:
+            return BrokerLife.UNKNOWN
+        if known.live:
+            return BrokerLife.LIVE
+        del self._brokers[node_id]
+        return BrokerLife.DEAD
 
     def _membership(self, node_id: int) -> Membership:
         return Membership(

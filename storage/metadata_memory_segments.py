@@ -37,6 +37,13 @@ class MemorySegments:
     async def clock_ms(self) -> int:
         return self._now_ms()
 
+    async def partition_sizes(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        return {
+            partition: sum(row.length for row in log.index.rows_from(log.log_start_offset))
+            for partition in partitions
+            if (log := self._partitions.get(partition))
+        }
+
     async def begin_round(self, name: str, every_ms: int) -> bool:
         now_ms = self._now_ms()
         begun_ms = self._rounds.get(name)

@@ -11,6 +11,7 @@ from storage.metadata_commit import check_order, to_arguments, to_outcomes
 from storage.metadata_postgres_brokers import PostgresBrokers
 from storage.metadata_postgres_entity_configs import PostgresEntityConfigs
 from storage.metadata_postgres_groups import GroupWriter, PostgresGroups
+from storage.metadata_postgres_progress import PostgresProgress
 from storage.metadata_postgres_segments import PostgresSegments, to_entry
 from storage.metadata_postgres_topics import PostgresTopics
 from storage.metadata_postgres_transactions import PostgresTransactions
@@ -30,6 +31,7 @@ class PostgresMetadata(
     PostgresBrokers,
     PostgresEntityConfigs,
     PostgresGroups,
+    PostgresProgress,
     PostgresSegments,
     PostgresTransactions,
     PostgresUsage,

@@ -5,9 +5,9 @@ from uuid import UUID
 
 import asyncpg
 
-from storage.brokers import BrokerRecord, Membership
+from storage.brokers import BrokerLife, BrokerRecord, Membership
 from storage.errors import BrokerDisplaced
-from storage.postgres_pool import CommitConnection
+from storage.postgres_pool import CommitConnection, PostgresPool
 
 
 class PostgresBrokers:
@@ -18,6 +18,7 @@ class PostgresBrokers:
     """
 
     _broker_connection: CommitConnection
+    _pool: PostgresPool
 
     async def register_broker(
         self,
@@ -51,16 +52,21 @@ class PostgresBrokers:
             await self._broker_connection.fetch("broker_deregister", node_id, incarnation)
         )
 
+    async def dead_brokers(self) -> list[BrokerRecord]:
+        return [_record(row) for row in await self._pool.fetch("broker_find_dead")]
+
+    async def forget_broker(self, node_id: int) -> BrokerLife:
+        (row,) = await self._pool.fetch("broker_forget", node_id)
+        return BrokerLife(row["life"])
+
+
+def _record(row: asyncpg.Record) -> BrokerRecord:
+    return BrokerRecord(node_id=row["node_id"], addresses=tuple(row["addresses"]), rack=row["rack"])
+
 
 def _membership(rows: Sequence[asyncpg.Record]) -> Membership:
     return Membership(
         node_id=rows[0]["this_node_id"],
         generation=rows[0]["generation"],
-        brokers=[
-            BrokerRecord(
-                node_id=row["node_id"], addresses=tuple(row["addresses"]), rack=row["rack"]
-            )
-            for row in rows
-            if row["node_id"] is not None
-        ],
+        brokers=[_record(row) for row in rows if row["node_id"] is not None],
     )

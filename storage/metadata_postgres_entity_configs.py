@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import asyncpg
 
@@ -15,6 +16,9 @@ from storage.entity_configs import (
 from storage.postgres_pool import PostgresPool
 from storage.postgres_text import from_stored, to_stored
 
+_KINDS: Final = frozenset(EntityKind)
+"""Those that this version knows: brokers of a later one may have others, while they replace us."""
+
 
 class PostgresEntityConfigs:
     """Configs of entities; see EntityConfigStore for what each method promises."""
@@ -23,7 +27,7 @@ class PostgresEntityConfigs:
 
     async def entity_config_changes(self, since_version: int) -> EntityChanges:
         rows = await self._pool.fetch("entity_config_find_changes", since_version)
-        found = [row for row in rows if row["kind"] is not None]
+        found = [row for row in rows if row["kind"] in _KINDS]
         return EntityChanges(version=rows[0]["metadata_version"], configs=_configs(found))
 
     async def alter_entity_configs(self, changes: Sequence[EntityChange]) -> EntityConfigValues:

@@ -11,6 +11,7 @@ from storage.postgres_arrays import partition_columns
 from storage.postgres_pool import PostgresPool
 from storage.segment_entry import SegmentEntry
 from storage.segments import (
+    SIZES_TIMEOUT_S,
     CleanableRange,
     RetentionRequest,
     SegmentSwap,
@@ -33,6 +34,12 @@ class PostgresSegments:
     async def clock_ms(self) -> int:
         (row,) = await self._pool.fetch("clock")
         return int(row["now_ms"])
+
+    async def partition_sizes(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        rows = await self._pool.fetch_unhurried(
+            "partition_find_sizes", *partition_columns(partitions), timeout_s=SIZES_TIMEOUT_S
+        )
+        return {_partition(row): row["size"] for row in rows}
 
     async def begin_round(self, name: str, every_ms: int) -> bool:
         return bool(await self._pool.fetch("task_begin_round", name, every_ms))

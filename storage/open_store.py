@@ -44,6 +44,18 @@ async def open_store(url: str, traffic: StoreTraffic | None = None) -> ObjectSto
     return await DirectoryStore.open(place, traffic)
 
 
+def store_name(url: str) -> str:
+    """Return what operators call the store that `url` names: its URL without options.
+
+    Raises:
+        ValueError: as `parse_store_url`.
+    """
+    place = parse_store_url(url)
+    if isinstance(place, S3Config):
+        return f"s3://{place.bucket}/{place.prefix}".rstrip("/")
+    return f"file://{place.absolute()}"
+
+
 def parse_store_url(url: str) -> Path | S3Config:
     """Return the directory, or the bucket and how to reach it; nothing is opened.
 

@@ -16,6 +16,7 @@ MAJOR_VERSION = "18"
 DATABASE_USER = "streamhouse"
 DATABASE = "postgres"
 SYSTEM_USER = "streamhouse"
+USER_EXISTS = 9  # useradd's exit code: a broker that starts at the same moment made it
 SOCKET_PATH_MAX = 100  # bytes; the kernel's limit is 103 (macOS) or 107 (Linux)
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}  # no PG… of the user's
 
@@ -77,11 +78,13 @@ def server_user(directory: Path) -> SystemUser | None:
 def _make_system_user() -> None:
     options = ["--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin"]
     try:
-        subprocess.run(  # noqa: S603 (constant arguments)
+        made = subprocess.run(  # noqa: S603 (constant arguments)
             ["useradd", *options, SYSTEM_USER],  # noqa: S607 (its place differs between systems)
-            check=True,
+            check=False,
             capture_output=True,
         )
+        if made.returncode != USER_EXISTS:
+            made.check_returncode()
     except (OSError, subprocess.CalledProcessError) as error:
         raise EmbeddedPostgresError(
             f"Postgres does not run as root, and no user {SYSTEM_USER!r} could be made for it "

@@ -44,8 +44,8 @@ class Retention:
 
     Args:
         policies: of all topics, as they are now.
-        producer_unused_ms: a producer's state in a partition is kept for so long after its last
-            batch (producer.id.expiration.ms).
+        producer_unused_ms: returns for how long a producer's state in a partition is kept after
+            its last batch (producer.id.expiration.ms), as it is now.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Retention:
         *,
         metadata: SegmentStore,
         policies: Callable[[], Iterable[tuple[UUID, TopicPolicy]]],
-        producer_unused_ms: int,
+        producer_unused_ms: Callable[[], int],
     ) -> None:
         self._metadata = metadata
         self._policies = policies
@@ -91,7 +91,7 @@ class Retention:
     async def _forget(self) -> int:
         producers = 0
         while gone := await self._metadata.expire_producers(
-            self._producer_unused_ms, PRODUCERS_PER_PAGE
+            self._producer_unused_ms(), PRODUCERS_PER_PAGE
         ):
             producers += gone
         return producers

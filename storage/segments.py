@@ -18,11 +18,14 @@ that are released, ascending; then as in storage/transactions.py.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 from protocol.ids import Partition
 from storage.segment_entry import SegmentEntry
+
+SIZES_TIMEOUT_S: Final = 20.0
+"""Less than what stock admin clients wait for an answer."""
 
 
 class TaskKind(StrEnum):
@@ -116,6 +119,16 @@ class SegmentStore(Protocol):
 
     async def clock_ms(self) -> int:
         """Return the database's clock (Unix time)."""
+
+    async def partition_sizes(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
+        """Return how many bytes of batches each log has from its start on.
+
+        A row that the start lies in counts as a whole, as a segment does in Kafka. Partitions that
+        do not exist are left out.
+
+        Raises:
+            MetadataUnavailable: no answer within SIZES_TIMEOUT_S: every row of them is looked at.
+        """
 
     # what there is to do
 

@@ -5,8 +5,9 @@ part of it (KIP-890). If it is not, v11 and later hear TRANSACTION_ABORTABLE, wh
 on after an abort.
 
 acks=1 and acks=all are answered when the records are durable and committed (D7); acks=0 is never
-answered, an error then closes the connection. A partition answers for itself. Not done: KIP-951
-leader hints (KIP-951), per-record errors (a batch is refused whole, with a message).
+answered, an error then closes the connection. A partition answers for itself. Where schemas are
+validated, a batch may wait for the registry while the requests behind it begin (later_appends.py).
+Not done: leader hints (KIP-951), per-record errors (a batch is refused whole, with a message).
 """
 
 import asyncio
@@ -32,6 +33,7 @@ from protocol.batch import (
 from protocol.batch_scan import has_null_key
 from protocol.compression import Codec
 from protocol.errors import InvalidRecords, UnsupportedCompression
+from protocol.ids import Partition
 from protocol.produce import (
     NO_TIMESTAMP,
     PartitionResult,
@@ -66,15 +68,21 @@ async def handle(request: Request) -> Awaitable[Answer]:
     produce = decode_produce(request.frame, request.header.body, request.version)
     results: list[tuple[TopicData, list[PartitionResult]]] = []
     appended: list[Appended] = []
+    later = request.services.schemas.appends
     for data in produce.topics:
-        topic, unavailable = await _find(request, data)
+        found, unavailable = await _find(request, data)
         of_topic: list[PartitionResult] = []
         for index, batch in data.partitions:
             result = PartitionResult(index)
             of_topic.append(result)
             try:
-                _check_request(produce, topic, data, unavailable)
-                appended.append(await _append(request, produce, topic, batch, result))
+                topic = _checked(produce, found, data, unavailable)
+                if topic.config.validates_schemas or later.waiting(
+                    request.peer, topic.topic.topic_id, index
+                ):
+                    appended.append(_append_later(request, produce, topic, batch, result))
+                else:
+                    appended.append(await _append(request, produce, topic, batch, result))
             except CONDITIONS as condition:
                 _refuse(result, condition)
         results.append((data, of_topic))
@@ -91,12 +99,13 @@ async def _find(
         return None, unavailable
 
 
-def _check_request(
+def _checked(
     produce: ProduceRequest,
     topic: KnownTopic | None,
     data: TopicData,
     unavailable: MetadataUnavailable | None,
-) -> None:
+) -> KnownTopic:
+    """Return the topic, or refuse the request for it."""
     if unavailable is not None:
         raise unavailable
     if produce.acks not in _ACKS:
@@ -104,16 +113,36 @@ def _check_request(
     if topic is None:
         unknown = ErrorCode.unknown_topic_or_partition
         raise Refusal(unknown if data.topic_id is None else ErrorCode.unknown_topic_id)
+    return topic
+
+
+def _append_later(
+    request: Request,
+    produce: ProduceRequest,
+    topic: KnownTopic,
+    batch: memoryview | None,
+    result: PartitionResult,
+) -> Appended:
+    """Let the connection's next requests begin before the batch is in the write buffer."""
+
+    async def append() -> asyncio.Future[BatchOutcome]:
+        placed = await _append(request, produce, topic, batch, result)
+        later.transaction = placed.transaction
+        return placed.outcome
+
+    partition = Partition(topic.topic.topic_id, result.index)
+    outcome = request.services.schemas.appends.begin(request.peer, partition, append)
+    later = Appended(result, outcome, TransactionUse.NONE)
+    return later
 
 
 async def _append(
     request: Request,
     produce: ProduceRequest,
-    topic: KnownTopic | None,
+    topic: KnownTopic,
     batch: memoryview | None,
     result: PartitionResult,
 ) -> Appended:
-    assert topic is not None  # _check_request
     partition_log = topic.log(result.index)
     if partition_log is None:
         raise Refusal(ErrorCode.unknown_topic_or_partition)
@@ -134,6 +163,8 @@ async def _append(
         transaction = _check_transactional(request, produce, header)
     if topic.config.compact and await asyncio.to_thread(has_null_key, batch):
         raise InvalidRecords("records of a compacted topic need a key")
+    if topic.config.validates_schemas:
+        await request.services.schemas.check(topic, batch)
     if topic.config.log_append_time:
         result.log_append_time_ms = request.services.now_ms()
         stamp_log_append_time(batch, result.log_append_time_ms)

@@ -4,11 +4,13 @@ Sessionless: session 0 is answered, so clients send full fetches. At least one b
 any is there, whatever the limits (KIP-74). For read_committed, records end at the last stable
 offset, and the aborted transactions among them are named (KIP-98). A consumer that names its rack
 (v11 and later) is sent to the owner of the partition there, if this broker is not in it (KIP-392).
+A consumer that owes its quota anything gets an empty answer and a throttle time (KIP-219).
 Not done: diverging epochs (no log is ever truncated here).
 """
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
@@ -20,26 +22,36 @@ from protocol.fetch import READ_COMMITTED, FetchRequest, TopicWanted, decode_fet
 from protocol.fetch_response import PartitionAnswer, TopicAnswer, encode_fetch
 from storage.partition_log import PartitionLog
 
+_FULL_FETCH: Final = (-1, 0)  # without a session, and what would begin one (KIP-227)
+
 
 async def handle(request: Request) -> Answer:
     """Wait for records and answer with them."""
     fetch = decode_fetch(request.frame, request.header.body, request.version)
-    if fetch.session_id != 0:
-        code = ErrorCode.fetch_session_id_not_found
-        return encode_fetch(request.header.correlation_id, request.version, [], error_code=code)
+    if fetch.session_epoch not in _FULL_FETCH:  # the next of a session, and there are none
+        return _without_records(request, ErrorCode.fetch_session_id_not_found)
+    if request.quota is not None and request.quota.refuses_fetch():  # before anything is read
+        return _without_records(request)
     topics, wanted = await _resolve(request, fetch)
+    max_bytes = min(fetch.max_bytes, request.services.config.fetch_max_bytes)
+    min_bytes = fetch.min_bytes
+    if request.quota is not None:
+        max_bytes = request.quota.fetchable_bytes(max_bytes)
+        min_bytes = min(min_bytes, max_bytes)
     run = Fetch(
         request.services.log,
         request.services.cluster,
         wanted,
-        max_bytes=min(fetch.max_bytes, request.services.config.fetch_max_bytes),
+        max_bytes=max_bytes,
         read_committed=fetch.isolation_level == READ_COMMITTED,
         client_id=request.header.client_id,
     )
     known = any(_is_final(answer) for topic in topics for answer in topic.partitions)
-    await run.run(
-        min_bytes=fetch.min_bytes, max_wait_s=0 if known else max(fetch.max_wait_ms, 0) / 1000
-    )
+    await run.run(min_bytes=min_bytes, max_wait_s=0 if known else max(fetch.max_wait_ms, 0) / 1000)
+    if request.quota is not None:
+        size = sum(one.answer.size for one in wanted)
+        if request.quota.refuses_fetch(size):
+            return _without_records(request)
     _count(request, wanted)
     answered = iter(wanted)
     for topic in topics:
@@ -47,6 +59,10 @@ async def handle(request: Request) -> Answer:
             answer if _is_final(answer) else next(answered).answer for answer in topic.partitions
         ]
     return encode_fetch(request.header.correlation_id, request.version, topics)
+
+
+def _without_records(request: Request, code: ErrorCode = ErrorCode.none) -> Answer:
+    return encode_fetch(request.header.correlation_id, request.version, [], error_code=code)
 
 
 def _count(request: Request, wanted: Sequence[Wanted]) -> None:

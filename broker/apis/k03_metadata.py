@@ -1,12 +1,12 @@
 """Metadata: v0-13.
 
-v1 null topics is all (v0: an empty list), v4 auto creation flag, v7 leader epochs, v9 flexible,
-v10-12 topic ids (KIP-516), v13 a top-level error code.
+v1 null topics is all (v0: an empty list), v4 auto creation flag, v7 leader epochs, v8 authorised
+operations (KIP-430; those of the cluster up to v10), v9 flexible, v10-12 topic ids (KIP-516), v13 a
+top-level error code.
 
 Clients ask the same thing again and again, so encoded answers are kept until a topic or the set of
 brokers changes. A client whose client.id holds rack=NAME is told the owners in that rack as
 leaders: any broker can append, and traffic between racks costs money.
-Not done: authorised operations of topics (no authoriser).
 """
 
 import asyncio
@@ -16,6 +16,11 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.authorized_operations import (
+    ALL_CLUSTER_OPERATIONS,
+    ALL_TOPIC_OPERATIONS,
+    NOT_ASKED,
+)
 from broker.cluster import Cluster
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
@@ -25,6 +30,7 @@ from protocol.topics import name_problem
 from storage.errors import TopicAlreadyExists
 
 _FIRST_NULL_IS_ALL: Final = 1
+_ID_IN_ANSWERS_ONLY: Final = (10, 11)  # topics could not yet be asked for by it (KIP-516)
 _MANY: Final = 500
 
 
@@ -37,9 +43,11 @@ async def handle(request: Request) -> Payload | bytes:
     if known is not None:
         return known[:4] + request.header.correlation_id.to_bytes(4, signed=True) + known[8:]
     body = request.decode()
+    if request.version in _ID_IN_ANSWERS_ONLY and not all(map(_is_by_name, body.topics or ())):
+        return _invalid(request, body)
     generation, cluster = answers.generation, cluster.frozen()
     topics, complete = await _topics(request, body, cluster)
-    response = _response(request, topics, cluster)
+    response = _response(request, body, topics, cluster)
     if len(topics) < _MANY:
         encoded = encode_response(request.header.correlation_id, response)
     else:
@@ -49,7 +57,30 @@ async def handle(request: Request) -> Payload | bytes:
     return encoded
 
 
-def _response(request: Request, topics: list[object], cluster: Cluster) -> Payload:
+def _is_by_name(asked: Any) -> bool:
+    return not asked.topic_id and asked.name is not None
+
+
+def _invalid(request: Request, body: Any) -> Payload:
+    """Refuse the whole request; there is only each topic's error code to do it with."""
+    types = request.types
+    topics = tuple(
+        types.MetadataResponseTopic(
+            error_code=ErrorCode.invalid_request,
+            name=asked.name or "",
+            topic_id=asked.topic_id,
+            is_internal=False,
+            partitions=(),
+        )
+        for asked in body.topics
+    )
+    response: Payload = types.MetadataResponse(
+        throttle_time=NOT_THROTTLED, brokers=(), cluster_id=None, controller_id=-1, topics=topics
+    )
+    return response
+
+
+def _response(request: Request, body: Any, topics: list[object], cluster: Cluster) -> Payload:
     types = request.types
     brokers = tuple(
         types.MetadataResponseBroker(
@@ -57,13 +88,14 @@ def _response(request: Request, topics: list[object], cluster: Cluster) -> Paylo
         )
         for node in cluster.nodes
     )
+    asked = getattr(body, "include_cluster_authorized_operations", False)
     response: Payload = types.MetadataResponse(
         throttle_time=NOT_THROTTLED,
         brokers=brokers,
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller.node_id,
         topics=tuple(topics),
-        cluster_authorized_operations=-(2**31),
+        cluster_authorized_operations=ALL_CLUSTER_OPERATIONS if asked else NOT_ASKED,
         error_code=ErrorCode.none,
     )
     return response
@@ -75,11 +107,14 @@ async def _topics(request: Request, body: Any, cluster: Cluster) -> tuple[list[o
     With many partitions that takes a while, so now and then others have their turn.
     """
     asked = body.topics
+    operations = NOT_ASKED
+    if getattr(body, "include_topic_authorized_operations", False):
+        operations = ALL_TOPIC_OPERATIONS
     if asked is None or (request.version < _FIRST_NULL_IS_ALL and not asked):
         described = []
         partitions = 0
         for topic in tuple(request.services.topics.all()):
-            described.append(_describe(request, topic, cluster))
+            described.append(_describe(request, topic, cluster, operations))
             partitions += len(topic.logs)
             if partitions >= _MANY:
                 partitions = 0
@@ -92,7 +127,7 @@ async def _topics(request: Request, body: Any, cluster: Cluster) -> tuple[list[o
         name = one.name or ""
         try:
             found = await _find(request, name, topic_id, may_create)
-            topics.append(_describe(request, found, cluster))
+            topics.append(_describe(request, found, cluster, operations))
         except CONDITIONS as condition:
             complete = False
             topics.append(
@@ -121,6 +156,7 @@ async def _find(request: Request, name: str, topic_id: UUID | None, may_create: 
         return topic
     if not (may_create and services.config.auto_create_topics_enable):
         raise Refusal(ErrorCode.unknown_topic_or_partition)
+    before = services.topics.version
     try:
         created = await services.metadata.create_topic(
             name,
@@ -134,10 +170,10 @@ async def _find(request: Request, name: str, topic_id: UUID | None, may_create: 
         if topic is None:
             raise Refusal(ErrorCode.leader_not_available) from None
         return topic
-    return services.topics.changed(created)
+    return services.topics.changed(created, before)
 
 
-def _describe(request: Request, topic: KnownTopic, cluster: Cluster) -> object:
+def _describe(request: Request, topic: KnownTopic, cluster: Cluster, operations: int) -> object:
     types = request.types
     rack = cluster.rack_of(request.header.client_id)
     partitions = tuple(
@@ -154,5 +190,5 @@ def _describe(request: Request, topic: KnownTopic, cluster: Cluster) -> object:
         topic_id=topic.topic.topic_id,
         is_internal=False,
         partitions=partitions,
-        topic_authorized_operations=-(2**31),
+        topic_authorized_operations=operations,
     )

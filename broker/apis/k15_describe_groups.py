@@ -12,7 +12,8 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.group_requests import ALL_GROUP_OPERATIONS, NOT_ASKED, outcome_of
+from broker.authorized_operations import ALL_GROUP_OPERATIONS, NOT_ASKED
+from broker.group_requests import outcome_of
 from broker.group_runner import GroupRunner
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.descriptions import ClassicDescription

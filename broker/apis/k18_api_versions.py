@@ -1,4 +1,4 @@
-"""ApiVersions: v0-4. v3 client software name (KIP-511), features (KIP-584), v4 those of level 0.
+"""ApiVersions: v0-4. v3 client software name (KIP-511), features (KIP-584).
 
 An unsupported version is answered in the v0 schema with UNSUPPORTED_VERSION and our range, so that
 any client can find a version to go on with; its body is not parsed.
@@ -10,16 +10,12 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.features import FEATURES, FEATURES_EPOCH
 from broker.requests import NOT_THROTTLED, Request
 from protocol.codec import API_VERSIONS, ResponseTypes, response_types
 
 _FIRST_SOFTWARE_NAME: Final = 3
 _FIRST_FEATURES: Final = 3
-_FIRST_LOWEST_LEVEL_0: Final = 4
-_FEATURES_EPOCH: Final = 0
-FEATURES: Final = {"group.version": 1, "transaction.version": 2}
-"""The level of each feature: consumer groups (KIP-848), epochs bumped by transactions (KIP-890)."""
-
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -43,19 +39,24 @@ async def handle(request: Request) -> Payload:
         names = (body.client_software_name, body.client_software_version)
         if not all(_SOFTWARE.fullmatch(name) for name in names):
             code, api_keys = ErrorCode.invalid_request, ()
-    features = _features(types, request.version) if request.version >= _FIRST_FEATURES else {}
+        else:
+            request.session.software_name, request.session.software_version = names
+    tells_features = request.version >= _FIRST_FEATURES and code is ErrorCode.none
+    features = _features(types) if tells_features else {}
     response: Payload = types.ApiVersionsResponse(
         error_code=code, api_keys=api_keys, throttle_time=NOT_THROTTLED, **features
     )
     return response
 
 
-def _features(types: ResponseTypes, version: int) -> dict[str, Any]:
-    """Return the fields of the features; before v4 clients cannot read a lowest level of 0."""
+def _features(types: ResponseTypes) -> dict[str, Any]:
+    """Return the fields of the features.
+
+    None has a lowest level of 0, which clients before v4 cannot read (KAFKA-17492).
+    """
     supported = [
-        types.SupportedFeatureKey(name=name, min_version=0, max_version=level)
+        types.SupportedFeatureKey(name=name, min_version=level, max_version=level)
         for name, level in FEATURES.items()
-        if version >= _FIRST_LOWEST_LEVEL_0
     ]
     finalized = [
         types.FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
@@ -63,6 +64,6 @@ def _features(types: ResponseTypes, version: int) -> dict[str, Any]:
     ]
     return {
         "supported_features": tuple(supported),
-        "finalized_features_epoch": _FEATURES_EPOCH,
+        "finalized_features_epoch": FEATURES_EPOCH,
         "finalized_features": tuple(finalized),
     }

@@ -1,5 +1,8 @@
 """CreateTopics: v2-7. v4 counts of -1 (KIP-464), v5 configs in the answer (KIP-525), v7 topic ids.
 
+A client over its quota of mutations is refused from v6 on, and waits after its request before
+(KIP-599).
+
 Each topic answers for itself. Any replication factor and any assignment of brokers is accepted and
 counted; where records lie does not depend on them (D1). Not done: the request's timeout (creation
 is one transaction, bounded by the metadata store's own timeout).
@@ -20,6 +23,7 @@ from broker.requests import NOT_THROTTLED, Request
 from broker.topic_requests import NewTopic, TopicPlan, plan_topics
 
 _FIRST_WITH_CONFIGS: Final = 5
+_FIRST_THROTTLED: Final = 6
 _AT_A_TIME: Final = 4  # of one request, so that it does not take all connections to Postgres
 
 
@@ -61,9 +65,12 @@ async def _answer(
 ) -> object:
     if isinstance(plan, Refusal):
         return _refused(request, name, plan)
-    if validate_only:
-        return _created(request, plan, None)
     try:
+        if request.quota is not None:
+            strict = request.version >= _FIRST_THROTTLED
+            request.quota.mutate(plan.partition_count, strict=strict)
+        if validate_only:
+            return _created(request, plan, None)
         async with turns:
             return _created(request, plan, await _create(request, plan))
     except CONDITIONS as condition:
@@ -71,13 +78,15 @@ async def _answer(
 
 
 async def _create(request: Request, plan: TopicPlan) -> UUID:
+    topics = request.services.topics
+    before = topics.version
     topic = await request.services.metadata.create_topic(
         plan.name,
         partition_count=plan.partition_count,
         replication_factor=plan.replication_factor,
         configs=plan.configs,
     )
-    request.services.topics.changed(topic)
+    topics.changed(topic, before)
     return topic.topic_id
 
 

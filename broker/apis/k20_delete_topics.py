@@ -1,5 +1,8 @@
 """DeleteTopics: v1-6. v4 flexible, v5 messages, v6 by id as well as by name (KIP-516).
 
+A client over its quota of mutations is refused from v5 on, and waits after its request before
+(KIP-599).
+
 A deleted topic is gone when its answer is sent; its bytes go later. Not done: the timeout.
 """
 
@@ -17,6 +20,7 @@ from storage.metadata import Topic
 
 _FIRST_BY_ID: Final = 6
 _FIRST_WITH_DISABLED: Final = 3
+_FIRST_THROTTLED: Final = 5
 
 
 async def handle(request: Request) -> Payload:
@@ -64,6 +68,9 @@ async def _delete(request: Request, topic: Topic) -> Topic | Refusal:
         code = ErrorCode.invalid_request if old else ErrorCode.topic_deletion_disabled
         return Refusal(code, "This cluster does not delete topics (delete.topic.enable=false).")
     try:
+        if request.quota is not None:
+            strict = request.version >= _FIRST_THROTTLED
+            request.quota.mutate(topic.partition_count, strict=strict)
         await services.metadata.delete_topic(topic.topic_id)
     except UnknownPartition:  # another broker was faster
         services.topics.deleted(topic.topic_id)

@@ -1,28 +1,36 @@
 """DescribeConfigs: v1-4. v1 sources, synonyms (KIP-226), v3 types, docs (KIP-569), v4 flexible.
 
-Topics, and the broker that is asked (an empty broker name is the cluster's dynamic defaults, of
-which there are none). A resource that the request names twice is answered once, with the names
-asked for first: an answer must not be larger than the topics that there are.
+Topics; the broker that is asked (an empty broker name is what is set of the whole cluster); groups
+and client-metrics subscriptions, whether there are such or not; the log levels of the broker that
+is asked. A resource that the request names twice is answered once, with the names asked for first:
+an answer must not be larger than the topics that there are.
 """
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.config_reports import describe_broker_configs, describe_topic_configs, topic_entry
-from broker.config_resources import (
-    ResourceType,
-    check_broker_name,
-    find_topic,
-    unknown_resource_type,
+from broker.config_reports import (
+    describe_broker_configs,
+    describe_client_metrics_configs,
+    describe_cluster_wide_configs,
+    describe_group_configs,
+    describe_topic_configs,
+    topic_entry,
 )
-from broker.config_types import ConfigEntry
+from broker.config_resources import ResourceType, check_node_id, find_entity, find_topic
+from broker.config_types import ConfigEntry, ConfigSource
+from broker.dynamic_broker_config import CLUSTER_WIDE
+from broker.log_levels import LOG_LEVELS, LOGGERS
 from broker.refusals import CONDITIONS, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topic_config_table import TOPIC_CONFIGS
+from storage.entity_configs import Entity, EntityKind
+
+_UNTYPED: Final = 0
 
 Described = dict[str, object]
 """A response's entity for each config, by name."""
@@ -70,36 +78,58 @@ class _Describe:
 
     def __init__(self, request: Request, body: Any) -> None:
         self._request = request
-        self._config = request.services.config
         self._synonyms: bool = body.include_synonyms
         self._documentation: bool = getattr(body, "include_documentation", False)
         self._defaults: Described = {}
+        self._refreshed = False
 
     async def resource(self, resource_type: int, name: str) -> Described:
         if resource_type == ResourceType.TOPIC:
             known = await find_topic(self._request, name)
             return self._topic(known.topic.configs)
-        if resource_type == ResourceType.BROKER:
-            check_broker_name(self._request, name)
-            return self._broker() if name else {}
-        raise unknown_resource_type(resource_type)
+        if resource_type == ResourceType.BROKER_LOGGER:
+            check_node_id(self._request, name)
+            return {logger: self._level(logger) for logger in LOGGERS}
+        entity = find_entity(self._request, resource_type, name)
+        if not self._refreshed:
+            await self._request.services.entity_configs.refresh()  # others may have altered them
+            self._refreshed = True
+        return {name: self._entity(entry) for name, entry in self._entries(entity).items()}
+
+    def _entries(self, entity: Entity) -> Mapping[str, ConfigEntry]:
+        services = self._request.services
+        own = services.entity_configs.get(entity.kind, entity.name)
+        if entity.kind is EntityKind.CLIENT_METRICS:
+            return describe_client_metrics_configs(own)
+        if entity.kind is EntityKind.GROUP:
+            return describe_group_configs(own, services.config)
+        if entity.name == CLUSTER_WIDE:
+            return describe_cluster_wide_configs(services.config)
+        return describe_broker_configs(services.config, services.node_facts)
 
     def _topic(self, explicit: Mapping[str, str]) -> Described:
+        config = self._request.services.config
         if not self._defaults:
-            entries = describe_topic_configs({}, self._config)
+            entries = describe_topic_configs({}, config)
             self._defaults = {name: self._entity(entry) for name, entry in entries.items()}
         own = {
-            name: self._entity(topic_entry(TOPIC_CONFIGS[name], value, self._config))
+            name: self._entity(topic_entry(TOPIC_CONFIGS[name], value, config))
             for name, value in explicit.items()
             if name in TOPIC_CONFIGS
         }
         return self._defaults | own
 
-    def _broker(self) -> Described:
-        node_id = str(self._request.services.cluster.node_id)
-        facts = {"node.id": node_id, "broker.id": node_id}
-        entries = describe_broker_configs(self._config, facts)
-        return {name: self._entity(entry) for name, entry in entries.items()}
+    def _level(self, logger: str) -> object:
+        return self._request.types.DescribeConfigsResourceResult(
+            name=logger,
+            value=LOG_LEVELS.level(logger),
+            read_only=False,
+            config_source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+            is_sensitive=False,
+            synonyms=(),
+            config_type=_UNTYPED,
+            documentation=None,
+        )
 
     def _entity(self, entry: ConfigEntry) -> object:
         types = self._request.types

@@ -1,8 +1,10 @@
 """CreatePartitions: v0-3. v2 flexible, v3 may be throttled (KIP-599).
 
 Each topic answers for itself. Assignments are accepted and counted; where records lie does not
-depend on them (D1). Not done: the request's timeout, throttling.
+depend on them (D1). Not done: the request's timeout.
 """
+
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
@@ -11,6 +13,8 @@ from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topic_changes import MorePartitions, plan_partitions
 from storage.metadata import Topic
+
+_FIRST_THROTTLED: Final = 3
 
 
 async def handle(request: Request) -> Payload:
@@ -32,8 +36,8 @@ async def handle(request: Request) -> Payload:
     results = []
     for name, plan in plans.items():
         outcome: Topic | Refusal = plan
-        if isinstance(plan, Topic) and not body.validate_only:
-            outcome = await _add(request, plan, wanted[name])
+        if isinstance(plan, Topic):
+            outcome = await _add(request, plan, wanted[name], validate_only=body.validate_only)
         refused = isinstance(outcome, Refusal)
         results.append(
             request.types.CreatePartitionsTopicResult(
@@ -48,11 +52,19 @@ async def handle(request: Request) -> Payload:
     return response
 
 
-async def _add(request: Request, topic: Topic, partition_count: int) -> Topic | Refusal:
+async def _add(
+    request: Request, topic: Topic, partition_count: int, *, validate_only: bool
+) -> Topic | Refusal:
     services = request.services
     try:
+        if request.quota is not None:
+            strict = request.version >= _FIRST_THROTTLED
+            request.quota.mutate(partition_count - topic.partition_count, strict=strict)
+        if validate_only:
+            return topic
+        before = services.topics.version
         grown = await services.metadata.add_partitions(topic.topic_id, partition_count)
     except CONDITIONS as condition:
         return refusal_of(condition)
-    services.topics.changed(grown)
+    services.topics.changed(grown, before)
     return grown

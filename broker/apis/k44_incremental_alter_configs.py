@@ -1,31 +1,63 @@
 """IncrementalAlterConfigs: v0-1 (KIP-339). v1 flexible. SET, DELETE, APPEND and SUBTRACT.
 
-Configs that are not named stay as they are. Configs of brokers are fixed from their start on.
+Configs that are not named stay as they are. Topics; brokers, whose change of an empty name is for
+the whole cluster (KIP-226); groups (KIP-848); client metrics (KIP-714); log levels (KIP-412), which
+last as long as the process.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from kio.static.protocol import Payload
 
-from broker.config_changes import ConfigChange, incremental_changes
-from broker.config_resources import Changes, alter_resources
+from broker.config_changes import ConfigChange, ConfigRules, incremental_changes
+from broker.config_resources import (
+    Changes,
+    ResourceType,
+    alter_configs,
+    answer_resources,
+    check_node_id,
+)
+from broker.log_levels import LOG_LEVELS
+from broker.logger_changes import level_changes
 from broker.requests import NOT_THROTTLED, Request
-from broker.topics import KnownTopic
 
 
 async def handle(request: Request) -> Payload:
     """Alter each resource that can be, or only say which (validate_only)."""
-    defaults = request.services.config.topic_values
+    body = request.decode()
 
-    def changes_of(resource: Any, topic: KnownTopic) -> Changes:
-        changes = [
-            ConfigChange(name=each.name, operation=each.config_operation, value=each.value)
-            for each in resource.configs
-        ]
-        return incremental_changes(topic.topic.configs, changes, defaults)
+    async def alter(resource: Any) -> None:
+        if resource.resource_type == ResourceType.BROKER_LOGGER:
+            _alter_levels(request, resource, validate_only=body.validate_only)
+        else:
+            await alter_configs(
+                request, resource, _changes_of, replace=False, validate_only=body.validate_only
+            )
 
-    responses = await alter_resources(request, request.decode(), changes_of, replace=False)
+    responses = await answer_resources(request, body.resources, alter)
     response: Payload = request.types.IncrementalAlterConfigsResponse(
         throttle_time=NOT_THROTTLED, responses=tuple(responses)
     )
     return response
+
+
+def _changes_of(resource: Any, stored: Mapping[str, str], rules: ConfigRules) -> Changes:
+    return incremental_changes(stored, _lines(resource), rules)
+
+
+def _alter_levels(request: Request, resource: Any, *, validate_only: bool) -> None:
+    check_node_id(request, resource.resource_name)
+    levels = level_changes(_lines(resource))
+    for logger, level in levels.items() if not validate_only else ():
+        if level is None:
+            LOG_LEVELS.unset(logger)
+        else:
+            LOG_LEVELS.set(logger, level)
+
+
+def _lines(resource: Any) -> list[ConfigChange]:
+    return [
+        ConfigChange(name=each.name, operation=each.config_operation, value=each.value)
+        for each in resource.configs
+    ]

@@ -1,7 +1,7 @@
 """DescribeCluster: v0-2 (KIP-700). v1 endpoint types (KIP-919), v2 fenced brokers (KIP-1073).
 
-Without an authoriser everybody may do everything, and the authorised operations say so. There are
-no fenced brokers: one that is not alive is not in the cluster.
+A fenced broker is one that is known, and not alive: it owns nothing, and its node id is kept for a
+day, or until UnregisterBroker.
 """
 
 from typing import Final
@@ -9,13 +9,12 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.authorized_operations import ALL_CLUSTER_OPERATIONS, NOT_ASKED
+from broker.cluster import Node
 from broker.requests import NOT_THROTTLED, Request
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
-_NOT_ASKED: Final = -(2**31)
-# create, alter, describe, cluster action, describe and alter configs, idempotent write
-ALL_CLUSTER_OPERATIONS: Final = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 
 
 async def handle(request: Request) -> Payload:
@@ -25,6 +24,11 @@ async def handle(request: Request) -> Payload:
     if endpoint_type != _BROKERS:
         return _refused(request, endpoint_type)
     asked = body.include_cluster_authorized_operations
+    fenced: list[Node] = []
+    if getattr(body, "include_fenced_brokers", False):
+        dead = await request.services.metadata.dead_brokers()
+        live = {node.node_id for node in cluster.live}  # what is known here may be a moment older
+        fenced = [cluster.node(broker) for broker in dead if broker.node_id not in live]
     response: Payload = request.types.DescribeClusterResponse(
         throttle_time=NOT_THROTTLED,
         error_code=ErrorCode.none,
@@ -32,19 +36,23 @@ async def handle(request: Request) -> Payload:
         endpoint_type=_BROKERS,
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller.node_id,
-        brokers=tuple(
-            request.types.DescribeClusterBroker(
-                broker_id=node.node_id,
-                host=node.host,
-                port=node.port,
-                rack=node.rack,
-                is_fenced=False,
-            )
-            for node in cluster.live
+        brokers=(
+            *(_broker(request, node, is_fenced=False) for node in cluster.live),
+            *(_broker(request, node, is_fenced=True) for node in fenced),
         ),
-        cluster_authorized_operations=ALL_CLUSTER_OPERATIONS if asked else _NOT_ASKED,
+        cluster_authorized_operations=ALL_CLUSTER_OPERATIONS if asked else NOT_ASKED,
     )
     return response
+
+
+def _broker(request: Request, node: Node, *, is_fenced: bool) -> object:
+    return request.types.DescribeClusterBroker(
+        broker_id=node.node_id,
+        host=node.host,
+        port=node.port,
+        rack=node.rack,
+        is_fenced=is_fenced,
+    )
 
 
 def _refused(request: Request, endpoint_type: int) -> Payload:
@@ -61,6 +69,6 @@ def _refused(request: Request, endpoint_type: int) -> Payload:
         cluster_id="",
         controller_id=-1,
         brokers=(),
-        cluster_authorized_operations=_NOT_ASKED,
+        cluster_authorized_operations=NOT_ASKED,
     )
     return response

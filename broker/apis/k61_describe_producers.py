@@ -15,10 +15,16 @@ from broker.offset_requests import AskedTopic, Line, look_up_topics
 from broker.refusals import code_of
 from broker.requests import NOT_THROTTLED, Request
 from protocol.ids import Partition
+from protocol.topics import name_problem
 from storage.errors import MetadataUnavailable
 from storage.transactions import ProducerState
 
 _NO_COORDINATOR_EPOCH: Final = -1
+_MESSAGES: Final = {
+    ErrorCode.unknown_topic_or_partition: "There is no such topic or partition.",
+    ErrorCode.invalid_topic_exception: "No topic can have this name.",
+    ErrorCode.not_leader_or_follower: "Another broker is the leader of this partition.",
+}
 
 
 async def handle(request: Request) -> Payload:
@@ -49,6 +55,8 @@ async def handle(request: Request) -> Payload:
 
 def _lines(request: Request, topic: AskedTopic) -> list[Line]:
     serves = request.services.cluster.serves
+    if name_problem(topic.asked.name):
+        return [ErrorCode.invalid_topic_exception] * len(topic.asked.partition_indexes)
     lines = (topic.partition(index) for index in topic.asked.partition_indexes)
     return [
         ErrorCode.not_leader_or_follower
@@ -70,7 +78,7 @@ def _partitions(
         return request.types.PartitionResponse(
             partition_index=index,
             error_code=code,
-            error_message=None,
+            error_message=_MESSAGES.get(code),
             active_producers=tuple(_producer(request, state) for state in found),
         )
 

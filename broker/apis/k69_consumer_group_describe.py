@@ -10,7 +10,8 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.group_requests import ALL_GROUP_OPERATIONS, NOT_ASKED, named_group, outcome_of
+from broker.authorized_operations import ALL_GROUP_OPERATIONS, NOT_ASKED
+from broker.group_requests import named_group, outcome_of
 from broker.group_runner import GroupRunner
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request

@@ -4,19 +4,18 @@ A page holds max.request.partition.size.limit partitions at most. Any broker can
 (D1), so there are no eligible leaders to be told of besides the replicas.
 """
 
-from typing import Any, Final
+from collections.abc import Container
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.authorized_operations import ALL_TOPIC_OPERATIONS, NOT_ASKED
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topic_pages import Cursor, page_of
 from broker.topics import KnownTopic
 from protocol.topics import name_problem
-
-# read, write, create, delete, alter, describe, describe and alter configs: no authoriser, no limits
-ALL_TOPIC_OPERATIONS: Final = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 
 
 async def handle(request: Request) -> Payload:
@@ -29,6 +28,7 @@ async def handle(request: Request) -> Payload:
     }
     largest = request.services.config.max_request_partition_size_limit
     try:
+        _check_cursor(body, found)
         page = page_of(counts, _cursor(body), limit=min(body.response_partition_limit, largest))
     except Refusal as refusal:
         return _response(request, [_refused(request, name, refusal.code) for name in found], None)
@@ -63,6 +63,13 @@ def _cursor(body: Any) -> Cursor | None:
     return body.cursor and Cursor(body.cursor.topic_name, body.cursor.partition_index)
 
 
+def _check_cursor(body: Any, found: Container[str]) -> None:
+    """Refuse a cursor to none of the topics that are named; among all of them, it may be gone."""
+    if body.topics and body.cursor and body.cursor.topic_name not in found:
+        code = ErrorCode.invalid_request
+        raise Refusal(code, f"The cursor's topic {body.cursor.topic_name} is not asked for.")
+
+
 def _describe(request: Request, topic: KnownTopic, span: range) -> object:
     types, cluster = request.types, request.services.cluster
     rack = cluster.rack_of(request.header.client_id)
@@ -87,13 +94,15 @@ def _describe(request: Request, topic: KnownTopic, span: range) -> object:
 
 
 def _refused(request: Request, name: str, code: ErrorCode) -> object:
+    unknown = code is ErrorCode.unknown_topic_or_partition  # what one might do if it were there
+    operations = ALL_TOPIC_OPERATIONS if unknown else NOT_ASKED
     return request.types.DescribeTopicPartitionsResponseTopic(
         error_code=code,
         name=name,
         topic_id=None,
         is_internal=False,
         partitions=(),
-        topic_authorized_operations=-(2**31),
+        topic_authorized_operations=operations,
     )
 
 

@@ -8,6 +8,7 @@ import asyncio
 import re
 import struct
 import time
+from dataclasses import replace
 from typing import Any
 from urllib.request import urlopen
 from uuid import UUID
@@ -15,6 +16,7 @@ from uuid import UUID
 import crc32c
 import pytest
 from kio.schema.errors import ErrorCode
+from kio.static.primitive import i32
 
 from protocol.batch import CONTROL_BIT, CRC_START, TRANSACTIONAL_BIT
 from protocol.compression import Codec
@@ -118,11 +120,13 @@ async def test_a_bad_software_name_is_an_invalid_request(wire: WireClient, name:
     [
         pytest.param(None, ErrorCode.invalid_record, id="no batch"),
         pytest.param(b"", ErrorCode.invalid_record, id="an empty batch"),
-        pytest.param(batch()[:40], ErrorCode.corrupt_message, id="shorter than a header"),
-        pytest.param(batch()[:-1], ErrorCode.corrupt_message, id="cut off"),
+        pytest.param(batch()[:40], ErrorCode.invalid_record, id="shorter than a header"),
+        pytest.param(batch()[:-1], ErrorCode.invalid_record, id="cut off"),
         pytest.param(batch()[:-1] + b"!", ErrorCode.corrupt_message, id="a changed byte"),
         pytest.param(batch() + batch(), ErrorCode.invalid_record, id="two batches"),
         pytest.param(changed(16, ">b", 1), ErrorCode.invalid_record, id="magic 1"),
+        pytest.param(changed(16, ">b", 3), ErrorCode.corrupt_message, id="magic 3"),
+        pytest.param(changed(0, ">q", 7), ErrorCode.invalid_record, id="a base offset"),
         pytest.param(changed(8, ">i", -1), ErrorCode.corrupt_message, id="negative length"),
         pytest.param(changed(21, ">h", CONTROL_BIT), ErrorCode.invalid_record, id="control batch"),
         pytest.param(changed(57, ">i", 2), ErrorCode.invalid_record, id="wrong record count"),
@@ -319,8 +323,10 @@ async def test_fetch_refuses_per_partition(wire: WireClient, topic: str) -> None
 
 async def test_a_fetch_session_that_was_never_made_is_unknown(wire: WireClient, topic: str) -> None:
     await wire.create_topic(topic)
-    response = await wire.ask(fetch_request([(topic, 0, 0)], version=12, session_id=9))
-    assert response.error_code == ErrorCode.fetch_session_id_not_found
+    anew = fetch_request([(topic, 0, 0)], version=12, session_id=9)
+    later = replace(anew, session_epoch=i32(1))
+    assert (await wire.ask(later)).error_code == ErrorCode.fetch_session_id_not_found
+    assert (await wire.ask(anew)).responses[0].partitions[0].error_code == ErrorCode.none
 
 
 async def test_list_offsets_refuses_per_partition(wire: WireClient, topic: str) -> None:

@@ -1,12 +1,19 @@
 """The broker's copy of what is set of brokers, groups ...: what changes it, and who is told."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Sequence
 from random import Random
 
 import pytest
 
 from broker.entity_configs import EntityConfigs
-from storage.entity_configs import Entity, EntityChange, EntityChanges, EntityKind
+from storage.entity_configs import (
+    Entity,
+    EntityChange,
+    EntityChanges,
+    EntityConfigValues,
+    EntityKind,
+)
 from storage.metadata_memory import MemoryMetadata
 
 GROUP = Entity(EntityKind.GROUP, "analytics")
@@ -76,3 +83,70 @@ async def test_an_answer_older_than_a_change_made_here_does_not_undo_it(
     assert configs.get(GROUP.kind, GROUP.name) == {"a": "2"}
     assert overtaken.asked == 2
     assert len(told) == 1
+
+
+class Slow(MemoryMetadata):
+    """Holds an answer back, once it is made, until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(Random(7))
+        self.asked = 0
+        self.made = asyncio.Event()
+        self.let_go = asyncio.Event()
+        self.holds = False
+
+    async def entity_config_changes(self, since_version: int) -> EntityChanges:
+        self.asked += 1
+        answer = await super().entity_config_changes(since_version)
+        await self._hold()
+        return answer
+
+    async def alter_entity_configs(self, changes: Sequence[EntityChange]) -> EntityConfigValues:
+        answer = await super().alter_entity_configs(changes)
+        await self._hold()
+        return answer
+
+    async def _hold(self) -> None:
+        if self.holds:
+            self.holds = False
+            self.made.set()
+            await self.let_go.wait()
+
+
+async def test_a_refresh_does_not_rely_on_a_query_that_began_before_it() -> None:
+    # Given a query under way, and a change that another broker made after it
+    store = Slow()
+    here, there = EntityConfigs(store), EntityConfigs(store)
+    store.holds = True
+    polling = asyncio.create_task(here.refresh())
+    await store.made.wait()
+    await there.alter([change(GROUP, a="1")])
+
+    # When several want to know what is set now
+    refreshing = [asyncio.create_task(here.refresh()) for _ in range(3)]
+    await asyncio.sleep(0)
+    store.let_go.set()
+    await asyncio.gather(polling, *refreshing)
+
+    # Then they do, after one query more
+    assert here.get(GROUP.kind, GROUP.name) == {"a": "1"}
+    assert store.asked == 2
+
+
+async def test_a_change_whose_answer_comes_late_does_not_hide_a_later_one() -> None:
+    # Given a change that was made here, of which this broker has not heard yet
+    store = Slow()
+    here, there = EntityConfigs(store), EntityConfigs(store)
+    store.holds = True
+    altering = asyncio.create_task(here.alter([change(GROUP, a="1")]))
+    await store.made.wait()
+
+    # When another broker changes the same, this one polls, and then hears of its own change
+    await there.alter([change(GROUP, a="2")])
+    await here.refresh()
+    store.let_go.set()
+    await altering
+
+    # Then the next poll brings what is set
+    await here.refresh()
+    assert here.get(GROUP.kind, GROUP.name) == {"a": "2"}

@@ -1,5 +1,6 @@
 """Health and metrics, as a probe and Prometheus see them."""
 
+import http.client
 import json
 from urllib.request import urlopen
 
@@ -22,6 +23,16 @@ def test_a_serving_broker_is_live_and_ready(broker: BrokerProcess) -> None:
     ready = json.loads(get(broker, "/health/ready"))
     assert ready["status"] == "ready"
     assert ready["checks"] == {"broker": "ok", "postgres": "ok", "object store": "ok"}
+
+
+def test_a_probe_may_ask_for_no_more_than_the_head(broker: BrokerProcess) -> None:
+    connection = http.client.HTTPConnection(broker.http, timeout=10)
+    for method, path in (("HEAD", "/metrics"), ("GET", "/health/live")):
+        connection.request(method, path)
+        response = connection.getresponse()
+        assert response.status == 200
+        assert (response.read() == b"") is (method == "HEAD")
+    connection.close()
 
 
 async def test_metrics_count_what_was_done(

@@ -18,7 +18,10 @@ from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kio.schema.errors import ErrorCode
 
+from broker.dynamic_broker_config import CLUSTER_WIDE
 from protocol.records import Record, build_batch
+from tests.broker.admin.questions import BROKER, SET, UNSET, change, describe
+from tests.broker.admin.wire import Wire
 from tests.clients.confluent import Confluent
 from tests.clients.kcat import kcat
 from tests.clients.records import ConsumedRecord, SentRecord, by_partition, check_dense_offsets
@@ -52,6 +55,30 @@ def test_they_are_one_cluster(trio: Trio) -> None:
         for bootstrap in trio.bootstraps
     }
     assert len(clusters) == 1
+
+
+async def test_configs_of_the_cluster_reach_all_brokers(trio: Trio, topic: str) -> None:
+    # Given a topic that all of them know
+    brokers = [Wire("127.0.0.1", broker.port) for broker in trio.brokers]
+    keys = ("max.message.bytes",)
+    async with await WireClient.connect(trio.bootstraps[0]) as wire:
+        await wire.create_topic(topic)
+
+    async def all_say(value: str) -> None:
+        async with asyncio.timeout(SEEN_S):
+            for broker in brokers:
+                while [one.value for one in describe(broker, topic, keys=keys).configs] != [value]:
+                    await asyncio.sleep(0.05)
+
+    # When the limit of all brokers is set at one of them, then all follow soon
+    change(brokers[0], CLUSTER_WIDE, ("message.max.bytes", SET, "4321"), kind=BROKER)
+    await all_say("4321")
+    wide = [describe(broker, CLUSTER_WIDE, kind=BROKER).configs for broker in brokers]
+    assert [(one.name, one.value) for (one,) in wide] == [("message.max.bytes", "4321")] * 3
+
+    # And when it is unset at another, they are as they were
+    change(brokers[1], CLUSTER_WIDE, ("message.max.bytes", UNSET, None), kind=BROKER)
+    await all_say("1048588")
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 0, 1)])

@@ -54,6 +54,25 @@ async def test_a_topic_follows_the_broker_where_it_says_nothing() -> None:
     assert (policy.name, policy.partition_count) == ("t", 3)
 
 
+async def test_topics_follow_other_defaults() -> None:
+    # Given a topic that follows the brokers, and one that does not
+    metadata = MemoryMetadata(Random(1))
+    follows, own = [
+        await metadata.create_topic(name, partition_count=1, replication_factor=1, configs=configs)
+        for name, configs in (("follows", {}), ("own", {"retention.ms": "7"}))
+    ]
+    policies = TopicPolicies(metadata, read_broker_config({}).topic_values)
+    await policies.refresh()
+
+    # When the brokers keep records for a second only
+    dynamic = read_broker_config({}, cluster_wide={"log.retention.ms": "1000"})
+    policies.follow(dynamic.topic_values)
+
+    # Then so does the one
+    kept = [policies.get(topic.topic_id) for topic in (follows, own)]
+    assert [policy and policy.retention_ms for policy in kept] == [1000, 7]
+
+
 async def test_what_changes_is_known_after_a_refresh() -> None:
     # Given two topics
     metadata = MemoryMetadata(Random(1))

@@ -63,8 +63,8 @@ async def test_of_two_processes_one_does_a_round() -> None:
     # When both look again and again
     one, other = Loops(metadata, UpkeepCounts()), Loops(metadata, UpkeepCounts())
     async with (
-        in_background(one.rounds(Work.RETAIN, 100, lambda: work("one"))),
-        in_background(other.rounds(Work.RETAIN, 100, lambda: work("other"))),
+        in_background(one.rounds(Work.RETAIN, lambda: 100, lambda: work("one"))),
+        in_background(other.rounds(Work.RETAIN, lambda: 100, lambda: work("other"))),
     ):
         async with asyncio.timeout(5):
             await second_looked.wait()
@@ -82,7 +82,7 @@ async def test_what_gets_no_answer_is_tried_again(error: Exception) -> None:
     # Given work that gets no answer twice
     loops, counts, _ = given()
     done = asyncio.Event()
-    async with in_background(loops.rounds(Work.SWEEP, 100, failing(2, error, done.set))):
+    async with in_background(loops.rounds(Work.SWEEP, lambda: 100, failing(2, error, done.set))):
         async with asyncio.timeout(5):
             await done.wait()
         await asyncio.sleep(0)
@@ -97,7 +97,7 @@ async def test_a_bug_ends_the_loop() -> None:
     loops, _, _ = given()
     work = failing(1, KeyError("bug"), lambda: None)
     with pytest.raises(KeyError):
-        await loops.rounds(Work.BUILD, 100, work)
+        await loops.rounds(Work.BUILD, lambda: 100, work)
 
 
 async def test_a_worker_goes_on_as_long_as_there_is_work_and_when_more_is_planned() -> None:
@@ -117,7 +117,7 @@ async def test_a_worker_goes_on_as_long_as_there_is_work_and_when_more_is_planne
 
     async with (
         asyncio.timeout(5),
-        in_background(loops.tasks(Work.BUILD, 3_600_000, work)),
+        in_background(loops.tasks(Work.BUILD, lambda: 3_600_000, work)),
     ):
         # When a worker begins, then it does all of them
         await idle.wait()
@@ -126,6 +126,6 @@ async def test_a_worker_goes_on_as_long_as_there_is_work_and_when_more_is_planne
         # When a round plans more, then it does them, long before it would ask by itself
         idle.clear()
         clock.now_ms += 100
-        async with in_background(loops.rounds(Work.BUILD, 3_600_000, plan)):
+        async with in_background(loops.rounds(Work.BUILD, lambda: 3_600_000, plan)):
             await idle.wait()
             assert not tasks

@@ -17,8 +17,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
+from broker.dynamic_broker_config import CLUSTER_WIDE
 from storage.postgres_binaries import unix_socket_dsn
 from storage.postgres_pool import Connection
+from tests.broker.admin.questions import BROKER, SET, change
+from tests.broker.admin.wire import Wire
 from tests.broker.test_workers import free_ports, is_alive
 from tests.clients.confluent import CALL_TIMEOUT_S, Confluent
 from tests.clients.records import SentRecord
@@ -177,6 +180,8 @@ def test_retention_that_is_set_live_removes_the_beginning(data: Path) -> None:
         for topic in ("old", "kept"):
             client.create_topic(topic, partition_count=1, configs={"retention.ms": "2592000000"})
             write(broker, topic, 8)
+        client.create_topic("follows", partition_count=1)
+        write(broker, "follows", 1)
         the_upkeep_of(broker.process)
         assert earliest(broker, "old") == 0
 
@@ -197,6 +202,14 @@ def test_retention_that_is_set_live_removes_the_beginning(data: Path) -> None:
         write(broker, "old", 1)
         assert earliest(broker, "old") == 80
         assert len(read(broker, "old")) == 10
+
+        # And when it is set of all brokers, topics without a retention of their own follow
+        assert earliest(broker, "follows") == 0
+        port = int(broker.bootstrap.rpartition(":")[2])
+        retention = ("log.retention.ms", SET, "1")
+        change(Wire("127.0.0.1", port), CLUSTER_WIDE, retention, kind=BROKER)
+        until(lambda: earliest(broker, "follows") == 10 or None, "the brokers' retention")
+        assert earliest(broker, "kept") == 0
 
 
 def test_a_deleted_topics_bytes_go_and_a_new_one_of_its_name_is_empty(data: Path) -> None:

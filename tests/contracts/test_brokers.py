@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from storage.brokers import BrokerRecord, BrokerStore, Membership
+from storage.brokers import BrokerLife, BrokerRecord, BrokerStore, Membership
 from storage.errors import BrokerDisplaced
 from storage.metadata_memory import MemoryMetadata
 from storage.metadata_postgres import PostgresMetadata
@@ -256,3 +256,40 @@ async def test_many_register_at_the_same_time(registry: Registry) -> None:
     assert sorted(member.node_id for member in members) == list(range(10))
     assert sorted(member.seen.generation for member in members) == list(range(10))
     assert await members[0].beat() == list(range(10))
+
+
+async def test_a_dead_broker_can_be_forgotten(registry: Registry) -> None:
+    # Given two brokers, the second of which has stopped
+    first, second = await steady(registry, "a:1", "b:1")
+    assert await registry.store.dead_brokers() == []
+    await second.leave()
+    gone = BrokerRecord(node_id=1, addresses=("b:1", "inside-b:1"), rack=None)
+    assert await registry.store.dead_brokers() == [gone]
+
+    # When brokers are forgotten, then only the dead one is
+    assert await registry.store.forget_broker(0) is BrokerLife.LIVE
+    assert await registry.store.forget_broker(7) is BrokerLife.UNKNOWN
+    assert await registry.store.forget_broker(1) is BrokerLife.DEAD
+    assert await registry.store.forget_broker(1) is BrokerLife.UNKNOWN
+    assert await registry.store.dead_brokers() == []
+    assert await first.beat() == [0]
+
+    # And its id is free at once
+    assert (await registry.register("c:1")).node_id == 1
+    assert (await registry.register("b:1")).node_id == 2
+
+
+async def test_one_that_was_only_silent_is_displaced_when_it_was_forgotten(
+    registry: Registry,
+) -> None:
+    # Given a broker that was called dead, because it was silent
+    first, second = await steady(registry, "a:1", "b:1")
+    for _ in range(2):
+        await first.beat()
+        await registry.passes(TTL_MS * 2 // 3)
+    assert await first.beat() == [0]
+
+    # When it is forgotten, then it cannot go on as if nothing had been
+    assert await registry.store.forget_broker(1) is BrokerLife.DEAD
+    with pytest.raises(BrokerDisplaced):
+        await second.beat()

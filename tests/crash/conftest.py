@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Tell
 from tests.crash.checks import report, violations
 from tests.crash.ledger import Ledger
 
@@ -47,13 +48,11 @@ def data() -> Iterator[Path]:
 
 
 @pytest.fixture
-def judge(seed: int, request: pytest.FixtureRequest, capfd: pytest.CaptureFixture[str]) -> Judge:
-    """Return a function that prints a ledger's summary and fails on any violation."""
+def judge(seed: int, tell: Tell) -> Judge:
+    """Return a function that tells a ledger's summary and fails on any violation."""
 
     def check(ledger: Ledger) -> None:
-        with capfd.disabled():
-            summary = f"\n{request.node.name}: seed={seed} {ledger.summary()}"
-            print(summary)  # noqa: T201 (numbers that a run is read for)
+        tell(f"seed={seed} {ledger.summary()}")
         found = violations(ledger)
         assert not found, f"seed {seed}\n{report(found)}"
 

@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from tests.clients.confluent import Confluent
+from tests.conftest import Tell
 from tests.crash.checks import report
 from tests.crash.cluster_checks import violations
 from tests.crash.cluster_faults import Faults, cluster
@@ -25,7 +26,7 @@ SECONDS: Final = float(os.environ.get("CLUSTER_SECONDS") or 30)
 
 
 def test_brokers_of_a_cluster_killed_at_random_moments(
-    tmp_path: Path, dice: random.Random, seed: int, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, dice: random.Random, seed: int, tell: Tell
 ) -> None:
     # Given three brokers, producers, and a group of each protocol that has begun
     assignor = dice.choice(("range", "cooperative-sticky"))
@@ -44,8 +45,6 @@ def test_brokers_of_a_cluster_killed_at_random_moments(
             run.collect()
             rows = report_index(trio.dsn)
     # Then every record is in the log once and read by both groups, which never went back
-    with capfd.disabled():
-        summary = run.ledger.summary()
-        print(f"\ncluster killed: seed={seed} classic={assignor} {rows} {summary}")  # noqa: T201
+    tell(f"seed={seed} classic={assignor} {rows} {run.ledger.summary()}")
     found = violations(run.ledger)
     assert not found, f"seed {seed}, {tmp_path}\n{report(found)}"

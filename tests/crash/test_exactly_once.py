@@ -17,6 +17,7 @@ import pytest
 
 from tests.clients.confluent import Confluent
 from tests.clients.topics import new_topic
+from tests.conftest import Tell
 from tests.crash.checks import report
 from tests.crash.cluster_faults import bug_lines, cluster
 from tests.crash.exactly_once_checks import History, violations
@@ -42,7 +43,7 @@ def brokers(home: Path) -> Iterator[tuple[str, Trio | None]]:
 
 
 def test_each_record_has_one_committed_copy_whatever_is_killed(
-    tmp_path: Path, dice: random.Random, seed: int, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, dice: random.Random, seed: int, tell: Tell
 ) -> None:
     with brokers(tmp_path) as (bootstrap, trio):
         # Given an input that grows, and two processors of each library that copy it
@@ -72,8 +73,7 @@ def test_each_record_has_one_committed_copy_whatever_is_killed(
                 complaints=complaints + (bug_lines(trio) if trio else []),
             )
     # Then each record has one committed copy, in order, and nothing aborted is among them
-    with capfd.disabled():
-        print(f"\nexactly once: seed={seed} {run.summary(history)}")  # noqa: T201
+    tell(f"seed={seed} {run.summary(history)}")
     found = violations(history)
     assert not found, f"seed {seed}, {tmp_path}\n{report(found)}"
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from tests.conftest import Tell
 from tests.crash.cluster_faults import Faults, bug_lines, cluster
 from tests.crash.cluster_ledger import ClusterLedger
 from tests.crash.index_checks import report_index
@@ -27,7 +28,7 @@ CALM_S: Final = 3.0  # before the faults, and behind them
 
 
 def test_a_history_with_faults_breaks_no_promise(
-    tmp_path: Path, dice: random.Random, seed: int, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, dice: random.Random, seed: int, tell: Tell
 ) -> None:
     page = tmp_path / "history.jsonl"
     faults = ClusterLedger(groups=())
@@ -47,10 +48,9 @@ def test_a_history_with_faults_breaks_no_promise(
     # And nobody was told anything that is not so
     operations = load(page)
     found = findings(operations)
-    with capfd.disabled():
-        told = f"seed={seed} faults={len(faults.troubles)} stable after {waited_s:.1f} s"
-        told += f" stuck clients={len(recorder.stuck)} {rows}"
-        print(f"\nhistory: {told}; {summary(operations)}")  # noqa: T201
+    told = f"seed={seed} faults={len(faults.troubles)} stable after {waited_s:.1f} s"
+    told += f" stuck clients={len(recorder.stuck)} {rows}"
+    tell(f"{told}; {summary(operations)}")
     if hard(found):
         pytest.fail(f"seed {seed}, {page}\n{table(found)}", pytrace=False)
     assert recorder.complaints == [], f"seed {seed}, {page}"

@@ -24,6 +24,7 @@ import pytest
 
 from protocol.ids import Partition
 from storage.postgres_pool import Connection
+from tests.conftest import Tell
 from tests.crash.upkeep_checks import reading
 from tests.crash.upkeep_child import Moment, Order
 from tests.crash.upkeep_log import COMPACTED, HOUR_MS, LogModel, WrittenLog
@@ -181,7 +182,7 @@ async def test_a_kill_at_any_step_leaves_the_log_right(
     dice: random.Random,
     seed: int,
     rounds: int,
-    capfd: pytest.CaptureFixture[str],
+    tell: Tell,
 ) -> None:
     # Given a log, and how many steps its background work has
     prepared = await prepare(children, tmp_path, dice)
@@ -208,8 +209,7 @@ async def test_a_kill_at_any_step_leaves_the_log_right(
                 async with reading(place.dsn, place.root, prepared.logs) as reader:
                     await reader.check()
                 await finish(children, place, prepared)
-    with capfd.disabled():
-        print(f"\nupkeep killed: seed={seed} {len(trials)} of {3 * len(steps)} {Counter(steps)}")  # noqa: T201
+    tell(f"seed={seed} {len(trials)} of {3 * len(steps)} {Counter(steps)}")
 
 
 async def test_work_that_is_killed_over_and_over_is_done_in_the_end(

@@ -223,7 +223,7 @@ async def _expire(metadata: MetadataStore, policies: TopicPolicies) -> None:
     await Retention(
         metadata=metadata,
         policies=policies.all,
-        producer_unused_ms=FOREVER_MS,
+        producer_unused_ms=lambda: FOREVER_MS,
     ).run()
 
 

@@ -15,6 +15,7 @@ from tests.support.postgres import create_database, until
 
 TTL_MS: Final = 60_000
 HEARTBEAT: Final = query("broker_heartbeat")
+FORGET: Final = query("broker_forget")
 
 
 def told(rows: list[asyncpg.Record]) -> tuple[int, list[int]]:
@@ -22,12 +23,18 @@ def told(rows: list[asyncpg.Record]) -> tuple[int, list[int]]:
     return rows[0]["generation"], [row["node_id"] for row in rows]
 
 
-async def waits_for_a_lock(connection: Connection) -> bool | None:
-    found = await connection.fetchval(
-        "SELECT true FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
-        "AND datname = current_database() AND query LIKE '%broker_heartbeat%'"
-    )
-    return found or None
+async def wait_for_a_lock(watcher: Connection, statement: str, count: int = 1) -> None:
+    """Wait until so many sessions that run a statement wait for a lock."""
+
+    async def probe() -> bool | None:
+        found = await watcher.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+            "AND datname = current_database() AND query = $1",
+            statement,
+        )
+        return found == count or None
+
+    await until(probe)
 
 
 async def test_a_broker_that_is_called_dead_while_it_beats_takes_a_generation_of_its_own() -> None:
@@ -53,7 +60,7 @@ async def test_a_broker_that_is_called_dead_while_it_beats_takes_a_generation_of
     await judging.start()
     seen_first = told(await first.fetch(HEARTBEAT, 0, ids[0], 1, TTL_MS))
     beating: asyncio.Task[Any] = asyncio.create_task(second.fetch(HEARTBEAT, 1, ids[1], 1, TTL_MS))
-    await until(lambda: waits_for_a_lock(watcher))
+    await wait_for_a_lock(watcher, HEARTBEAT)
     await judging.commit()
     seen_second = told(await beating)
 
@@ -62,5 +69,51 @@ async def test_a_broker_that_is_called_dead_while_it_beats_takes_a_generation_of
     assert seen_second == (3, [0, 1])
     assert told(await first.fetch(HEARTBEAT, 0, ids[0], 2, TTL_MS)) == (3, [0, 1])
     for connection in (first, second, watcher):
+        await connection.close()
+    await store.close()
+
+
+async def one_dead_broker() -> tuple[PostgresMetadata, list[Connection]]:
+    """Return the store of a cluster whose only broker has stopped, and connections to it."""
+    dsn = await create_database()
+    store = await PostgresMetadata.open(dsn, PostgresConfig(pool_size=2))
+    incarnation = uuid4()
+    await store.register_broker(incarnation, ["a:1"], rack=None, preferred_node_id=0, alone=False)
+    await store.deregister_broker(0, incarnation)
+    return store, [await asyncpg.connect(dsn) for _ in range(3)]
+
+
+async def test_a_dead_broker_is_forgotten_once() -> None:
+    # Given a dead broker, and two who wait to forget it
+    store, connections = await one_dead_broker()
+    *forgetting, watcher = connections
+    async with watcher.transaction():
+        await watcher.execute("SELECT FROM streamhouse_internal.cluster FOR UPDATE")
+        asking = [asyncio.create_task(one.fetchval(FORGET, 0)) for one in forgetting]
+        await wait_for_a_lock(watcher, FORGET, count=2)
+
+    # Then it was dead for one of them, and nobody calls it alive
+    assert sorted(await asyncio.gather(*asking)) == ["dead", "unknown"]
+    for connection in connections:
+        await connection.close()
+    await store.close()
+
+
+async def test_a_broker_that_comes_back_is_not_forgotten() -> None:
+    # Given a dead broker that registers again, which is not committed yet
+    store, connections = await one_dead_broker()
+    returning, forgetting, watcher = connections
+    registering = returning.transaction()
+    await registering.start()
+    seen = told(await returning.fetch(query("broker_register"), uuid4(), ["a:1"], None, 0, False))
+
+    # When somebody forgets it, then it is alive
+    asking: asyncio.Task[Any] = asyncio.create_task(forgetting.fetchval(FORGET, 0))
+    await wait_for_a_lock(watcher, FORGET)
+    await registering.commit()
+    assert await asking == "live"
+    assert seen[1] == [0]
+    assert await store.dead_brokers() == []
+    for connection in connections:
         await connection.close()
     await store.close()

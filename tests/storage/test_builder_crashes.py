@@ -172,7 +172,8 @@ async def _come_to_rest(world: World) -> None:
 @given(history=st.lists(steps, min_size=2, max_size=14))
 @example(history=[Produce((1,)), Build(((Fault.NO_ANSWER, 12),), None, DeleteRecords(100))])
 def test_no_record_is_lost_or_doubled_wherever_a_builder_dies(history: Sequence[Step]) -> None:
-    asyncio.run(_live_through(history))
+    # debug mode would note for each task where it was made, and take twice the time
+    asyncio.run(_live_through(history), debug=False)
 
 
 @pytest.mark.parametrize("fault", Fault)

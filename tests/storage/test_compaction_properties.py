@@ -170,7 +170,8 @@ def test_readers_see_the_latest_value_of_each_key(steps: list[Step], key_map_byt
         await world.compact()
         await _check(world)
 
-    asyncio.run(run())
+    # debug mode would note for each task where it was made, and take twice the time
+    asyncio.run(run(), debug=False)
 
 
 @given(steps=STEPS, pause=st.integers(1, 60))
@@ -197,7 +198,7 @@ def test_two_compactors_do_not_undo_each_other(steps: list[Step], pause: int) ->
         await world.compact()
         await _check(world)
 
-    asyncio.run(run())
+    asyncio.run(run(), debug=False)
 
 
 def test_no_moment_of_a_compaction_is_a_bad_one_to_end() -> None:
@@ -220,7 +221,7 @@ def test_no_moment_of_a_compaction_is_a_bad_one_to_end() -> None:
         return False
 
     calls = 1
-    while asyncio.run(run(calls)):
+    while asyncio.run(run(calls), debug=False):
         calls += 1
     assert calls > 50
 
@@ -250,7 +251,7 @@ def test_a_builder_that_merges_segments_meanwhile_leaves_what_was_done() -> None
 
     outcomes: list[tuple[bool, int]] = []
     while not outcomes or outcomes[-1][0]:
-        outcomes.append(asyncio.run(run(len(outcomes) + 1)))
+        outcomes.append(asyncio.run(run(len(outcomes) + 1), debug=False))
     noted = {compacted_offset for _, compacted_offset in outcomes}
     assert -1 in noted, "it was never too late to change anything"
     assert any(offset > 0 for offset in noted), "nothing that was done was noted"

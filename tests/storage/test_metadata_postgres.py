@@ -12,6 +12,7 @@ import pytest
 
 from protocol.ids import Partition
 from storage.config import PostgresConfig
+from storage.entity_configs import Entity, EntityChange, EntityKind
 from storage.errors import MetadataUnavailable
 from storage.metadata import BatchCommit, BatchOutcome
 from storage.metadata_postgres import PostgresMetadata
@@ -351,6 +352,24 @@ async def test_a_session_is_bounded_and_durable() -> None:
                 shown = [await connection.fetchval(f"SHOW {name}") for name in names]
                 assert shown == ["5s", "2s", "500ms"]
                 assert await connection.fetchval("SHOW synchronous_commit") == "on"
+
+
+async def test_configs_of_a_kind_that_a_later_version_has_are_not_looked_at() -> None:
+    # Given a broker of a later version that has set something of a kind of its own
+    dsn = await create_database()
+    group = Entity(EntityKind.GROUP, "analytics")
+    async with connected(dsn) as store:
+        later: Connection = await asyncpg.connect(dsn)
+        await later.execute(
+            "SELECT streamhouse_internal.alter_entity_configs("
+            "ARRAY['later'], ARRAY['x'], ARRAY['{\"a\": \"1\"}'::jsonb], ARRAY[false])"
+        )
+        await later.close()
+
+        # When this one asks what is set, then it hears of what it knows
+        assert (await store.entity_config_changes(0)).configs == {}
+        await store.alter_entity_configs([EntityChange(entity=group, changes={"a": "1"})])
+        assert (await store.entity_config_changes(0)).configs == {group: {"a": "1"}}
 
 
 async def test_nobody_there_is_unavailable_and_no_password_is_told() -> None:

@@ -41,7 +41,7 @@ class World:
         self.retention = Retention(
             metadata=self.metadata,
             policies=self.policies.all,
-            producer_unused_ms=self.producer_unused_ms,
+            producer_unused_ms=lambda: self.producer_unused_ms,
         )
 
     async def topic(self, partition_count: int = 1, **configs: str) -> Partition:

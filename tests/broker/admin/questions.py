@@ -1,6 +1,6 @@
 """The administrative requests that tests send, with plain values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +18,19 @@ DESCRIBE_TOPIC_PARTITIONS = 75
 TOPIC = 2
 BROKER = 4
 SET, UNSET, APPEND, SUBTRACT = 0, 1, 2, 3
+
+SCHEMA_CONFIGS = frozenset(
+    f"confluent.{of}.{config}"
+    for of in ("key", "value")
+    for config in ("schema.validation", "subject.name.strategy")
+)
+"""Topic configs that Confluent Server has and Apache Kafka has not."""
+
+
+def check_topic_configs(names: Collection[str]) -> None:
+    """Check that these are all: the 33 that Apache Kafka 4.3.1 describes, and SCHEMA_CONFIGS."""
+    assert set(names) > SCHEMA_CONFIGS
+    assert len(names) == 33 + len(SCHEMA_CONFIGS)
 
 
 def creatable(

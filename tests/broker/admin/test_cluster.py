@@ -14,6 +14,7 @@ from tests.broker.admin.wire import Api, Wire
 ALL_CLUSTER_OPERATIONS = 8096  # as Apache Kafka 4.3.1 without an authoriser answers
 ALL_TOPIC_OPERATIONS = 3576
 NOT_ASKED = -(2**31)
+METADATA = 3
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -42,6 +43,32 @@ def test_the_cluster_names_its_brokers(wire: Wire, version: int) -> None:
         )
     )
     assert unasked.cluster_authorized_operations == NOT_ASKED
+
+
+@pytest.mark.parametrize("version", [8, 10, 12])
+@pytest.mark.parametrize("asked", [False, True])
+def test_metadata_tells_what_a_client_may_do_if_it_asks(
+    wire: Wire, name: str, version: int, asked: bool
+) -> None:
+    create(wire, name)
+    api = Api(METADATA, version)
+    topics = tuple(
+        api.part("MetadataRequestTopic", name=one, topic_id=None) for one in (name, "no-such-topic")
+    )
+    answer = wire.ask(
+        api.request(
+            topics=topics,
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=asked,
+            include_topic_authorized_operations=asked,
+        )
+    )
+    there, missing = answer.topics
+    assert there.topic_authorized_operations == (ALL_TOPIC_OPERATIONS if asked else NOT_ASKED)
+    assert missing.topic_authorized_operations == NOT_ASKED
+    if version <= 10:
+        expected = ALL_CLUSTER_OPERATIONS if asked else NOT_ASKED
+        assert answer.cluster_authorized_operations == expected
 
 
 @pytest.mark.parametrize(

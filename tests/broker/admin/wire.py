@@ -44,6 +44,25 @@ class Wire:
             EOFError: the broker closed the connection.
         """
         kind = type(request)
+        frame = self._exchange(request)
+        answer = load_response_schema(kind.__api_key__, kind.__version__)
+        read_header, start = entity_reader(answer.__header_schema__)(frame, 0)
+        assert read_header.correlation_id == 7
+        response, length = entity_reader(answer)(frame, start)
+        assert start + length == len(frame)
+        return response
+
+    def ask_for_bytes(self, request: Any) -> bytes:
+        """Return the body of the response, for what the codec here cannot read."""
+        kind = type(request)
+        answer = load_response_schema(kind.__api_key__, kind.__version__)
+        frame = self._exchange(request)
+        _, start = entity_reader(answer.__header_schema__)(frame, 0)
+        return frame[start:]
+
+    def _exchange(self, request: Any) -> bytes:
+        """Send a request and return the frame that answers it, without its size."""
+        kind = type(request)
         header_values: dict[str, Any] = {
             "request_api_key": kind.__api_key__,
             "request_api_version": kind.__version__,
@@ -57,13 +76,7 @@ class Wire:
         with socket.create_connection((self.host, self.port), timeout=20) as connection:
             connection.sendall(struct.pack(">i", body.tell()) + body.getvalue())
             (size,) = struct.unpack(">i", _read(connection, 4))
-            frame = _read(connection, size)
-        answer = load_response_schema(kind.__api_key__, kind.__version__)
-        read_header, start = entity_reader(answer.__header_schema__)(frame, 0)
-        assert read_header.correlation_id == 7
-        response, length = entity_reader(answer)(frame, start)
-        assert start + length == size
-        return response
+            return _read(connection, size)
 
 
 def _make(kind: Any, values: dict[str, Any]) -> Any:

@@ -159,7 +159,7 @@ async def world(store: HeldGroups, **expiry: int) -> AsyncIterator[World]:
         commits=commits,
         catalog=catalog,
         coordinates=coordinates,
-        config=config,
+        config_of=lambda _: config,
         metrics=metrics,
     )
     upkeep = GroupUpkeep(

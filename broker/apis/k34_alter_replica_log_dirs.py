@@ -1,0 +1,64 @@
+"""AlterReplicaLogDirs: v1-2 (KIP-113). v2 flexible.
+
+There is one directory (see k35): to move a replica there is done, there is no other. A broker has
+the replicas that Metadata names it for.
+"""
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
+
+from broker.refusals import CONDITIONS, code_of
+from broker.requests import NOT_THROTTLED, Request
+from broker.topics import KnownTopic
+
+
+async def handle(request: Request) -> Payload:
+    """Accept what is so, and refuse all else; each partition answers for itself."""
+    types = request.types
+    response: Payload = types.AlterReplicaLogDirsResponse(
+        throttle_time=NOT_THROTTLED,
+        results=tuple(
+            [
+                await _topic(request, asked.path, topic)
+                for asked in request.decode().dirs
+                for topic in asked.topics
+            ]
+        ),
+    )
+    return response
+
+
+async def _topic(request: Request, path: str, asked: Any) -> object:
+    types = request.types
+    codes = await _codes(request, path, asked)
+    return types.AlterReplicaLogDirTopicResult(
+        topic_name=asked.name,
+        partitions=tuple(
+            types.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
+            for index, code in zip(asked.partitions, codes, strict=True)
+        ),
+    )
+
+
+async def _codes(request: Request, path: str, asked: Any) -> list[ErrorCode]:
+    if path != request.services.log_dir.name:
+        return [ErrorCode.log_dir_not_found] * len(asked.partitions)
+    try:
+        topic = await request.services.topics.find(asked.name)
+    except CONDITIONS as condition:
+        return [code_of(condition)] * len(asked.partitions)
+    return [_code(request, topic, index) for index in asked.partitions]
+
+
+def _code(request: Request, topic: KnownTopic | None, index: int) -> ErrorCode:
+    log = None if topic is None else topic.log(index)
+    if topic is None or log is None:
+        return ErrorCode.unknown_topic_or_partition
+    brokers = request.services.cluster.brokers
+    rack = request.services.cluster.rack_of(request.header.client_id)
+    replicas = brokers.replicas(log.partition, topic.topic.replication_factor, rack)
+    if brokers.membership.node_id not in replicas:
+        return ErrorCode.replica_not_available
+    return ErrorCode.none

@@ -1,0 +1,15 @@
+"""RenewDelegationToken: v1-2 (KIP-48). v2 flexible. Refused."""
+
+from kio.static.protocol import Payload
+
+from broker.delegation_tokens import NEVER, REFUSAL
+from broker.requests import NOT_THROTTLED, Request
+
+
+async def handle(request: Request) -> Payload:
+    """Refuse to renew a token."""
+    request.decode()
+    response: Payload = request.types.RenewDelegationTokenResponse(
+        error_code=REFUSAL, expiry_timestamp=NEVER, throttle_time=NOT_THROTTLED
+    )
+    return response

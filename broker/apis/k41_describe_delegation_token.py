@@ -1,0 +1,15 @@
+"""DescribeDelegationToken: v1-3 (KIP-48). v2 flexible, v3 requesters (KIP-373). Refused."""
+
+from kio.static.protocol import Payload
+
+from broker.delegation_tokens import REFUSAL
+from broker.requests import NOT_THROTTLED, Request
+
+
+async def handle(request: Request) -> Payload:
+    """Refuse to describe tokens."""
+    request.decode()
+    response: Payload = request.types.DescribeDelegationTokenResponse(
+        error_code=REFUSAL, tokens=(), throttle_time=NOT_THROTTLED
+    )
+    return response

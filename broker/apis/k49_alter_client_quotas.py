@@ -1,0 +1,60 @@
+"""AlterClientQuotas: v0-1 (KIP-546). v1 flexible.
+
+Each entity answers for itself. What can be done is done together, or not at all; it is in force
+here with the answer, and on every other broker within about a second.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
+
+from broker.quota_changes import QuotaAlteration, plan_quotas
+from broker.quota_entities import QuotaEntity
+from broker.refusals import CONDITIONS, Refusal, refusal_of
+from broker.requests import NOT_THROTTLED, Request
+from storage.entity_configs import EntityChange
+
+
+async def handle(request: Request) -> Payload:
+    """Set and remove quotas, or only say which can be (validate_only)."""
+    body = request.decode()
+    plans = plan_quotas([_alteration(entry) for entry in body.entries])
+    changes = [plan for plan in plans.values() if isinstance(plan, EntityChange) and plan.changes]
+    failure = None if body.validate_only else await _alter(request, changes)
+    entries = []
+    for entity, plan in plans.items():
+        refusal = plan if isinstance(plan, Refusal) else failure
+        entries.append(
+            request.types.EntryData(
+                error_code=refusal.code if refusal else ErrorCode.none,
+                error_message=str(refusal) if refusal else None,
+                entity=tuple(
+                    request.types.EntityData(entity_type=kind, entity_name=name)
+                    for kind, name in entity.parts
+                ),
+            )
+        )
+    response: Payload = request.types.AlterClientQuotasResponse(
+        throttle_time=NOT_THROTTLED, entries=tuple(entries)
+    )
+    return response
+
+
+def _alteration(entry: Any) -> QuotaAlteration:
+    return QuotaAlteration(
+        entity=QuotaEntity.of((part.entity_type, part.entity_name) for part in entry.entity),
+        operations=[(each.key, None if each.remove else each.value) for each in entry.ops],
+    )
+
+
+async def _alter(request: Request, changes: Sequence[EntityChange]) -> Refusal | None:
+    """Return why nothing was done, if so."""
+    if not changes:
+        return None
+    try:
+        await request.services.entity_configs.alter(changes)
+    except CONDITIONS as condition:
+        return refusal_of(condition)
+    return None

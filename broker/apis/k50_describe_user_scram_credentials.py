@@ -1,0 +1,54 @@
+"""DescribeUserScramCredentials: v0 (KIP-554). No users is all users, as null is."""
+
+from collections import Counter
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
+
+from broker.refusals import Refusal
+from broker.requests import NOT_THROTTLED, Request
+from broker.scram_requests import credentials_of
+from storage.entity_configs import EntityKind
+
+
+async def handle(request: Request) -> Payload:
+    """Tell mechanisms and iterations of the users asked for; each answers for itself."""
+    body, configs = request.decode(), request.services.entity_configs
+    await configs.refresh()  # what another broker has just answered for is seen here, too
+    counts = Counter(user.name for user in body.users or ())
+    users = counts or dict.fromkeys(sorted(configs.all(EntityKind.SCRAM)), 1)
+    response: Payload = request.types.DescribeUserScramCredentialsResponse(
+        throttle_time=NOT_THROTTLED,
+        error_code=ErrorCode.none,
+        error_message=None,
+        results=tuple(_answer(request, user, count) for user, count in users.items()),
+    )
+    return response
+
+
+def _answer(request: Request, user: str, count: int) -> object:
+    try:
+        return _result(request, user, ErrorCode.none, None, _infos(request, user, count))
+    except Refusal as refusal:
+        return _result(request, user, refusal.code, str(refusal), ())
+
+
+def _infos(request: Request, user: str, count: int) -> tuple[object, ...]:
+    if count > 1:
+        raise Refusal(ErrorCode.duplicate_resource, f"The request names user {user} twice.")
+    stored = request.services.entity_configs.get(EntityKind.SCRAM, user)
+    if not stored:
+        raise Refusal(ErrorCode.resource_not_found, f"User {user} has no SCRAM credential.")
+    return tuple(
+        request.types.CredentialInfo(mechanism=int(mechanism), iterations=credential.iterations)
+        for mechanism, credential in credentials_of(stored).items()
+    )
+
+
+def _result(
+    request: Request, user: str, code: ErrorCode, message: str | None, infos: tuple[object, ...]
+) -> Any:
+    return request.types.DescribeUserScramCredentialsResult(
+        user=user, error_code=code, error_message=message, credential_infos=infos
+    )

@@ -1,0 +1,70 @@
+"""AlterUserScramCredentials: v0 (KIP-554). Any broker does it; all know it within a second.
+
+Each user answers for itself. The salted password that a client sends is not kept.
+"""
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
+
+from broker.refusals import CONDITIONS, Refusal, refusal_of
+from broker.requests import NOT_THROTTLED, Request
+from broker.scram_requests import (
+    ScramAlteration,
+    ScramDeletion,
+    ScramUpsertion,
+    plan_alterations,
+)
+from storage.entity_configs import EntityChange, EntityKind
+
+
+async def handle(request: Request) -> Payload:
+    """Delete and set the credentials that can be."""
+    alterations = _alterations(request.decode())
+    types = request.types
+    response: Payload = types.AlterUserScramCredentialsResponse(
+        throttle_time=NOT_THROTTLED,
+        results=tuple(
+            types.AlterUserScramCredentialsResult(
+                user=user,
+                error_code=refusal.code if refusal else ErrorCode.none,
+                error_message=str(refusal) if refusal else None,
+            )
+            for user, refusal in (await _alter(request, alterations)).items()
+        ),
+    )
+    return response
+
+
+def _alterations(body: Any) -> list[ScramAlteration]:
+    deletions = [
+        ScramDeletion(user=deletion.name, mechanism=deletion.mechanism)
+        for deletion in body.deletions
+    ]
+    upsertions = [
+        ScramUpsertion(
+            user=upsertion.name,
+            mechanism=upsertion.mechanism,
+            iterations=upsertion.iterations,
+            salt=upsertion.salt,
+            salted_password=upsertion.salted_password,
+        )
+        for upsertion in body.upsertions
+    ]
+    return [*deletions, *upsertions]
+
+
+async def _alter(request: Request, alterations: list[ScramAlteration]) -> dict[str, Refusal | None]:
+    """Do what can be done, all at once; return why not, by user."""
+    configs = request.services.entity_configs
+    try:
+        await configs.refresh()  # a credential that another broker has just set can be deleted
+        plans = plan_alterations(alterations, lambda user: configs.get(EntityKind.SCRAM, user))
+        changes = [plan for plan in plans.values() if isinstance(plan, EntityChange)]
+        if changes:
+            await configs.alter(changes)
+    except CONDITIONS as condition:
+        refusal = refusal_of(condition)
+        return {alteration.user: refusal for alteration in alterations}
+    return {user: plan if isinstance(plan, Refusal) else None for user, plan in plans.items()}

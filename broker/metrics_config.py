@@ -1,0 +1,22 @@
+"""How much GET /metrics exports: the settings STREAMHOUSE_METRICS__…, in one place."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsConfig:
+    """Bounds of what is exported.
+
+    Attributes:
+        cluster_interval_ms: what is exported once per cluster is asked of Postgres no more often,
+            and only when it is scraped.
+        cluster_max_partitions: partitions of topics, and partitions of groups, that are exported
+            one by one; those with the first names.
+        client_max_series: series of clients' own metrics (KIP-714); more are dropped.
+        client_max_series_each: the same for one client.
+    """
+
+    cluster_interval_ms: int = 10_000
+    cluster_max_partitions: int = 100_000
+    client_max_series: int = 50_000
+    client_max_series_each: int = 2000

@@ -1,0 +1,28 @@
+"""A query that many ask for at a time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+
+class SharedLoad:
+    """Runs `load`, one at a time; callers share one that began after each of them had asked.
+
+    One that is under way may be too old for who asks now: what was altered before the call, and
+    acknowledged, has to be in its answer.
+    """
+
+    def __init__(self, load: Callable[[], Awaitable[None]]) -> None:
+        self._load = load
+        self._turn = asyncio.Lock()
+        self._next: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Load; raises what `load` raises."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._load_in_turn())
+        await asyncio.shield(self._next)
+
+    async def _load_in_turn(self) -> None:
+        async with self._turn:
+            self._next = None
+            await self._load()

@@ -1,0 +1,134 @@
+"""What tools are told by several brokers, together and after one of them has gone."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from protocol.records import Record, build_batch
+from tests.broker.admin.questions import DESCRIBE_CLUSTER, create, partitions_of
+from tests.broker.admin.test_log_dirs import describe, sizes
+from tests.broker.admin.test_placement import reassign
+from tests.broker.admin.test_quorum import METADATA, UNREGISTER_BROKER, quorum
+from tests.broker.admin.wire import Api, Wire
+from tests.support.broker import BrokerProcess, start_broker
+from tests.support.postgres import create_empty_database
+from tests.support.wire import WireClient
+
+PARTITIONS: Final = 8
+SEEN_S: Final = 20.0
+GLANCE_S: Final = 0.05
+
+
+@dataclass(slots=True, kw_only=True)
+class Pair:
+    """Two brokers, in racks of their own, so that both of them serve all partitions."""
+
+    brokers: list[BrokerProcess]
+
+    @property
+    def wires(self) -> list[Wire]:
+        return [Wire("127.0.0.1", broker.port) for broker in self.brokers]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    home = tmp_path_factory.mktemp("pair")
+    dsn = asyncio.run(create_empty_database())
+    shared = ("--postgres", dsn, "--store", f"file://{home / 'objects'}")
+    brokers = [_start(home, rack, *shared) for rack in ("a", "b")]
+    yield Pair(brokers=brokers)
+    assert [broker.stop() for broker in brokers] == [0, 0]
+
+
+def _start(home: Path, rack: str, *shared: str) -> BrokerProcess:
+    return start_broker(home / rack, *shared, "--set", f"broker.rack={rack}")
+
+
+async def test_each_byte_is_told_of_once(pair: Pair, topic: str) -> None:
+    # Given a topic of two replicas on two brokers, each partition with a batch
+    one, other = pair.wires
+    create(one, topic, partitions=PARTITIONS, replicas=2)
+    ((described,), _) = partitions_of(one, topic)
+    leaders = {each.partition_index: each.leader_id for each in described.partitions}
+    assert set(leaders.values()) == {0, 1}
+    batch = build_batch([Record(offset_delta=0, value=b"value")])
+    async with await WireClient.connect(pair.brokers[0].bootstrap) as client:
+        for index in range(PARTITIONS):
+            assert (await client.produce(topic, batch, partition=index)).error_code == 0
+
+    # When both are asked for their log directories
+    told = [sizes(describe(wire, [(topic, range(PARTITIONS))]))[topic] for wire in (one, other)]
+
+    # Then each tells of those that it leads
+    assert told == [
+        {index: len(batch) for index, leader in leaders.items() if leader == node_id}
+        for node_id in (0, 1)
+    ]
+    assert describe(one, None).log_dir == describe(other, None).log_dir
+
+
+def test_a_partition_stays_where_the_brokers_agree_that_it_is(pair: Pair, topic: str) -> None:
+    # Given a partition and its replicas, as all tools see them
+    one, other = pair.wires
+    create(one, topic, replicas=2)
+    ((described,), _) = partitions_of(one, topic)
+    replicas = described.partitions[0].replica_nodes
+    assert sorted(replicas) == [0, 1]
+
+    # When it is to be where it is, then that is done
+    for wire in (one, other):
+        assert reassign(wire, topic, replicas).error_code is ErrorCode.none
+
+    # When it is to be elsewhere, then tools are told that it stays
+    for wanted in (replicas[::-1], replicas[:1], replicas[1:]):
+        refused = reassign(other, topic, wanted)
+        assert refused.error_code is ErrorCode.invalid_replica_assignment
+        assert f"stays on {list(replicas)}" in refused.error_message
+    fewer = reassign(one, topic, replicas[:1], may_change_count=False)
+    assert fewer.error_code is ErrorCode.invalid_replication_factor
+    ((unmoved,), _) = partitions_of(one, topic)
+    assert unmoved.partitions[0].replica_nodes == replicas
+
+
+async def test_a_broker_that_is_gone_is_fenced_until_it_is_forgotten(pair: Pair) -> None:
+    # Given two brokers in a quorum, the second of which has stopped
+    one, _ = pair.wires
+    assert voters(one) == [0, 1]
+    assert pair.brokers[1].stop() == 0
+    async with asyncio.timeout(SEEN_S):
+        while voters(one) != [0]:
+            await asyncio.sleep(GLANCE_S)
+
+    # Then who asks for fenced brokers sees it
+    assert fenced(one, asked=True) == {0: False, 1: True}
+    assert fenced(one, asked=False) == {0: False}
+
+    # When it is unregistered, then it is gone for good
+    unregister = Api(UNREGISTER_BROKER, 0).request(broker_id=1)
+    assert one.ask(unregister).error_code is ErrorCode.none
+    assert fenced(one, asked=True) == {0: False}
+    assert one.ask(unregister).error_code is ErrorCode.broker_id_not_registered
+
+
+def voters(wire: Wire) -> list[int]:
+    answer: Any = quorum(wire, (METADATA, (0,)))
+    ((partition,),) = (topic.partitions for topic in answer.topics)
+    assert [node.node_id for node in answer.nodes] == [
+        voter.replica_id for voter in partition.current_voters
+    ]
+    return [voter.replica_id for voter in partition.current_voters]
+
+
+def fenced(wire: Wire, *, asked: bool) -> dict[int, bool]:
+    """Return the brokers of the cluster, and whether each is fenced."""
+    request = Api(DESCRIBE_CLUSTER, 2).request(
+        include_cluster_authorized_operations=False,
+        endpoint_type=1,
+        include_fenced_brokers=asked,
+    )
+    return {broker.broker_id: broker.is_fenced for broker in wire.ask(request).brokers}

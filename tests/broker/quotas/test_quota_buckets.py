@@ -1,0 +1,102 @@
+"""Rates over virtual time: what a client may use at once, how long it waits, what it gets."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.quota_buckets import MAX_WAIT_S, MIN_WAIT_S, TokenBucket
+
+
+def bucket(rate: float, *, burst_s: float = 10) -> TokenBucket:
+    return TokenBucket(rate, burst_s=burst_s, now_s=0)
+
+
+def test_the_first_burst_is_free_and_what_is_more_is_waited_for() -> None:
+    # Given 1,000 bytes a second over Kafka's default window, unused
+    quota = bucket(1000)
+
+    # When 10,000 bytes are taken, then there is no wait; 5,000 more are 5 s of it
+    quota.take(10_000, 0)
+    assert quota.wait_s(0) == 0
+    quota.take(5000, 0)
+    assert quota.wait_s(0) == 5
+
+    # And it gets shorter with time, which does not save up more than the burst
+    assert quota.wait_s(4) == 1
+    assert quota.wait_s(5) == 0
+    quota.take(10_020, 1000)
+    assert quota.wait_s(1000) == pytest.approx(0.02)
+    assert quota.wait_s(1000.015) == 0, "timers are not that exact"
+
+
+def test_a_wait_can_be_asked_about_before_anything_is_taken() -> None:
+    quota = bucket(100, burst_s=1)
+    assert quota.wait_s(0, more=100) == 0
+    assert quota.wait_s(0, more=150) == 0.5
+
+
+def test_no_wait_is_longer_than_the_protocol_can_say() -> None:
+    quota = bucket(1e-9)
+    quota.take(1e9, 0)
+    assert quota.wait_s(0) == MAX_WAIT_S
+
+
+def test_rates_too_small_or_too_large_to_reckon_with_are_no_errors() -> None:
+    # Given the smallest and the largest quota that can be set
+    quota = bucket(5e-324)
+    quota.take(1, 0)
+    assert quota.wait_s(0) == MAX_WAIT_S
+    quota = bucket(1.7e308)
+    assert quota.wait_s(0) == 0
+
+    # When the one becomes the other, then it is in force
+    quota.change_rate(5e-324, 0)
+    quota.take(1, 0)
+    assert quota.wait_s(0) == MAX_WAIT_S
+
+
+def test_a_new_rate_shortens_the_wait_for_what_is_owed() -> None:
+    # Given a client that owes 1,000 s of its rate
+    quota = bucket(1)
+    quota.take(1010, 0)
+    assert quota.wait_s(0) == 1000
+
+    # When the rate is raised, then it owes as much, which is less time
+    quota.change_rate(1000, 0)
+    assert quota.wait_s(0) == 1
+
+    # And what is saved up is as many seconds after a change as before
+    quota = bucket(1000)
+    quota.change_rate(10, 0)
+    assert quota.wait_s(0, more=100) == 0
+    assert quota.wait_s(0, more=110) == 1
+
+
+@given(
+    sizes=st.lists(st.integers(1, 5000), min_size=10, max_size=30),
+    pauses=st.lists(st.floats(0, 2), min_size=30, max_size=30),
+)
+def test_who_waits_as_told_gets_its_rate_and_one_burst(
+    sizes: list[int], pauses: list[float]
+) -> None:
+    """A client waits as it is told, and some more: it never gets more than its quota."""
+    quota, now_s, used = bucket(1000, burst_s=2), 0.0, 0
+    for size, pause_s in zip(sizes, pauses, strict=False):
+        quota.take(size, now_s)
+        used += size
+        now_s += quota.wait_s(now_s) + pause_s
+    assert used <= 1000 * (now_s + MIN_WAIT_S) + 2000 + max(sizes)
+
+
+def test_a_busy_client_gets_its_rate_and_no_second_burst() -> None:
+    # Given a client that always sends again as soon as it may
+    quota, now_s = bucket(1_000_000), 0.0
+    by_second = [0] * 60
+    while now_s < 60:
+        quota.take(100_000, now_s)
+        by_second[int(now_s)] += 100_000
+        now_s += max(quota.wait_s(now_s), 0.001)
+
+    # Then after its burst each second has what the quota says
+    assert by_second[0] >= 10_000_000
+    assert all(900_000 <= one <= 1_100_000 for one in by_second[1:])

@@ -1,0 +1,93 @@
+"""What quotas cost a request that none of them is about; where none is set, no call at all."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from types import FrameType, SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from broker.client_session import ClientSession
+from broker.connection import Connection
+from broker.dispatch import Dispatch
+from broker.entity_configs import EntityConfigs
+from broker.metrics import BrokerMetrics
+from broker.quota_entities import CLIENT_ID, QuotaEntity
+from broker.quota_metrics import QuotaMetrics
+from broker.quotas import Quotas, QuotaWindows
+from broker.services import ApiRange, Services
+from storage.entity_configs import Entity, EntityChange, EntityKind
+from storage.metadata_memory import MemoryMetadata
+from tests.support.wire import encode_frame, request_entities
+
+API_VERSIONS = 18
+ONCE_SEEN = 3
+
+
+class World:
+    """A dispatch that can answer ApiVersions."""
+
+    def __init__(self) -> None:
+        registry = CollectorRegistry()
+        self.configs = EntityConfigs(MemoryMetadata(Random(1)))
+        self.quotas = Quotas(
+            self.configs,
+            windows=QuotaWindows(),
+            metrics=QuotaMetrics(registry),
+            clock=lambda: 0.0,
+        )
+        services = SimpleNamespace(
+            quotas=self.quotas, advertised={API_VERSIONS: ApiRange(API_VERSIONS, 0, 4)}
+        )
+        self.dispatch = Dispatch(cast("Services", services), BrokerMetrics(registry))
+
+    async def set(self, client_id: str, quotas: Mapping[str, str | None]) -> None:
+        name = QuotaEntity.of([(CLIENT_ID, client_id)]).text
+        entity = Entity(EntityKind.CLIENT_QUOTA, name)
+        await self.configs.alter([EntityChange(entity=entity, changes=quotas)])
+
+    async def calls(self) -> list[str]:
+        """Return the files of all functions that are called for one request of client `test`."""
+        frame = encode_frame(request_entities(API_VERSIONS, 2).ApiVersionsRequest(), 1)[4:]
+        connection = SimpleNamespace(peer="", session=ClientSession())
+        called: list[str] = []
+
+        def note(at: FrameType, event: str, _: Any) -> None:
+            if event == "call":
+                called.append(Path(at.f_code.co_filename).name)
+
+        for _ in range(ONCE_SEEN):  # what is made once and kept does not count
+            called.clear()
+            sys.setprofile(note)
+            try:
+                await self.dispatch.dispatch(
+                    bytearray(frame), cast("Connection", connection), lambda: None
+                )
+            finally:
+                sys.setprofile(None)
+        return called
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_without_any_quota_nothing_of_them_is_called(world: World) -> None:
+    assert "dispatch.py" in await world.calls()
+    assert [name for name in await world.calls() if "quota" in name] == []
+
+
+async def test_a_client_without_a_quota_costs_little_beside_one_that_has(world: World) -> None:
+    # Given the calls of a request while nobody has a quota, and again after one was removed
+    without = await world.calls()
+    await world.set("else", {"producer_byte_rate": "1"})
+    beside = await world.calls()
+    await world.set("else", {"producer_byte_rate": None})
+
+    # Then somebody else's quota is a look into a table
+    assert len(beside) - len(without) <= 8
+    assert len(await world.calls()) == len(without)

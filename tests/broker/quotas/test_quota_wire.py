@@ -1,0 +1,239 @@
+"""Quotas over the wire: what is set, who is told to wait, and who is not."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from protocol.records import Record, build_batch
+from tests.support.broker import BrokerProcess, running_broker
+from tests.support.quota_wire import ANY, EXACT, alter, describe, set_quotas, shown
+from tests.support.wire import (
+    ConnectionEnded,
+    WireClient,
+    build,
+    encode_frame,
+    fetch_request,
+    milliseconds,
+    produce_request,
+    request_entities,
+)
+
+CREATE_TOPICS, API_VERSIONS = 19, 18
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """Return a broker that lets clients use one second of their quotas at once."""
+    windows = ("--set", "quota.window.num=2", "--set", "controller.quota.window.num=1")
+    with running_broker(tmp_path_factory.mktemp("quotas"), *windows) as running:
+        yield running
+
+
+@pytest.fixture
+async def admin(broker: BrokerProcess) -> AsyncIterator[WireClient]:
+    async with await WireClient.connect(broker.bootstrap) as client:
+        yield client
+
+
+async def ask_as(wire: WireClient, client_id: str, request: Any) -> Any:
+    """Return the response to a request of that client."""
+    await wire.send(encode_frame(request, 1, client_id.encode()))
+    return (await wire.receive(request))[1]
+
+
+async def took_s(waiting: Any) -> float:
+    began_s = time.monotonic()
+    await waiting
+    return time.monotonic() - began_s
+
+
+def batch(size: int) -> bytes:
+    now_ms = time.time_ns() // 1_000_000
+    return build_batch([Record(offset_delta=0, value=b"x" * size)], base_timestamp_ms=now_ms)
+
+
+def versions_request() -> Any:
+    return request_entities(API_VERSIONS, 2).ApiVersionsRequest()
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_quotas_are_set_described_and_removed(admin: WireClient, version: int) -> None:
+    # Given quotas of a user, of all its clients, and an entry that cannot be
+    user = f"ann-{version}"
+    one, both = [("user", user)], [("user", user), ("client-id", None)]
+    outcomes = await alter(
+        admin,
+        (one, {"producer_byte_rate": 1000, "request_percentage": 12.5}),
+        ([("user", "")], {"producer_byte_rate": 1}),
+        (both, {"consumer_byte_rate": 2000}),
+        version=version,
+    )
+    codes = [code for code, _ in outcomes]
+    assert codes == [ErrorCode.none, ErrorCode.invalid_request, ErrorCode.none]
+
+    # Then they are described, as far as a filter wants
+    asked = ("user", EXACT, user)
+    of_user = {"producer_byte_rate": 1000.0, "request_percentage": 12.5}
+    of_clients = (("client-id", None), ("user", user))
+    expected = {(("user", user),): of_user, of_clients: {"consumer_byte_rate": 2000.0}}
+    assert shown(await describe(admin, asked, version=version)) == expected
+    strictly = await describe(admin, asked, strict=True, version=version)
+    assert shown(strictly) == {(("user", user),): of_user}
+
+    # When all of the user is removed, one of it only for a check
+    removal = {"producer_byte_rate": None, "request_percentage": None}
+    await alter(admin, (both, {"consumer_byte_rate": None}), check=True, version=version)
+    await alter(admin, (one, removal), version=version)
+
+    # Then what was only checked is left
+    left = shown(await describe(admin, asked, version=version))
+    assert left == {of_clients: {"consumer_byte_rate": 2000.0}}
+    await alter(admin, (both, {"consumer_byte_rate": None}), version=version)
+
+
+async def test_a_filter_without_meaning_is_refused_as_a_whole(admin: WireClient) -> None:
+    response = await describe(admin, ("user", ANY, "named"))
+    assert response.error_code is ErrorCode.invalid_request
+    assert response.entries is None
+
+
+@pytest.mark.parametrize("version", [3, 9])
+async def test_a_producer_over_its_quota_is_muted_and_nobody_else(
+    broker: BrokerProcess, admin: WireClient, topic: str, version: int
+) -> None:
+    # Given a producer that may send 100 KB a second
+    await admin.create_topic(topic)
+    client_id = f"producer-{topic}"
+    await set_quotas(admin, client_id, producer_byte_rate=100_000)
+    async with await WireClient.connect(broker.bootstrap) as producer:
+        # When it has sent 250 KB, then it is told at once to wait for one and a half seconds
+        request = produce_request(topic, batch(250_000), version=version)
+        response = await ask_as(producer, client_id, request)
+        told_s = response.throttle_time.total_seconds()
+        assert response.responses[0].partition_responses[0].error_code is ErrorCode.none
+        assert 0.5 < told_s <= 1.55
+
+        # And its connection is muted for that time, even for another client's request
+        waiting = asyncio.ensure_future(took_s(ask_as(producer, "else", versions_request())))
+
+        # While others go on
+        await ask_as(admin, "else", versions_request())
+        assert not waiting.done()
+        assert await waiting > told_s / 2
+
+
+async def test_without_acks_there_is_nothing_to_tell_but_the_wait(
+    broker: BrokerProcess, admin: WireClient, topic: str
+) -> None:
+    await admin.create_topic(topic)
+    await set_quotas(admin, topic, producer_byte_rate=100_000)
+    async with await WireClient.connect(broker.bootstrap) as producer:
+        request = produce_request(topic, batch(240_000), acks=0)
+        await producer.send(encode_frame(request, 1, topic.encode()))
+        assert await took_s(ask_as(producer, "else", versions_request())) > 0.5
+
+
+async def test_a_fetch_over_the_quota_is_empty(
+    broker: BrokerProcess, admin: WireClient, topic: str
+) -> None:
+    # Given a consumer that may read 20 KB a second, and 19 KB batches
+    await admin.create_topic(topic)
+    for _ in range(3):
+        await admin.produce(topic, batch(19_000))
+    await set_quotas(admin, topic, consumer_byte_rate=20_000)
+    async with (
+        await WireClient.connect(broker.bootstrap) as one,
+        await WireClient.connect(broker.bootstrap) as other,
+    ):
+        # When two connections of it read one batch after the other
+        first = await ask_as(one, topic, fetch_request([(topic, 0, 0)]))
+        second = await ask_as(one, topic, fetch_request([(topic, 0, 1)]))
+        third = await ask_as(other, topic, fetch_request([(topic, 0, 2)]))
+        fourth = await ask_as(other, topic, fetch_request([(topic, 0, 2)]))
+
+    # Then the second batch is owed for
+    assert first.throttle_time == milliseconds(0)
+    assert 19_000 < len(first.responses[0].partitions[0].records) < 20_000
+    assert 0.1 < second.throttle_time.total_seconds() <= 1
+    assert 19_000 < len(second.responses[0].partitions[0].records) < 20_000
+
+    # And until that is paid there is nothing but a throttle time
+    assert 0.1 < third.throttle_time.total_seconds() <= 1
+    assert not third.responses
+    assert 19_000 < len(fourth.responses[0].partitions[0].records) < 20_000
+
+
+async def test_every_api_counts_towards_the_share_of_time(
+    broker: BrokerProcess, admin: WireClient, topic: str
+) -> None:
+    await admin.create_topic(topic)
+    await set_quotas(admin, topic, request_percentage=0.000_01)
+    requests = [versions_request(), fetch_request([(topic, 0, 0)], max_wait_ms=0)]
+    requests.append(produce_request(topic, batch(10)))
+    for request in requests:
+        async with await WireClient.connect(broker.bootstrap) as client:
+            response = await ask_as(client, topic, request)
+            assert 0.5 < response.throttle_time.total_seconds() <= 1
+
+
+async def test_mutations_over_the_quota_are_refused(
+    broker: BrokerProcess, admin: WireClient, topic: str
+) -> None:
+    # Given a client that may create one partition a second, and has created ten at once
+    await set_quotas(admin, topic, controller_mutation_rate=1)
+
+    async def create(name: str, partitions: int, version: int) -> Any:
+        module = request_entities(CREATE_TOPICS, version)
+        new = build(
+            module,
+            "CreatableTopic",
+            name=name,
+            num_partitions=partitions,
+            replication_factor=1,
+            assignments=(),
+            configs=(),
+        )
+        request = module.CreateTopicsRequest(
+            topics=(new,), timeout=milliseconds(5000), validate_only=False
+        )
+        async with await WireClient.connect(broker.bootstrap) as client:
+            return await ask_as(client, topic, request)
+
+    first = await create(topic, 10, 7)
+    assert first.topics[0].error_code is ErrorCode.none
+    assert first.throttle_time == milliseconds(0)
+
+    # Then a client that knows the code is refused, one that does not is told to wait
+    second = await create(f"{topic}-2", 1, 7)
+    assert second.topics[0].error_code is ErrorCode.throttling_quota_exceeded
+    assert 4 < second.throttle_time.total_seconds() <= 9
+    third = await create(f"{topic}-3", 1, 5)
+    assert third.topics[0].error_code is ErrorCode.none
+    assert 4 < third.throttle_time.total_seconds() <= 10
+
+
+async def test_an_address_that_connects_too_often_is_served_no_more(
+    broker: BrokerProcess, admin: WireClient
+) -> None:
+    # Given two connections a second for one address
+    host, _, port = broker.bootstrap.rpartition(":")
+    quota = {"connection_creation_rate": 2.0}
+    assert await alter(admin, ([("ip", "127.0.0.2")], quota)) == [(ErrorCode.none, None)]
+
+    async def served() -> bool:
+        reader, writer = await asyncio.open_connection(host, int(port), local_addr=("127.0.0.2", 0))
+        async with WireClient(reader, writer) as client:
+            try:
+                await client.ask(versions_request())
+            except ConnectionEnded:
+                return False
+            return True
+
+    # When many come at once, then not all of them are served; later ones are again
+    outcomes = await asyncio.gather(*(served() for _ in range(8)))
+    assert set(outcomes) == {False, True}
+    assert await served()

@@ -1,0 +1,346 @@
+"""Who may push which metrics when (KIP-714), by a clock that the test moves."""
+
+from random import Random
+from uuid import UUID
+
+import pytest
+from kio.schema.errors import ErrorCode
+from prometheus_client import CollectorRegistry
+
+from broker import telemetry
+from broker.client_session import ClientSession
+from broker.entity_configs import EntityConfigs
+from broker.exposition import family_pieces
+from broker.metrics_config import MetricsConfig
+from broker.refusals import Refusal
+from broker.telemetry import Telemetry
+from broker.telemetry_points import MAX_TEXT, PushedMetrics
+from broker.telemetry_series import ClientSeries
+from broker.telemetry_wanted import Wanted, kafka_text
+from protocol.compression import Codec, compress
+from protocol.errors import InvalidRecords
+from storage.entity_configs import Entity, EntityChange, EntityKind
+from storage.metadata_memory import MemoryMetadata
+from tests.support.otlp import a_gauge, a_number, a_sum, payload
+
+PEER = "10.0.0.1:5555"
+MAX_BYTES = 20_000
+
+
+class World:
+    """Telemetry with a clock, in memory."""
+
+    def __init__(self, config: MetricsConfig | None = None) -> None:
+        self.now_s = 1000.0
+        self.configs = EntityConfigs(MemoryMetadata(Random(3)))
+        random = Random(4)
+        self.series = ClientSeries(
+            CollectorRegistry(), config=config or MetricsConfig(), clock=lambda: self.now_s
+        )
+        self.telemetry = Telemetry(
+            self.configs,
+            self.series,
+            max_bytes=MAX_BYTES,
+            new_id=lambda: UUID(bytes=random.randbytes(16), version=4),
+            clock=lambda: self.now_s,
+        )
+
+    async def subscribe(self, name: str, **configs: str | None) -> None:
+        changes = {key.replace("_", "."): value for key, value in configs.items()}
+        change = EntityChange(entity=Entity(EntityKind.CLIENT_METRICS, name), changes=changes)
+        await self.configs.alter([change])
+
+    async def exported(self) -> list[str]:
+        """Return the lines of clients' series, without what tells clients apart."""
+        text = b"".join(family_pieces(await self.series.families())).decode()
+        return [line for line in text.splitlines() if line.startswith("org_apache_kafka_")]
+
+
+class Client:
+    """A client instance on one connection."""
+
+    def __init__(self, world: World, client_id: str = "app") -> None:
+        self.world = world
+        self.client_id = client_id
+        self.session = ClientSession()
+        self.session.software_name, self.session.software_version = "apache-kafka-java", "4.3.1"
+        self.instance_id: UUID | None = None
+        self.wanted: Wanted | None = None
+
+    def ask(self) -> Wanted:
+        self.instance_id, self.wanted = self.world.telemetry.ask(
+            self.instance_id, self.client_id, PEER, self.session
+        )
+        return self.wanted
+
+    async def push(
+        self, data: bytes = b"", *, codec: int = Codec.NONE, terminating: bool = False
+    ) -> ErrorCode:
+        """Push by what it was asked last; return the error code."""
+        assert self.wanted is not None
+        pushed = PushedMetrics(
+            instance_id=self.instance_id,
+            subscription_id=self.wanted.subscription_id,
+            codec=codec,
+            payload=data,
+            terminating=terminating,
+        )
+        try:
+            await self.world.telemetry.push(pushed, self.client_id, PEER, self.session)
+        except Refusal as refusal:
+            return refusal.code
+        except InvalidRecords:
+            return ErrorCode.invalid_record
+        return ErrorCode.none
+
+
+def gauge(value: float, name: str = "org.apache.kafka.g") -> bytes:
+    return payload(a_gauge(name, a_number(value)))
+
+
+def counter(delta: int, name: str = "org.apache.kafka.c") -> bytes:
+    return payload(a_sum(name, delta, delta=True))
+
+
+def refused(client: Client) -> ErrorCode:
+    with pytest.raises(Refusal) as refusal:
+        client.ask()
+    return refusal.value.code
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_without_a_subscription_a_client_comes_back_in_five_minutes(world: World) -> None:
+    client = Client(world)
+    wanted = client.ask()
+    assert (wanted.metrics, wanted.interval_ms) == ((), 300_000)
+    assert client.instance_id is not None
+    assert not kafka_text(client.instance_id).startswith("-")
+
+    # And it is told so when it comes earlier
+    world.now_s += 298
+    assert refused(client) is ErrorCode.throttling_quota_exceeded
+    world.now_s += 1
+    assert client.ask() == wanted
+
+
+async def test_all_subscriptions_that_mean_a_client_count(world: World) -> None:
+    # Given subscriptions for some clients, one of them for all metrics
+    await world.subscribe(
+        "java", metrics="org.b,org.a", interval_ms="5000", match="client_software_name=apache.*"
+    )
+    await world.subscribe("all", metrics="org.a,org.c", interval_ms="7000")
+    await world.subscribe("other", metrics="*", interval_ms="100", match="client_id=other")
+
+    # Then each client is asked for what those want together, as often as the most frequent one
+    wanted = Client(world).ask()
+    assert (wanted.metrics, wanted.interval_ms) == (("org.a", "org.b", "org.c"), 5000)
+    other = Client(world, client_id="other").ask()
+    assert (other.metrics, other.interval_ms) == (("*",), 100)
+
+
+async def test_every_broker_gives_a_client_the_same_subscription_id(world: World) -> None:
+    # Given two brokers with the same subscription, and a client that goes over to the other one
+    there = World()
+    for each in (world, there):
+        await each.subscribe("all", metrics="org.b,org.a", interval_ms="1000")
+    client = Client(world)
+    client.ask()
+    client.world = there
+
+    # Then it goes on pushing; while another client has an id of its own
+    assert await client.push(gauge(1.0)) is ErrorCode.none
+    assert len(await there.exported()) == 1
+    other = Client(world)
+    assert other.ask().subscription_id != client.wanted.subscription_id  # type: ignore[union-attr]
+
+
+async def test_a_client_pushes_once_in_its_interval(world: World) -> None:
+    # Given a client that was told what to push, every second
+    await world.subscribe("all", metrics="*", interval_ms="1000")
+    client = Client(world)
+    client.ask()
+
+    # When it pushes at once (clients spread their first push), then that is fine
+    assert await client.push(gauge(1.0)) is ErrorCode.none
+    # When it does again too early, or asks, then it is told to wait
+    world.now_s += 0.4
+    assert await client.push(gauge(2.0)) is ErrorCode.throttling_quota_exceeded
+    assert refused(client) is ErrorCode.throttling_quota_exceeded
+    # When its interval has passed, but for what the push before may have been on its way for, then
+    # it may; and it may always say that it ends, once
+    world.now_s += 0.1
+    assert await client.push(gauge(3.0)) is ErrorCode.none
+    assert await client.push(gauge(4.0), terminating=True) is ErrorCode.none
+    world.now_s += 1
+    assert await client.push(gauge(5.0)) is ErrorCode.invalid_request
+    (line,) = await world.exported()
+    assert line.endswith(" 4.0")
+
+
+async def test_a_client_learns_that_its_subscription_has_changed(world: World) -> None:
+    # Given a client that pushes
+    await world.subscribe("all", metrics="org.a", interval_ms="60000")
+    client = Client(world)
+    client.ask()
+    assert await client.push() is ErrorCode.none
+
+    # When another metric is wanted, then it is told with its next push, and may ask at once
+    await world.subscribe("all", metrics="org.b")
+    world.now_s += 60
+    assert await client.push(gauge(1.0)) is ErrorCode.unknown_subscription_id
+    assert client.ask().metrics == ("org.b",)
+    assert await client.push(gauge(1.0)) is ErrorCode.none
+
+    # When the subscription is gone, then there is nothing to push
+    await world.subscribe("all", metrics=None, interval_ms=None)
+    world.now_s += 60
+    assert await client.push(gauge(1.0)) is ErrorCode.unknown_subscription_id
+    assert client.ask().metrics == ()
+    assert await client.push(gauge(2.0)) is ErrorCode.none
+    (line,) = await world.exported()
+    assert line.endswith(" 1.0")
+
+
+async def test_what_is_wrong_with_a_push_has_a_code(world: World) -> None:
+    await world.subscribe("all", metrics="*", interval_ms="100")
+    client = Client(world)
+    client.ask()
+
+    async def push(data: bytes, codec: int = Codec.NONE) -> ErrorCode:
+        world.now_s += 1
+        return await client.push(data, codec=codec)
+
+    assert await push(gauge(1.0), codec=5) is ErrorCode.unsupported_compression_type
+    assert await push(b"\xff damaged") is ErrorCode.invalid_record
+    assert await push(b"damaged", codec=Codec.ZSTD) is ErrorCode.invalid_record
+    assert await push(bytes(MAX_BYTES + 1)) is ErrorCode.telemetry_too_large
+    bomb = compress(Codec.GZIP, bytes(MAX_BYTES + 1))
+    assert len(bomb) < 100
+    assert await push(bomb, codec=Codec.GZIP) is ErrorCode.telemetry_too_large
+    assert await world.exported() == []
+
+    # And a push of many bytes, which a thread reads, is as good as a small one
+    many = payload(*(a_gauge(f"org.{at}", a_number(at)) for at in range(600)))
+    assert len(many) > 10_000
+    assert await push(many) is ErrorCode.none
+    assert world.series._series == 600
+
+    # And no client has a reserved id
+    for reserved in (None, UUID(int=0), UUID(int=1)):
+        client.instance_id = reserved
+        assert await push(gauge(1.0)) is ErrorCode.invalid_request
+
+
+async def test_deltas_are_added_up_and_gauges_replaced(world: World) -> None:
+    await world.subscribe("all", metrics="*", interval_ms="1000")
+    client = Client(world, client_id='a"b')
+    client.ask()
+    for value in (3, 4):
+        assert await client.push(counter(value)) is ErrorCode.none
+        world.now_s += 1
+        assert await client.push(gauge(float(value))) is ErrorCode.none
+        world.now_s += 1
+    labels = (
+        f'client_id="a\\"b",client_instance_id="{kafka_text(client.instance_id or UUID(int=0))}",'
+        'client_software="apache-kafka-java 4.3.1"'
+    )
+    assert await world.exported() == [
+        f"org_apache_kafka_c_total{{{labels}}} 7",
+        f"org_apache_kafka_g{{{labels}}} 4.0",
+    ]
+
+
+async def test_a_name_has_one_kind_whatever_clients_say(world: World) -> None:
+    # Given two clients that use a name for different things
+    await world.subscribe("all", metrics="*", interval_ms="1000")
+    for data in (counter(1, "org.apache.kafka.x"), gauge(1.0, "org.apache.kafka.x.total")):
+        client = Client(world)
+        client.ask()
+        assert await client.push(data) is ErrorCode.none
+
+    # Then only those of the kind that came first are exported: Prometheus would refuse all else
+    (line,) = await world.exported()
+    assert line.startswith("org_apache_kafka_x_total{")
+    assert line.endswith(" 1")
+
+
+async def test_series_are_gone_when_their_client_is_silent(world: World) -> None:
+    # Given a client that pushes every 100 seconds, and one that ends
+    await world.subscribe("all", metrics="*", interval_ms="100000")
+    silent, ended = Client(world), Client(world)
+    for client in (silent, ended):
+        client.ask()
+        assert await client.push(gauge(1.0)) is ErrorCode.none
+    ended.session.end()
+
+    # Then the last values of the one that ended can be scraped for a minute, the other's for longer
+    world.now_s += 59
+    assert len(await world.exported()) == 2
+    world.now_s += 1
+    assert len(await world.exported()) == 1
+    world.now_s += 139
+    assert len(await world.exported()) == 1
+    world.now_s += 1
+    assert await world.exported() == []
+    assert world.series._series == 0
+
+    # And who comes back on another connection may ask at once
+    ended.session = ClientSession()
+    ended.ask()
+    assert await ended.push(gauge(1.0)) is ErrorCode.none
+
+
+async def test_a_connection_may_name_any_number_of_clients(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given room for three clients, and connections that name more
+    monkeypatch.setattr(telemetry, "MAX_CLIENTS", 3)
+    one, other = Client(world), Client(world)
+    for client in (one, other):
+        for _ in range(5):
+            client.instance_id = None
+            client.ask()
+
+    # Then no more are kept, and what comes by another connection now is of that one
+    kept = world.telemetry._of_session
+    assert [len(kept[each.session]) for each in (one, other)] == [0, 3]
+    world.now_s += 300
+    other.session, before = one.session, other.session
+    other.ask()
+    assert [len(kept[session]) for session in (one.session, before)] == [1, 2]
+
+    # And when both have ended, then none is
+    for session in (one.session, before):
+        session.end()
+    assert (kept, world.telemetry._clients) == ({}, {})
+
+
+async def test_what_a_client_says_of_itself_is_cut_off(world: World) -> None:
+    await world.subscribe("all", metrics="*", interval_ms="1000")
+    client = Client(world, client_id="x" * 30_000)
+    client.ask()
+    assert await client.push(gauge(1.0)) is ErrorCode.none
+    (line,) = await world.exported()
+    assert f'client_id="{"x" * MAX_TEXT}"' in line
+
+
+async def test_the_number_of_series_is_bounded() -> None:
+    # Given room for five series, three for each client
+    world = World(MetricsConfig(client_max_series=5, client_max_series_each=3))
+    await world.subscribe("all", metrics="*", interval_ms="1000")
+    metrics = [a_gauge(f"org.apache.kafka.m{at}", a_number(at)) for at in range(4)]
+
+    # When two clients push four each, then the rest is counted, and what is there goes on
+    client, other = Client(world), Client(world)
+    for each in (client, other):
+        each.ask()
+        assert await each.push(payload(*metrics)) is ErrorCode.none
+    assert len(await world.exported()) == 5
+    assert world.series._left_out._value.get() == 1 + 2
+    world.now_s += 1
+    assert await client.push(gauge(9.0, "org.apache.kafka.m0")) is ErrorCode.none
+    assert any(line.endswith(" 9.0") for line in await world.exported())

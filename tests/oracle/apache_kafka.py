@@ -1,0 +1,137 @@
+"""Apache Kafka 4.3.1 on a free port: one node, broker and controller in one process.
+
+What it is told to be is what makes it comparable: the node id that a first broker here has, and no
+replication, for there is one broker.
+"""
+
+import base64
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.clients.java_tools import JavaTools, java_tools
+from tests.clients.processes import run
+
+START_S: Final = 60.0
+STOP_S: Final = 20.0
+GLANCE_S: Final = 0.05
+FORMAT_JVM: Final = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+BROKER_JVM: Final = (
+    "-Xmx512m",
+    "-XX:+UseSerialGC",  # a test's load is small: threads of a collector would only take turns
+    "-XX:TieredStopAtLevel=1",
+    "-Djava.awt.headless=true",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
+)
+FEATURES: Final = ("--feature", "eligible.leader.replicas.version=0")
+"""Level 1 sets min.insync.replicas for the cluster, which every topic would show as its own."""
+STARTED: Final = "Kafka Server started"
+
+
+class KafkaFailed(AssertionError):
+    """Apache Kafka did not start; the message has its log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApacheKafka:
+    """A started Apache Kafka.
+
+    Attributes:
+        bootstrap: HOST:PORT for clients.
+        log: its standard error, as a file.
+    """
+
+    process: "subprocess.Popen[bytes]"
+    bootstrap: str
+    log: Path
+
+
+@contextmanager
+def running_kafka(home: Path, settings: Mapping[str, str] | None = None) -> Iterator[ApacheKafka]:
+    """Run an empty Apache Kafka for the length of a block.
+
+    Args:
+        home: an empty directory, for all that it keeps.
+        settings: added to its server.properties, or in place of what stands there.
+
+    Raises:
+        KafkaFailed: it ended, or was not ready in time.
+    """
+    tools = java_tools("")
+    port, controller_port = _free_port(), _free_port()
+    file = _write_properties(home, port, controller_port, settings or {})
+    _format(tools, file)
+    log = home / "kafka.log"
+    command = [tools.java, *BROKER_JVM, "-cp", f"{tools.jars}/*", "kafka.Kafka", str(file)]
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+    try:
+        _wait_until_started(process, log)
+        yield ApacheKafka(process=process, bootstrap=f"127.0.0.1:{port}", log=log)
+    finally:
+        _stop(process)
+
+
+def _write_properties(
+    home: Path, port: int, controller_port: int, settings: Mapping[str, str]
+) -> Path:
+    listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": "0",
+        "listeners": listeners,
+        "advertised.listeners": listeners,
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": str(home / "data"),
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "3",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.num.partitions": "3",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.num.partitions": "3",
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        **settings,
+    }
+    file = home / "server.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    return file
+
+
+def _format(tools: JavaTools, properties: Path) -> None:
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    storage = [tools.java, *FORMAT_JVM, "-cp", f"{tools.jars}/*", "kafka.tools.StorageTool"]
+    # with =, for an id may begin with a dash
+    named = [f"--cluster-id={cluster_id}", "--config", str(properties), "--standalone"]
+    run([*storage, "format", *named, *FEATURES], timeout_s=START_S)
+
+
+def _wait_until_started(process: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + START_S
+    while STARTED not in (text := log.read_text(errors="replace")):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise KafkaFailed(f"Apache Kafka did not start\n{text[-4000:]}")
+        time.sleep(GLANCE_S)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    """End it; nothing that it keeps is needed again, so it may take no time."""
+    process.kill()
+    process.wait(STOP_S)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,9 +1,11 @@
 """Where the tests keep what they fetch once per machine: the data set, Java tools, Spark's jars."""
 
+import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -18,20 +20,31 @@ def cache_directory() -> Path:
 def filled_once(name: str, fill: Callable[[Path], None]) -> Path:
     """Return the cache's directory `name`; `fill` makes its content if it is not there.
 
-    It is filled under another name and renamed when whole, so neither an interrupted run nor a
-    second one at the same time leaves or sees half of it. `name` holds the version of the content.
+    It is filled under another name and renamed when whole, so an interrupted run leaves no half of
+    it. `name` holds the version of the content.
     """
     target = cache_directory() / name
     if target.is_dir():
         return target
-    unfinished = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=cache_directory()))
-    try:
-        fill(unfinished)
+    with one_at_a_time(name):
+        if target.is_dir():
+            return target
+        unfinished = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=cache_directory()))
         try:
+            fill(unfinished)
             unfinished.rename(target)
-        except OSError:  # another run was faster: its content is the same
-            if not target.is_dir():
-                raise
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
     return target
+
+
+@contextmanager
+def one_at_a_time(name: str) -> Iterator[None]:
+    """Wait until no other process of this machine is in a block of this name.
+
+    Several processes run the tests, and what they fetch and install with knows nothing of that:
+    Maven, Ivy, apt-get. A process that ends leaves nothing locked.
+    """
+    with (cache_directory() / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

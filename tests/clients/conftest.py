@@ -80,14 +80,14 @@ def spark(bootstrap: str) -> Iterator[Spark]:
     session.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def long_logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LongLogs]:
-    """A broker of this project that builds and compacts all the time."""
+    """A broker of this project that builds and compacts all the time: not longer than needed."""
     with running_long_logs(tmp_path_factory.mktemp("long-logs")) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def java_on_long_logs(long_logs: LongLogs) -> Iterator[LogReader]:
     with log_reader(java_tools(long_logs.bootstrap)) as java:
         yield java

@@ -4,22 +4,31 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from tests.clients.cache import filled_once
+from tests.clients.class_archive import archive_options
+from tests.clients.maven import copy_dependencies
 from tests.clients.processes import Output, program, run
 from tests.clients.records import ConsumedRecord, Headers
 
 POM: Final = Path(__file__).with_name("pom.xml")
 MAIN_CLASSES: Final = {  # by the names of the scripts in a Kafka distribution
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
     "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "kafka-topics": "org.apache.kafka.tools.TopicCommand",
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
@@ -46,6 +55,13 @@ class JavaTools:
     jars: Path
     bootstrap: str
 
+    def command(self, main_class: str, *, classes: Path | None = None) -> list[str]:
+        """Return what starts a class of the jars, or of `classes`, a directory."""
+        class_path = f"{self.jars}/*" if classes is None else f"{self.jars}/*:{classes}"
+        java = (self.java, *JVM_OPTIONS)
+        archive = archive_options(java, self.jars, tuple(MAIN_CLASSES.values()))
+        return [*java, *archive, "-cp", class_path, main_class]
+
     def run(
         self, tool: str, *arguments: str, stdin: bytes | Path = b"", timeout_s: float = 60
     ) -> Output:
@@ -54,7 +70,7 @@ class JavaTools:
         Raises:
             ProgramFailed: it ended with another code than 0, or not in time.
         """
-        java = [self.java, *JVM_OPTIONS, "-cp", f"{self.jars}/*", MAIN_CLASSES[tool]]
+        java = self.command(MAIN_CLASSES[tool])
         command = [*java, "--bootstrap-server", self.bootstrap, *arguments]
         return run(command, stdin=stdin, timeout_s=timeout_s)
 
@@ -108,14 +124,8 @@ def java_tools(bootstrap: str) -> JavaTools:
     """
     version = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
     java = program("java", debian_package="openjdk-17-jre-headless")
-    jars = filled_once(f"kafka-tools-{version}", _resolve)
+    jars = filled_once(f"kafka-tools-{version}", partial(copy_dependencies, POM))
     return JavaTools(java=java, jars=jars, bootstrap=bootstrap)
-
-
-def _resolve(directory: Path) -> None:
-    maven = [program("mvn", debian_package="maven"), "--batch-mode", "--file", str(POM)]
-    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime"]
-    run([*maven, *goal, f"-DoutputDirectory={directory}"], timeout_s=600)
 
 
 def _repeated(flag: str, values: Sequence[str]) -> list[str]:

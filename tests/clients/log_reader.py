@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.clients.cache import filled_once
-from tests.clients.java_tools import JVM_OPTIONS, JavaTools
+from tests.clients.java_tools import JavaTools
 from tests.clients.processes import ProgramFailed, program, run
 from tests.clients.records import ConsumedRecord
 
@@ -59,8 +59,7 @@ class LogReader:
 @contextmanager
 def log_reader(tools: JavaTools) -> Iterator[LogReader]:
     """Run the program for the length of a block."""
-    class_path = f"{_classes(tools.jars)}:{tools.jars}/*"
-    command = [tools.java, *JVM_OPTIONS, "-cp", class_path, "LogReader", tools.bootstrap]
+    command = [*tools.command("LogReader", classes=_classes(tools.jars)), tools.bootstrap]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -15,7 +15,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AiokafkaPartition
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from tests.clients.aiokafka_client import record_of_aiokafka
+from tests.clients.aiokafka_client import DEBUG, record_of_aiokafka
 from tests.clients.confluent import record_of_confluent
 from tests.clients.kcat import Kcat, record_of_kcat
 from tests.clients.log_reader import LogReader
@@ -96,7 +96,7 @@ def read_by_aiokafka(bootstrap: str, topic: str, isolation_level: str, start: in
                 records += map(record_of_aiokafka, fetched.get(partition, []))
             return Reading(records, await consumer.position(partition))
 
-    return asyncio.run(read())
+    return asyncio.run(read(), debug=DEBUG)
 
 
 def read_by_kcat(kcat: Kcat, topic: str, isolation_level: str, start: str) -> Reading:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.clients.cache import one_at_a_time
+
 INSTALL_TIMEOUT_S = 600.0
 SHOWN_CHARACTERS = 4_000
 
@@ -81,8 +83,11 @@ def program(name: str, *, debian_package: str) -> str:
     Raises:
         ProgramMissing: it is not there and this process may not, or could not, install it.
     """
-    if path := shutil.which(name):
-        return path
+    with one_at_a_time("apt-get"):  # what another process installs may be there in part
+        return shutil.which(name) or _installed(name, debian_package)
+
+
+def _installed(name: str, debian_package: str) -> str:
     fix = f"apt-get update && apt-get install -y {debian_package}"
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         raise ProgramMissing(f"{name} is not installed. As root on Debian: {fix}")

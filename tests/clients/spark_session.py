@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.clients.cache import cache_directory
+from tests.clients.cache import cache_directory, one_at_a_time
 from tests.clients.processes import program
 from tests.clients.records import ConsumedRecord, SentRecord
 
@@ -67,7 +67,8 @@ def local_session() -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
     }
     builder = SparkSession.builder.master("local[2]").appName("streamhouse-tests")
-    return builder.config(map=settings).getOrCreate()
+    with one_at_a_time("ivy"):
+        return builder.config(map=settings).getOrCreate()
 
 
 def _header_rows(record: SentRecord) -> list[tuple[str, bytes | None]] | None:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.clients
 
 PRODUCERS = ("kcat", "confluent", "aiokafka", "java_tools", "spark")
 READERS_ON_THE_JVM = ("console_consumer", "spark")
-SUBSET = 20_000
+SUBSET = 5_000  # more than one batch and one answer of every client
 ALWAYS_SMALLER = 10  # records of flights in one batch, from which on any codec makes it smaller
 
 Produced = Callable[[str, str], str]

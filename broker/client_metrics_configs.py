@@ -3,7 +3,6 @@
 Pure functions: what the configs of a subscription are, and which clients it asks for metrics.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +17,7 @@ from broker.config_types import (
     strings,
     unknown_name,
 )
+from coordinator.subscriptions import InvalidPattern, Pattern, compile_pattern
 
 MATCH_KEYS: Final = (
     "client_id",
@@ -49,7 +49,7 @@ class MetricsSubscription:
 
     metrics: tuple[str, ...]
     interval_ms: int
-    match: Mapping[str, re.Pattern[str]]
+    match: Mapping[str, Pattern]
 
     def matches(self, client: Mapping[str, str]) -> bool:
         """Tell whether it is meant for a client.
@@ -139,13 +139,13 @@ def interval_problem(interval_ms: int) -> str | None:
     return f"interval.ms ({interval_ms}) must be between {_LEAST_MS} and {_MOST_MS}"
 
 
-def _patterns(match: tuple[str, ...]) -> dict[str, re.Pattern[str]]:
+def _patterns(match: tuple[str, ...]) -> dict[str, Pattern]:
     """Return the patterns of a `match`; of a key that comes twice the last one counts.
 
     Raises:
         InvalidConfig: an item is not key=pattern, of a known key and with a valid pattern.
     """
-    patterns: dict[str, re.Pattern[str]] = {}
+    patterns: dict[str, Pattern] = {}
     for item in match:
         key, *rest = (part.strip() for part in item.split("="))
         if key not in MATCH_KEYS or len(rest) != 1 or not rest[0]:
@@ -153,7 +153,7 @@ def _patterns(match: tuple[str, ...]) -> dict[str, re.Pattern[str]]:
                 [f"{item!r} must be key=pattern, the key one of {', '.join(MATCH_KEYS)}"]
             )
         try:
-            patterns[key] = re.compile(rest[0])
-        except re.error as error:
+            patterns[key] = compile_pattern(rest[0])  # RE2: in linear time, whatever it is
+        except InvalidPattern as error:
             raise InvalidConfig([f"{item!r} is not a regular expression: {error}"]) from error
     return patterns

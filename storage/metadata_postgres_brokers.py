@@ -56,7 +56,7 @@ class PostgresBrokers:
         return [_record(row) for row in await self._pool.fetch("broker_find_dead")]
 
     async def forget_broker(self, node_id: int) -> BrokerLife:
-        (row,) = await self._pool.fetch("broker_forget", node_id)
+        (row,) = await self._pool.fetch_durable("broker_forget", node_id)
         return BrokerLife(row["life"])
 
 

@@ -31,7 +31,7 @@ class PostgresEntityConfigs:
         return EntityChanges(version=rows[0]["metadata_version"], configs=_configs(found))
 
     async def alter_entity_configs(self, changes: Sequence[EntityChange]) -> EntityConfigValues:
-        rows = await self._pool.fetch(
+        rows = await self._pool.fetch_durable(
             "entity_config_alter",
             [change.entity.kind.value for change in changes],
             [to_stored(change.entity.name) for change in changes],

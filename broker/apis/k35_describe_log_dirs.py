@@ -4,8 +4,8 @@ One directory, the object store. A partition is told of by its leader only, so t
 brokers are right: its bytes are there once, whatever its replication factor is. As in Kafka a size
 is that of the batches, without indexes. A store has no size of its own: -1 is unknown.
 
-A broker that gets no sizes from Postgres says so of the directory, not of the request: UIs drop
-whole lists of topics when the request fails.
+A broker that gets no sizes from Postgres, and has none from before, says so of the directory, not
+of the request: UIs drop whole lists of topics when the request fails.
 """
 
 from collections.abc import Awaitable, Iterable

@@ -2,11 +2,14 @@
 #   make run     serve on 127.0.0.1:9092, everything kept in ./streamhouse-data
 #   make test    all checks and all tests (Java 17 and Maven for the Java and Spark clients)
 #   make check   formatting, lint, types, import contracts
+# WORKERS processes run the tests, 2 unless told otherwise.
 
 PYTHON ?= python3
+WORKERS ?= 2
 UV_VERSION := 0.13.9
 UV := .cache/uv/bin/uv
 SYNC := $(UV) sync --quiet --locked --no-python-downloads --python $(PYTHON)
+DEV := .venv/bin/python -X dev
 
 .PHONY: run test check unit clean
 
@@ -21,8 +24,10 @@ check: .venv/.test-stamp
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
+# What measures time has the machine for itself, afterwards.
 unit: .venv/.test-stamp
-	.venv/bin/python -X dev -m pytest
+	$(DEV) -m pytest -m "not alone" --dist loadfile --tx "$(WORKERS)*popen//python=$(DEV)"
+	$(DEV) -m pytest -m alone
 
 $(UV):
 	$(PYTHON) -m venv .cache/uv

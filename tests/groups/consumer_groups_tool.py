@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tests.clients.java_tools import JVM_OPTIONS, JavaTools
+from tests.clients.java_tools import JavaTools
 from tests.clients.processes import run
 
 MAIN_CLASS: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
@@ -44,7 +44,7 @@ class ConsumerGroupsTool:
         Raises:
             ProgramFailed: it ended with another code than 0, or not in time.
         """
-        java = (self.tools.java, *JVM_OPTIONS, "-cp", f"{self.tools.jars}/*", MAIN_CLASS)
+        java = self.tools.command(MAIN_CLASS)
         command = (*java, "--bootstrap-server", self.tools.bootstrap, *arguments)
         text = run(command, timeout_s=TIMEOUT_S).stdout
         return Printed(text=text, rows=rows_in(text))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.clients.cache import filled_once
-from tests.clients.java_tools import JVM_OPTIONS, java_tools
+from tests.clients.java_tools import java_tools
 from tests.clients.processes import program, run
 from tests.groups.settings import Settings, java_properties
 
@@ -32,8 +32,7 @@ def java_command(settings: Settings) -> Sequence[str]:
         "commit_ms": settings.commit_ms,
         "assigned": settings.assigned,
     }
-    class_path = f"{_classes()}:{tools.jars}/*"
-    return (tools.java, *JVM_OPTIONS, "-cp", class_path, "GroupMember", json.dumps(argument))
+    return (*tools.command("GroupMember", classes=_classes()), json.dumps(argument))
 
 
 @functools.cache

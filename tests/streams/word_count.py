@@ -7,16 +7,17 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from tests.clients.cache import filled_once
 from tests.clients.java_tools import JVM_OPTIONS
+from tests.clients.maven import copy_dependencies
 from tests.clients.processes import program, run
 
 POM: Final = Path(__file__).with_name("pom.xml")
 SOURCE: Final = Path(__file__).with_name("WordCount.java")
-RESOLVE_S: Final = 600
 COMPILE_S: Final = 120
 PROPERTIES: Final = {
     "processing.guarantee": "exactly_once_v2",
@@ -107,12 +108,7 @@ def killed_in_the_end(application: WordCount) -> Iterator[WordCount]:
 
 @functools.cache
 def _jars() -> Path:
-    def resolve(directory: Path) -> None:
-        maven = [program("mvn", debian_package="maven"), "--batch-mode", "--file", str(POM)]
-        goal = ["dependency:copy-dependencies", "-DincludeScope=runtime"]
-        run([*maven, *goal, f"-DoutputDirectory={directory}"], timeout_s=RESOLVE_S)
-
-    return filled_once(f"kafka-streams-{_version(POM)}", resolve)
+    return filled_once(f"kafka-streams-{_version(POM)}", partial(copy_dependencies, POM))
 
 
 @functools.cache

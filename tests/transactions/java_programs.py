@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.clients.cache import filled_once
-from tests.clients.java_tools import JVM_OPTIONS, java_tools
+from tests.clients.java_tools import java_tools
 from tests.clients.processes import program, run
 
 COMPILE_S: Final = 120
@@ -19,9 +19,7 @@ def java_program(source: Path, *arguments: str) -> Sequence[str]:
     Raises:
         ProgramMissing: there is no Java, or no compiler, and Debian's cannot be installed.
     """
-    tools = java_tools("")
-    class_path = f"{_classes(source)}:{tools.jars}/*"
-    return (tools.java, *JVM_OPTIONS, "-cp", class_path, source.stem, *arguments)
+    return (*java_tools("").command(source.stem, classes=_classes(source)), *arguments)
 
 
 @functools.cache

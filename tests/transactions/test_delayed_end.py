@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 from tests.clients.confluent import Confluent
+from tests.conftest import Tell
 from tests.support.broker import running_broker
 from tests.transactions.delayed_end import KINDS, Lane, Moment, Report, Trial, shuffled
 from tests.transactions.delayed_end_clients import Producer, WireProducer
@@ -32,8 +33,6 @@ HARMFUL: Final = [trial for trial in KINDS if trial.moment is Moment.BETWEEN and
 
 MakeProducer = Callable[[str, str], Producer]
 """From a transactional id and a topic."""
-
-Tell = Callable[[str], None]
 
 
 @pytest.fixture(scope="module")
@@ -56,20 +55,6 @@ async def proxy(listener: tuple[str, int]) -> AsyncIterator[EndTxnProxy]:
     async with EndTxnProxy.listening(port) as proxy:
         proxy.broker = broker
         yield proxy
-
-
-@pytest.fixture
-def tell(pytestconfig: pytest.Config, capfd: pytest.CaptureFixture[str]) -> Tell:
-    """Write a line for whoever looks at the run."""
-    reporter = pytestconfig.pluginmanager.get_plugin("terminalreporter")
-
-    def write(line: str) -> None:
-        if reporter is not None:  # it stands aside in worker processes
-            with capfd.disabled():
-                reporter.ensure_newline()
-                reporter.write_line(line)
-
-    return write
 
 
 async def test_clients_that_bump_their_epoch_lose_and_tear_nothing(

@@ -1,5 +1,6 @@
 """Addresses as people write them, and as brokers tell them to each other."""
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -33,3 +34,8 @@ def parse_address(text: str, *, listener: bool) -> Address:
     if not separator or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"{text!r}: use HOST:PORT, for example 127.0.0.1:9092")
     return Address(host.strip("[]"), int(port))
+
+
+def listeners(addresses: Iterable[Address]) -> str:
+    """Return addresses as Kafka writes them in its configs."""
+    return ",".join(f"PLAINTEXT://{address}" for address in addresses)

@@ -5,12 +5,9 @@ here is known here, and its watchers have been told, when `alter` returns. While
 answer, the copy stays in force.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
-
-import structlog
 
 from broker.shared_load import SharedLoad
 from storage.entity_configs import (
@@ -19,12 +16,9 @@ from storage.entity_configs import (
     EntityConfigValues,
     EntityKind,
 )
-from storage.errors import MetadataUnavailable
 
-POLL_S: Final = 1.0
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
-log = structlog.get_logger()
 
 Watcher = Callable[[Iterable[str]], None]
 """Is told the names of entities of its kind whose configs may have changed."""
@@ -77,12 +71,7 @@ class EntityConfigs:
 
     async def poll(self) -> None:
         """Follow the changes of other brokers until cancelled."""
-        while True:
-            await asyncio.sleep(POLL_S)
-            try:
-                await self.refresh()
-            except MetadataUnavailable as error:
-                log.warning("no news of configs", reason=str(error))
+        await self._loading.poll("configs")
 
     async def _load_changes(self) -> None:
         while True:

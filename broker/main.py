@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
 
-    from broker.app import Running
+    from broker.node import Running
 
 SHUTDOWN_S: Final = 5.0
 USAGE: Final = 2

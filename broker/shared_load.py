@@ -1,7 +1,16 @@
-"""A query that many ask for at a time."""
+"""A query that brings a copy of what is in Postgres up to date, for many who ask at a time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from storage.errors import MetadataUnavailable
+
+POLL_S: Final = 1.0
+
+log = structlog.get_logger()
 
 
 class SharedLoad:
@@ -21,6 +30,15 @@ class SharedLoad:
         if self._next is None:
             self._next = asyncio.create_task(self._load_in_turn())
         await asyncio.shield(self._next)
+
+    async def poll(self, news: str) -> None:
+        """Load every POLL_S until cancelled; while Postgres is away, the log says so."""
+        while True:
+            await asyncio.sleep(POLL_S)
+            try:
+                await self.run()
+            except MetadataUnavailable as error:
+                log.warning("no news", of=news, reason=str(error))
 
     async def _load_in_turn(self) -> None:
         async with self._turn:

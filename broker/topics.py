@@ -10,22 +10,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
-import structlog
-
 from broker.answers import EncodedAnswers
 from broker.broker_configs import BrokerConfig
 from broker.shared_load import SharedLoad
 from broker.topic_configs import TopicConfig, read_topic_config
 from protocol.ids import Partition
-from storage.errors import MetadataUnavailable
 from storage.log import Log
 from storage.metadata import MetadataStore, Topic
 from storage.partition_log import PartitionLog
 
-POLL_S: Final = 1.0
 LOOK_AGAIN_S: Final = 0.1
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,12 +161,7 @@ class Topics:
 
     async def poll(self) -> None:
         """Follow the changes of other brokers until cancelled."""
-        while True:
-            await asyncio.sleep(POLL_S)
-            try:
-                await self.refresh()
-            except MetadataUnavailable as error:
-                log.warning("no news of topics", reason=str(error))
+        await self._loading.poll("topics")
 
     def _may_look(self) -> bool:
         """Whether enough time has passed: unknown names must not become a flood of queries."""

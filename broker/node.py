@@ -1,0 +1,287 @@
+"""The parts of one broker, wired."""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+from prometheus_client import CollectorRegistry
+
+from broker.addresses import Address, listeners, parse_address
+from broker.broker_configs import BrokerConfig
+from broker.cluster import BrokerSet, Cluster
+from broker.cluster_metrics import ClusterMetrics
+from broker.config import Settings
+from broker.dispatch import APIS, Dispatch
+from broker.dynamic_broker_config import DynamicBrokerConfig
+from broker.entity_configs import EntityConfigs
+from broker.group_setup import make_groups
+from broker.http_setup import make_http
+from broker.log_dirs import LogDir
+from broker.membership import Members
+from broker.memory import MemoryBudget
+from broker.metrics import (
+    BrokerMetrics,
+    GroupCollector,
+    GroupMetrics,
+    PartitionSeries,
+    TransactionMetrics,
+)
+from broker.producer_ids import ProducerIds
+from broker.quota_setup import make_quotas
+from broker.schema_setup import make_schemas
+from broker.server import Server, ServerLimits
+from broker.services import ApiRange, Services
+from broker.telemetry import Telemetry
+from broker.telemetry_series import ClientSeries
+from broker.topics import Topics
+from broker.transaction_upkeep import TransactionUpkeep
+from broker.transactions import Transactions
+from broker.upkeep_order import UpkeepOrder
+from broker.upkeep_process import UpkeepProcess
+from storage.block_cache import BlockCache
+from storage.entity_configs import EntityKind
+from storage.log import Log
+from storage.metadata import MetadataStore
+from storage.metrics import StorageMetrics, StoreCollector
+from storage.object_paths import ReservedPaths, uuid7
+from storage.objects import ObjectStore
+from storage.objects_counted import CountedStore
+from storage.open_store import store_name
+from storage.partition_log import PartitionLog
+from storage.store_traffic import StoreTraffic
+from storage.tail import TailCache
+from storage.usage import BROKER_CLIENT
+from storage.usage_counter import UsageCounter
+from storage.writer import Writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A broker that serves.
+
+    Attributes:
+        bootstrap: the first listener's advertised address.
+        http: where health and metrics are.
+    """
+
+    bootstrap: Address
+    http: Address
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def new_object_id() -> UUID:
+    return uuid7(now_ms(), os.urandom(10))
+
+
+class Broker:
+    """The parts of one broker, wired."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        config: BrokerConfig,
+        metadata: MetadataStore,
+        objects: ObjectStore,
+        traffic: StoreTraffic,
+        upkeep: UpkeepOrder | None,
+    ) -> None:
+        clock = time.monotonic  # finer than uvloop's, which has milliseconds
+        registry = CollectorRegistry()
+        storage_metrics = StorageMetrics(registry)
+        self._metrics = BrokerMetrics(registry)
+        self._settings = settings
+        self._listeners = self._advertised = ""
+        self._memory = MemoryBudget(config.queued_max_request_bytes)
+        self._metadata = metadata
+        self.usage = UsageCounter(metadata, client_id=BROKER_CLIENT, now_ms=now_ms)
+        objects = CountedStore(objects, self.usage)
+        self.members = Members(metadata, new_object_id())
+        self._paths = ReservedPaths(metadata, new_object_id)
+        self.writer = Writer(
+            objects=objects,
+            metadata=metadata,
+            paths=self._paths,
+            tail=TailCache(settings.cache.tail_bytes),
+            config=settings.writer,
+            metrics=storage_metrics,
+            clock=clock,
+            now_ms=now_ms,
+            writer_id=new_object_id(),
+            name_of=self._topic_name,
+        )
+        self._blocks = BlockCache(
+            objects, max_bytes=settings.cache.block_bytes, metrics=storage_metrics, clock=clock
+        )
+        self.log = Log(
+            metadata=metadata, writer=self.writer, blocks=self._blocks, metrics=storage_metrics
+        )
+        self.entity_configs = EntityConfigs(metadata)
+        self._config = DynamicBrokerConfig(config, self.entity_configs)
+        self.topics = Topics(metadata, self.log, config)
+        self._config.watch(lambda: self.topics.follow(self._config.current))
+        self.groups, self.group_upkeep, group_table = make_groups(
+            store=metadata,
+            topics=self.topics,
+            coordinates=self._coordinates,
+            config=config,
+            entity_configs=self.entity_configs,
+            metrics=GroupMetrics(registry),
+        )
+        self._log_dir = LogDir(metadata, store_name(settings.store_url), clock)
+        self._producer_ids = ProducerIds(metadata)
+        self._quotas, self._rates = make_quotas(self.entity_configs, self._config, registry, clock)
+        self._schemas, self._close_schemas = make_schemas(
+            config, settings.schema_registry, registry
+        )
+        self.transactions = Transactions(
+            store=metadata,
+            append_markers=self.log.append_markers,
+            producer_ids=self._producer_ids,
+            metrics=TransactionMetrics(registry),
+            now_ms=now_ms,
+        )
+        self.transaction_upkeep = TransactionUpkeep(
+            store=metadata,
+            transactions=self.transactions,
+            unused_ms=config.transactional_id_expiration_ms,
+        )
+        registry.register(GroupCollector(group_table.states))
+        client_series = ClientSeries(registry, config=settings.metrics, clock=clock)
+        self.telemetry = Telemetry(
+            self.entity_configs,
+            client_series,
+            max_bytes=config.telemetry_max_bytes,
+            new_id=uuid4,
+            clock=clock,
+        )
+        self._cluster_metrics = ClusterMetrics(
+            metadata, lambda: self.members.current, settings.metrics, now_ms=now_ms, clock=clock
+        )
+        partitions = PartitionSeries(self.log.known_partitions, self.topics.name_of)
+        registry.register(StoreCollector(traffic))
+        self.http = make_http(registry, metadata, objects, traffic, self.usage, now_ms=now_ms)
+        self.http.sources += [
+            partitions.families,
+            client_series.families,
+            self._cluster_metrics.families,
+        ]
+        self._upkeep: UpkeepProcess | None = None
+        if upkeep is not None:
+            self._upkeep = UpkeepProcess(upkeep, registry, compacts=config.log_cleaner_enable)
+            self.http.details["upkeep"] = self._upkeep.state
+
+    async def bind(self) -> tuple[Server, Sequence[Address], Running]:
+        """Take all addresses, so that one in use is known before anything runs."""
+        addresses = [parse_address(text, listener=True) for text in self._settings.listen]
+        host, port = parse_address(self._settings.http, listener=False)
+        http = Address(host, await self.http.listen(host, port))
+        self._metrics.watch_memory(lambda: self._memory.used_bytes)
+        server = Server(
+            memory=self._memory,
+            metrics=self._metrics,
+            limits=self._limits(),
+            rates=self._rates,
+        )
+        self.entity_configs.watch(EntityKind.CLIENT_QUOTA, lambda _: server.unmute())
+
+        def follow_limits() -> None:
+            server.limits = self._limits()
+
+        self._config.watch(follow_limits)
+        ports = [await server.bind(address.host, address.port) for address in addresses]
+        reached = [Address(one.host, port) for one, port in zip(addresses, ports, strict=True)]
+        self._listeners = listeners(reached)
+        for at, text in enumerate(self._settings.advertise):
+            reached[at] = parse_address(text, listener=True)
+        return server, reached, Running(bootstrap=reached[0], http=http)
+
+    async def join(self, reached: Sequence[Address], *, alone: bool) -> list[Dispatch]:
+        """Become a member of the cluster; return a dispatch for each listener."""
+        await self.members.join(
+            [str(address) for address in reached],
+            rack=self._config.current.broker_rack,
+            preferred_node_id=self._settings.worker,
+            alone=alone,
+        )
+        self._advertised = listeners(reached)
+        self._config.identify(self.members.current.membership.node_id)
+        cluster_id = await self._metadata.cluster_id()
+        clusters = [
+            Cluster(cluster_id=cluster_id, brokers=self.members.current, listener=listener)
+            for listener in range(len(reached))
+        ]
+        for cluster in clusters:
+            self.members.on_change(cluster.change)
+            self.members.on_list(cluster.tell)
+        self.members.on_change(self._brokers_changed)
+        self.members.on_list(lambda _: self.topics.answers.clear())
+        return [Dispatch(self._services(cluster), self._metrics) for cluster in clusters]
+
+    def _brokers_changed(self, brokers: BrokerSet) -> None:
+        self.group_upkeep.membership_changed(brokers.generation)
+        self.log.leaders_changed()
+        self.log.wake_waiters()  # who waits here for a partition that moved is to be told
+
+    def _topic_name(self, partition_log: PartitionLog) -> str:
+        return self.topics.name_of(partition_log)
+
+    def _coordinates(self, key: str) -> bool:
+        """Whether this broker coordinates a group or a transactional id."""
+        return self.members.current.coordinates(key)
+
+    def _limits(self) -> ServerLimits:
+        config = self._config.current
+        return ServerLimits(
+            max_frame_bytes=config.socket_request_max_bytes,
+            max_connections=config.max_connections,
+            max_connections_per_ip=config.max_connections_per_ip,
+            max_idle_s=config.connections_max_idle_ms / 1000,
+            backlog=config.socket_listen_backlog_size,
+        )
+
+    def _services(self, cluster: Cluster) -> Services:
+        """Return what handlers use; clients of a listener are told its advertised address."""
+        return Services(
+            log=self.log,
+            topics=self.topics,
+            metadata=self._metadata,
+            cluster=cluster,
+            groups=self.groups,
+            transactions=self.transactions,
+            dynamic_config=self._config,
+            node_facts={
+                "broker.id": str(cluster.node_id),
+                "node.id": str(cluster.node_id),
+                "listeners": self._listeners,
+                "advertised.listeners": self._advertised,
+                "log.dirs": self._log_dir.name,
+            },
+            entity_configs=self.entity_configs,
+            log_dir=self._log_dir,
+            producer_ids=self._producer_ids,
+            quotas=self._quotas,
+            schemas=self._schemas,
+            memory=self._memory,
+            usage=self.usage,
+            telemetry=self.telemetry,
+            advertised={key: ApiRange(key, api.low, api.high) for key, api in APIS.items()},
+            now_ms=now_ms,
+        )
+
+    async def run_upkeep(self) -> None:
+        """Keep the upkeep process running, if this broker has one, until cancelled."""
+        if self._upkeep is not None:
+            await self._upkeep.run()
+
+    async def close(self) -> None:
+        await self.http.close()
+        await self._cluster_metrics.close()
+        await self._close_schemas()
+        await self._blocks.close()
+        await self._paths.close()

@@ -136,13 +136,24 @@ def server_command(directory: Path, sockets: Path) -> list[str]:
     return [str(binaries() / "postgres"), "-D", str(directory), *arguments]
 
 
-def socket_directory(directory: Path, user: SystemUser | None) -> Path:
+def socket_directory(directory: Path) -> Path:
     """Return where the server's socket is: in its directory, unless that path is too long."""
     in_place = str(directory / ".s.PGSQL.5432")
     if len(in_place.encode()) <= SOCKET_PATH_MAX and "," not in in_place:  # "," separates hosts
         return directory
     digest = hashlib.sha256(str(directory).encode()).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir()) / f"streamhouse-{digest}"
+    return Path(tempfile.gettempdir()) / f"streamhouse-{digest}"
+
+
+def make_socket_directory(directory: Path, user: SystemUser | None) -> Path:
+    """Return the socket directory, which is there and belongs to the server's user.
+
+    Raises:
+        EmbeddedPostgresError: it belongs to somebody else.
+    """
+    folder = socket_directory(directory)
+    if folder == directory:
+        return folder
     folder.mkdir(mode=0o700, exist_ok=True)
     if user is not None and folder.stat().st_uid == os.geteuid():
         os.chown(folder, user.uid, user.gid)

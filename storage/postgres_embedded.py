@@ -26,9 +26,9 @@ from storage.postgres_binaries import (
     binaries,
     initdb_command,
     let_pass,
+    make_socket_directory,
     server_command,
     server_user,
-    socket_directory,
     unix_socket_dsn,
 )
 from storage.postgres_process import (
@@ -87,7 +87,7 @@ class EmbeddedPostgres:
         self._take_lock()
         try:
             await asyncio.to_thread(self._prepare)
-            self._sockets = socket_directory(self._directory, self._user)
+            self._sockets = make_socket_directory(self._directory, self._user)
             self._server = await self._adopt_or_start()
         except BaseException:
             self._release_lock()

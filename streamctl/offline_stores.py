@@ -16,8 +16,8 @@ from storage.objects import ObjectStore
 from storage.open_store import open_store
 from storage.postgres_binaries import (
     EmbeddedPostgresError,
+    make_socket_directory,
     server_user,
-    socket_directory,
     unix_socket_dsn,
 )
 from storage.postgres_embedded import EmbeddedPostgres
@@ -105,7 +105,7 @@ async def _embedded(directory: Path, *, is_new: bool) -> AsyncIterator[str]:
 
 def _socket_dsn(directory: Path) -> str:
     directory = directory.resolve()  # as EmbeddedPostgres does
-    return unix_socket_dsn(socket_directory(directory, server_user(directory)))
+    return unix_socket_dsn(make_socket_directory(directory, server_user(directory)))
 
 
 async def _check_schema(dsn: str) -> None:

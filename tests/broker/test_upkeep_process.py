@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from broker.dynamic_broker_config import CLUSTER_WIDE
-from storage.postgres_binaries import unix_socket_dsn
+from storage.postgres_binaries import socket_directory, unix_socket_dsn
 from storage.postgres_pool import Connection
 from tests.broker.admin.questions import BROKER, SET, change
 from tests.broker.admin.wire import Wire
@@ -101,7 +101,8 @@ def segments(broker: KillableBroker, topic: str) -> dict[bool, int]:
     """Return how many rows of the index there are, built (True) and not."""
 
     async def ask() -> dict[bool, int]:
-        database: Connection = await asyncpg.connect(unix_socket_dsn(broker.embedded_postgres))
+        sockets = socket_directory(broker.embedded_postgres)
+        database: Connection = await asyncpg.connect(unix_socket_dsn(sockets))
         try:
             return {row["built"]: row["count"] for row in await database.fetch(SEGMENTS, topic)}
         finally:

@@ -42,8 +42,14 @@ def start_workers(data: Path, first_port: int) -> BrokerProcess:
 
 
 def workers_of(broker: BrokerProcess) -> list[psutil.Process]:
-    children = psutil.Process(broker.pid).children()
-    return [one for one in children if is_alive(one) and "spawn_main" in " ".join(one.cmdline())]
+    return [one for one in psutil.Process(broker.pid).children() if is_worker(one)]
+
+
+def is_worker(process: psutil.Process) -> bool:
+    try:
+        return is_alive(process) and "spawn_main" in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:  # it ended while it was looked at
+        return False
 
 
 def is_alive(process: psutil.Process) -> bool:

@@ -10,7 +10,7 @@ from typing import Final
 import asyncpg
 from confluent_kafka import KafkaError, Message, Producer
 
-from storage.postgres_binaries import unix_socket_dsn
+from storage.postgres_binaries import socket_directory, unix_socket_dsn
 from storage.postgres_pool import Connection
 from tests.clients.confluent import CALL_TIMEOUT_S, Confluent
 from tests.clients.records import ConsumedRecord
@@ -100,7 +100,7 @@ class LongLogs:
 
     @asynccontextmanager
     async def _database(self) -> AsyncIterator[Connection]:
-        dsn = unix_socket_dsn(self.broker.embedded_postgres)
+        dsn = unix_socket_dsn(socket_directory(self.broker.embedded_postgres))
         database: Connection = await asyncpg.connect(dsn)
         try:
             yield database

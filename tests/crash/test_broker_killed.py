@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.postgres_binaries import unix_socket_dsn
+from storage.postgres_binaries import socket_directory, unix_socket_dsn
 from tests.crash.cluster_faults import BUG
 from tests.crash.conftest import Judge
 from tests.crash.index_checks import count_rows, wrong_rows
@@ -51,7 +51,7 @@ def test_a_broker_killed_at_random_moments(
                 mending.begins()
                 broker.start()
         # and in the end its upkeep process has had its time
-        dsn = unix_socket_dsn(broker.embedded_postgres)
+        dsn = unix_socket_dsn(socket_directory(broker.embedded_postgres))
         until(lambda: asyncio.run(count_rows(dsn)).get(True), "a segment")
         wrong = asyncio.run(wrong_rows(dsn))
     # Then every acknowledged record is there, once, where it was acknowledged

@@ -31,6 +31,7 @@ def all_shared(crowd: list[Crowding]) -> bool:
     )
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_fifty_groups_of_four_form_at_once(
     protocol: Protocol, bootstrap: str, topic_of: NewTopic

@@ -6,7 +6,7 @@ from pathlib import Path
 import asyncpg
 from confluent_kafka import Producer
 
-from storage.postgres_binaries import unix_socket_dsn
+from storage.postgres_binaries import socket_directory, unix_socket_dsn
 from storage.postgres_pool import Connection
 from tests.clients.confluent import Confluent
 from tests.crash.processes import KillableBroker, until
@@ -29,7 +29,8 @@ def rows(broker: KillableBroker, topic: str) -> dict[bool, int]:
     """Return how many rows of the index are built (True) and not."""
 
     async def ask() -> dict[bool, int]:
-        database: Connection = await asyncpg.connect(unix_socket_dsn(broker.embedded_postgres))
+        sockets = socket_directory(broker.embedded_postgres)
+        database: Connection = await asyncpg.connect(unix_socket_dsn(sockets))
         try:
             found = await database.fetch(ROWS, topic)
         finally:

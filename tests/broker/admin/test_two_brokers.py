@@ -20,6 +20,7 @@ from tests.support.postgres import create_empty_database
 from tests.support.wire import WireClient
 
 PARTITIONS: Final = 8
+PATIENCE_S: Final = 20
 SEEN_S: Final = 20.0
 GLANCE_S: Final = 0.05
 
@@ -41,8 +42,17 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     dsn = asyncio.run(create_empty_database())
     shared = ("--postgres", dsn, "--store", f"file://{home / 'objects'}")
     brokers = [_start(home, rack, *shared) for rack in ("a", "b")]
+    asyncio.run(_know_each_other(brokers))
     yield Pair(brokers=brokers)
     assert [broker.stop() for broker in brokers] == [0, 0]
+
+
+async def _know_each_other(brokers: list[BrokerProcess]) -> None:
+    """Wait until each of them has heard of all."""
+    for broker in brokers:
+        async with asyncio.timeout(PATIENCE_S), await WireClient.connect(broker.bootstrap) as wire:
+            while len((await wire.describe("none")).brokers) < len(brokers):
+                await asyncio.sleep(0.05)
 
 
 def _start(home: Path, rack: str, *shared: str) -> BrokerProcess:

@@ -69,6 +69,8 @@ class Call:
         saves: names groups of what its standard output holds, for later calls.
         ready: the call goes on until another one stops it, once it has printed this.
         stops: the name of a call; this one ends it, and prints what that one has printed.
+        repeats: it is made again until it prints that: brokers follow changes of configs in their
+            own time, Apache Kafka as well.
         given: other calls of its chapter need what this one does, so that it runs with them.
     """
 
@@ -85,6 +87,7 @@ class Call:
     saves: str = ""
     ready: str = ""
     stops: str = ""
+    repeats: bool = False
     given: bool = False
     timeout_s: float = TIMEOUT_S
 

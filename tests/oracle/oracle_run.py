@@ -3,6 +3,7 @@
 import difflib
 import re
 import shlex
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,13 @@ class Side:
         return [self._answer(call) for call in calls]
 
     def _answer(self, call: Call) -> "Answered":
+        give_up_s = time.monotonic() + call.timeout_s
+        answered = self._answer_once(call)
+        while call.repeats and not answered.shows(call.shows) and time.monotonic() < give_up_s:
+            answered = self._answer_once(call)
+        return answered
+
+    def _answer_once(self, call: Call) -> "Answered":
         ran = self._run(call)
         if call.saves and (found := re.search(call.saves, ran.stdout, re.MULTILINE | re.DOTALL)):
             self.saved |= found.groupdict()
@@ -71,6 +79,10 @@ class Answered:
     ran: Ran
     lines: Sequence[str]
 
+    def shows(self, pattern: str) -> bool:
+        """Whether a pattern, which may say where lines begin and end, is among the lines."""
+        return re.search(pattern, "\n".join(self.lines), re.MULTILINE) is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
@@ -89,10 +101,9 @@ class Compared:
     @property
     def misses(self) -> str:
         """Return why the call did not do at Apache Kafka what it is made for; empty if it did."""
-        text = "\n".join(self.kafka.lines)
         if self.kafka.ran.code != self.call.code:
             return f"Apache Kafka's tool ended with {self.kafka.ran.code}, not {self.call.code}"
-        if not re.search(self.call.shows, text, re.MULTILINE):
+        if not self.kafka.shows(self.call.shows):
             return f"Apache Kafka's tool does not print {self.call.shows!r}"
         return ""
 

@@ -1,6 +1,5 @@
 """Addresses as people write them, and as brokers tell them to each other."""
 
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -27,15 +26,9 @@ def parse_address(text: str, *, listener: bool) -> Address:
     if "://" in text:
         protocol, rest = text.split("://", 1)
         if not listener or protocol not in _PROTOCOLS:
-            raise ValueError(f"{text!r}: use HOST:PORT, or PLAINTEXT://HOST:PORT for a listener")
-        if protocol != "PLAINTEXT":
-            raise ValueError(f"{text!r}: {protocol} listeners are not supported yet")
+            known = f", or PROTOCOL://HOST:PORT with one of {', '.join(_PROTOCOLS)}"
+            raise ValueError(f"{text!r}: use HOST:PORT{known if listener else ''}")
     host, separator, port = rest.rpartition(":")
     if not separator or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"{text!r}: use HOST:PORT, for example 127.0.0.1:9092")
     return Address(host.strip("[]"), int(port))
-
-
-def listeners(addresses: Iterable[Address]) -> str:
-    """Return addresses as Kafka writes them in its configs."""
-    return ",".join(f"PLAINTEXT://{address}" for address in addresses)

@@ -4,9 +4,16 @@ from collections import OrderedDict
 from typing import Final
 
 MAX_BYTES: Final = 16 * 1024 * 1024
+ENTRY_BYTES: Final = 512
+"""What an answer takes besides its bytes, about: the objects around it."""
 
-Key = tuple[int, str | None, int, bytes]
-"""Listener, the client's rack, API version, request body: the same question, the same answer."""
+Key = tuple[int, str | None, int, bytes, str | None]
+"""Listener, the client's rack, API version, request body and, where ACLs decide, who the client is:
+the same question, the same answer."""
+
+
+def _size(key: Key, answer: bytes) -> int:
+    return ENTRY_BYTES + len(key[3]) + len(key[4] or "") + len(answer)
 
 
 class EncodedAnswers:
@@ -29,11 +36,12 @@ class EncodedAnswers:
         return answer
 
     def put(self, key: Key, answer: bytes) -> None:
+        if (old := self._answers.pop(key, None)) is not None:  # two asked the same at a time
+            self._size -= _size(key, old)
         self._answers[key] = answer
-        self._size += len(key[3]) + len(answer)
+        self._size += _size(key, answer)
         while self._size > MAX_BYTES:
-            (_, _, _, body), old = self._answers.popitem(last=False)
-            self._size -= len(body) + len(old)
+            self._size -= _size(*self._answers.popitem(last=False))
 
     def clear(self) -> None:
         """Forget everything: something changed."""

@@ -1,7 +1,7 @@
 """Builds one broker, runs it, and takes it down in reverse.
 
-Start: Postgres (main.py starts an embedded one) -> metadata, migrated -> object store, checked to
-belong to this cluster -> log and writer -> topics -> listeners -> ready.
+Start: Postgres (serve_command.py starts an embedded one) -> metadata, migrated -> object store,
+checked to belong to this cluster -> log and writer -> topics -> listeners -> ready.
 Stop, within 5 s: not ready any more -> leave the cluster, and go on for a moment to tell clients
 who owns their partitions now -> accept nobody -> seal, upload, commit and answer what was appended
 -> close the connections -> close the stores -> stop the embedded Postgres.
@@ -10,12 +10,16 @@ A task that fails is a bug: the broker logs it and ends, so that nothing half al
 
 import asyncio
 import gc
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from typing import Final
+from typing import Any, Final
 
 from broker.broker_configs import BrokerConfig
 from broker.config import Settings
+from broker.memory_return import return_memory
 from broker.node import Broker, Running
+from broker.plain_connections import warn_of_plain_connections
+from broker.server import Server
 from broker.stores import open_stores
 from broker.upkeep_order import upkeep_order
 from storage.store_traffic import StoreTraffic
@@ -54,6 +58,7 @@ async def serve(
         OSError: an address is not free.
         StorageError: a store cannot be used.
     """
+    warn_of_plain_connections(dsn, settings.store_url)
     async with AsyncExitStack() as stack:
         traffic = StoreTraffic()
         metadata, objects = await stack.enter_async_context(
@@ -73,20 +78,7 @@ async def serve(
         server, addresses, where = await broker.bind()
         dispatches = await broker.join(addresses, alone=alone)
         async with asyncio.TaskGroup() as tasks:
-            running = [
-                tasks.create_task(work)
-                for work in (
-                    broker.writer.run(),
-                    broker.log.poll(),
-                    broker.topics.poll(),
-                    broker.entity_configs.poll(),
-                    broker.members.beat(),
-                    broker.group_upkeep.run(),
-                    broker.transaction_upkeep.run(),
-                    server.sweep(),
-                    broker.usage.run(),
-                )
-            ]
+            running = [tasks.create_task(work) for work in _works(broker, server)]
             await server.serve(dispatches)
             _settle_garbage_collector()
             broker.http.serving = True
@@ -105,3 +97,20 @@ async def serve(
             await broker.usage.close(_USAGE_S)
             for task in running:
                 task.cancel()
+
+
+def _works(broker: Broker, server: Server) -> list[Coroutine[Any, Any, None]]:
+    """Return what goes on as long as the broker serves."""
+    return [
+        broker.writer.run(),
+        broker.log.poll(),
+        broker.topics.poll(),
+        broker.entity_configs.poll(),
+        broker.members.beat(),
+        broker.group_upkeep.run(),
+        broker.transaction_upkeep.run(),
+        broker.usage.run(),
+        broker.security.run(),
+        server.sweep(),
+        return_memory(),
+    ]

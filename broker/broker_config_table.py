@@ -21,13 +21,20 @@ from broker.config_types import (
     OneOf,
     Range,
 )
+from broker.principal_mapping import mapping_problem
+from broker.security_config import principals
 from broker.topic_config_table import TOPIC_CONFIGS
 from coordinator.assignors import ASSIGNORS
+from protocol.acl import USER_TYPE
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _LIST = ConfigType.LONG, ConfigType.LIST
 _POSITIVE, _NOT_NEGATIVE = Range(1), Range(0)
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
+
+_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_TLS: Final = ("TLSv1.2", "TLSv1.3")
 
 REFUSE: Final = "refuse"
 ACCEPT: Final = "accept"
@@ -77,6 +84,28 @@ def _http_urls(value: ConfigValue) -> str | None:
     return None
 
 
+def _keys_url(value: ConfigValue) -> str | None:
+    """Check sasl.oauthbearer.jwks.endpoint.url: who could change the keys could be anybody."""
+    url = urlsplit(str(value))
+    if (url.scheme == "https" and url.hostname) or (url.scheme == "file" and url.path):
+        return None
+    return "must be an https:// URL, or file:///PATH"
+
+
+def _mapping_rules(value: ConfigValue) -> str | None:
+    """Check ssl.principal.mapping.rules."""
+    return mapping_problem(str(value))
+
+
+def _semicolons(value: ConfigValue) -> str | None:
+    """Check super.users: each a type and a name."""
+    for principal in principals(str(value)):
+        kind, separator, name = principal.partition(":")
+        if kind != USER_TYPE or not separator or not name:
+            return "must be principals such as User:admin, separated by semicolons"
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfigKey(ConfigKey):
     """A broker config.
@@ -123,6 +152,28 @@ def _topic_default_keys() -> list[BrokerConfigKey]:
 
 
 _KEYS = (
+    _key(_BOOLEAN, "allow.everyone.if.no.acl.found", False),
+    _key(_STRING, "authorizer.class.name", "", OneOf(("", _AUTHORIZER))),
+    _key(_INT, "connection.failed.authentication.delay.ms", 100, _NOT_NEGATIVE),
+    _key(_LONG, "connections.max.reauth.ms", 0, _NOT_NEGATIVE),
+    _key(_LIST, "sasl.enabled.mechanisms", _SCRAM, OneOf((*_SCRAM, "PLAIN", "OAUTHBEARER"))),
+    _key(_INT, "sasl.oauthbearer.clock.skew.seconds", 30, _NOT_NEGATIVE),
+    _key(_LIST, "sasl.oauthbearer.expected.audience", ()),
+    _key(_STRING, "sasl.oauthbearer.expected.issuer", None),
+    _key(_LONG, "sasl.oauthbearer.jwks.endpoint.refresh.ms", _HOUR_MS, Range(1000)),
+    _key(_STRING, "sasl.oauthbearer.jwks.endpoint.url", None, _keys_url),
+    _key(_STRING, "sasl.oauthbearer.scope.claim.name", "scope"),
+    _key(_STRING, "sasl.oauthbearer.sub.claim.name", "sub"),
+    _key(_INT, "sasl.server.max.receive.size", 65_536, Range(1024)),
+    _key(_LIST, "ssl.cipher.suites", ()),
+    _key(_STRING, "ssl.client.auth", "none", OneOf(("none", "requested", "required"))),
+    _key(_LIST, "ssl.enabled.protocols", _TLS, OneOf(_TLS)),
+    _key(_STRING, "ssl.keystore.location", None),
+    _key(_STRING, "ssl.keystore.type", "PEM", OneOf(("PEM",))),
+    _key(_STRING, "ssl.principal.mapping.rules", "DEFAULT", _mapping_rules),
+    _key(_STRING, "ssl.truststore.location", None),
+    _key(_STRING, "ssl.truststore.type", "PEM", OneOf(("PEM",))),
+    _key(_STRING, "super.users", None, _semicolons),
     _key(_BOOLEAN, "auto.create.topics.enable", True),
     _key(_STRING, "broker.rack", None),
     _key(_INT, "confluent.missing.id.cache.ttl.sec", 5, _NOT_NEGATIVE),

@@ -9,14 +9,21 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from broker.broker_config_table import BROKER_CONFIGS, FALLBACKS, ORDERED
+from broker.broker_config_table import BROKER_CONFIGS, DYNAMIC_CONFIGS, FALLBACKS, ORDERED
 from broker.broker_settings import (
     dynamic_name_problem,
-    parse_settings,
     shown,
     static_name_problem,
 )
-from broker.config_types import ConfigValue, InvalidConfig, integer, order_problems, strings
+from broker.config_types import (
+    ConfigValue,
+    InvalidConfig,
+    integer,
+    order_problems,
+    parse_values,
+    strings,
+)
+from broker.security_config import SecurityConfig, security_config
 from broker.topic_config_table import TOPIC_CONFIGS, UNLIMITED, TopicConfigKey
 from broker.topic_configs import TopicConfig, TopicValues, topic_config, topic_conflicts
 
@@ -82,6 +89,7 @@ class BrokerConfig:
     offsets_retention_minutes: int
     producer_id_expiration_ms: int
     queued_max_request_bytes: int
+    security: SecurityConfig
     quota_window_num: int
     quota_window_size_seconds: int
     socket_listen_backlog_size: int
@@ -108,12 +116,12 @@ def read_broker_config(
         InvalidConfig: it names every mistake, so that one look at it is enough.
     """
     layers, problems = list[dict[str, ConfigValue]](), list[str]()
-    for texts, name_problem in (
-        (settings, static_name_problem),
-        (cluster_wide, dynamic_name_problem),
-        (own, dynamic_name_problem),
+    for texts, keys, name_problem in (
+        (settings, BROKER_CONFIGS, static_name_problem),
+        (cluster_wide, DYNAMIC_CONFIGS, dynamic_name_problem),
+        (own, DYNAMIC_CONFIGS, dynamic_name_problem),
     ):
-        layer, wrong = parse_settings(texts, name_problem)
+        layer, wrong = parse_values(texts, keys, name_problem)
         layers.append(layer)
         problems += wrong
     values: dict[str, ConfigValue | None] = {
@@ -214,6 +222,7 @@ def _broker_config(
         offsets_retention_minutes=integer(values, "offsets.retention.minutes"),
         producer_id_expiration_ms=integer(values, "producer.id.expiration.ms"),
         queued_max_request_bytes=integer(values, "queued.max.request.bytes"),
+        security=security_config(values),
         quota_window_num=integer(values, "quota.window.num"),
         quota_window_size_seconds=integer(values, "quota.window.size.seconds"),
         socket_listen_backlog_size=integer(values, "socket.listen.backlog.size"),

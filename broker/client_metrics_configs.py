@@ -13,7 +13,7 @@ from broker.config_types import (
     ConfigValue,
     InvalidConfig,
     integer,
-    parse_value,
+    parse_values,
     strings,
     unknown_name,
 )
@@ -101,6 +101,11 @@ CLIENT_METRICS_CONFIGS: Final = {
 """All configs of a subscription, by name, in the order of their names."""
 
 
+def unknown_metrics_config(name: str) -> str:
+    """Return the sentence that refuses a name that is not in the table."""
+    return unknown_name("client metrics", name, CLIENT_METRICS_CONFIGS)
+
+
 def read_metrics_subscription(configs: Mapping[str, str]) -> MetricsSubscription:
     """Return what the configs of a subscription come to.
 
@@ -110,21 +115,10 @@ def read_metrics_subscription(configs: Mapping[str, str]) -> MetricsSubscription
     Raises:
         InvalidConfig: it names every mistake. What was checked before it was stored never raises.
     """
-    values: dict[str, ConfigValue | None] = {
-        name: key.default for name, key in CLIENT_METRICS_CONFIGS.items()
-    }
-    problems: list[str] = []
-    for name, text in configs.items():
-        key = CLIENT_METRICS_CONFIGS.get(name)
-        if key is None:
-            problems.append(unknown_name("client metrics", name, CLIENT_METRICS_CONFIGS))
-            continue
-        try:
-            values[name] = parse_value(key, text)
-        except InvalidConfig as invalid:
-            problems += invalid.problems
+    own, problems = parse_values(configs, CLIENT_METRICS_CONFIGS, unknown_metrics_config)
     if problems:
         raise InvalidConfig(problems)
+    values = {**{name: key.default for name, key in CLIENT_METRICS_CONFIGS.items()}, **own}
     return MetricsSubscription(
         metrics=strings(values, "metrics"),
         interval_ms=integer(values, "interval.ms"),

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
+from broker.login import Login
+
 UNKNOWN: Final = "unknown"
 """What stands for a client's software until ApiVersions v3 names it (KIP-511)."""
 
@@ -14,13 +16,33 @@ class ClientSession:
     """One per connection.
 
     Attributes:
-        principal: the user; ANONYMOUS as long as nobody has said who it is.
+        host: the ip address that it connects from.
+        principal: the user's name; ANONYMOUS as long as nobody has said who it is. ACLs and logs
+            write it behind its type: User:alice.
+        authenticated: whether the client may ask anything but how to authenticate. It is false on a
+            listener with SASL until that is done.
+        expires_s: monotonic time after which that is not enough any more (KIP-368).
+        login: how far it is with SASL; None on other listeners.
         software_name, software_version: of the client's library.
     """
 
-    __slots__ = ("_watchers", "ended", "principal", "software_name", "software_version")
+    __slots__ = (
+        "_watchers",
+        "authenticated",
+        "ended",
+        "expires_s",
+        "host",
+        "login",
+        "principal",
+        "software_name",
+        "software_version",
+    )
 
     def __init__(self) -> None:
+        self.host = ""
+        self.authenticated = True
+        self.expires_s = float("inf")
+        self.login: Login | None = None
         self.principal = ANONYMOUS
         self.software_name = UNKNOWN
         self.software_version = UNKNOWN

@@ -16,12 +16,15 @@ from typing import Final, Self
 
 import mmh3
 
-from broker.addresses import parse_address
+from broker.listeners import SecurityProtocol, parse_listener
 from protocol.ids import Partition
 from storage.brokers import BrokerRecord, Membership
 
 LOG_EPOCH: Final = 0
 """The leader epoch of every batch: no log is ever truncated, so it has one epoch (KIP-101)."""
+
+NOBODY: Final = -1
+"""The leader of a partition whose owner clients cannot reach."""
 
 MAX_REMEMBERED: Final = 200_000
 MAX_REMEMBERED_KEY: Final = 256
@@ -120,19 +123,34 @@ class BrokerSet:
 class Cluster:
     """The cluster as the clients of one listener see it.
 
+    They are told the addresses of listeners of the same protocol: at the others they would not be
+    understood, or would say in the clear what they mean to say in secret. A broker without such a
+    listener does not exist for them. What it owns has no leader and no coordinator, as in Apache
+    Kafka: a client goes on asking until that broker has such a listener.
+
     Args:
         brokers: replaced by broker/membership.py whenever the set of live brokers changes.
-        listener: whose addresses clients are told; a broker with fewer listeners is told by its
-            first.
+        listener: of this broker, by its number; at other brokers the one of the same number counts,
+            if its protocol is the same, else the first that has it.
+        protocol: of the listener.
 
     Attributes:
-        live: the brokers that are alive.
+        live: the brokers that are alive and that clients can reach.
         nodes: these, and those that were a moment ago.
     """
 
-    def __init__(self, *, cluster_id: str, brokers: BrokerSet, listener: int) -> None:
+    def __init__(
+        self,
+        *,
+        cluster_id: str,
+        brokers: BrokerSet,
+        listener: int,
+        protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT,
+    ) -> None:
         self.cluster_id = cluster_id
         self.listener = listener
+        self.protocol = protocol
+        self._unreachable: frozenset[int] = frozenset()
         self.brokers = brokers
         self.live: tuple[Node, ...] = ()
         self.nodes: tuple[Node, ...] = ()
@@ -142,11 +160,14 @@ class Cluster:
     def change(self, brokers: BrokerSet) -> None:
         """Go over to another generation."""
         self.brokers = brokers
-        self.live = tuple(self.node(one) for one in brokers.membership.brokers)
+        everybody = brokers.membership.brokers
+        self.live = self._reached(everybody)
+        reached = {node.node_id for node in self.live}
+        self._unreachable = frozenset(one.node_id for one in everybody) - reached
 
     def tell(self, brokers: Sequence[BrokerRecord]) -> None:
         """Name these brokers to clients, for them to connect to."""
-        self.nodes = tuple(self.node(one) for one in brokers)
+        self.nodes = self._reached(brokers)
 
     def frozen(self) -> Self:
         """Return the cluster as it is now, for an answer that takes a while to make."""
@@ -163,9 +184,9 @@ class Cluster:
         return self.brokers.generation
 
     @property
-    def controller(self) -> Node:
+    def controller(self) -> Node | BrokerRecord:
         """Return who is named controller; every broker can do what a controller does."""
-        return self.live[0]
+        return self.live[0] if self.live else self.brokers.membership.brokers[0]
 
     def leads(self, partition: Partition) -> bool:
         """Whether this broker tells of a partition what only one may tell."""
@@ -175,21 +196,25 @@ class Cluster:
         """Whether clients are to produce to and fetch from this broker."""
         return self.brokers.serves(partition)
 
-    def coordinator(self, key: str) -> Node:
-        """Return who coordinates a group or a transactional id."""
+    def coordinator(self, key: str) -> Node | None:
+        """Return who coordinates a group or a transactional id; None if clients cannot reach it."""
         return self.node(self.brokers.coordinator(key))
 
     def reader(self, partition: Partition, rack: str) -> int:
         """Return the node id from which a consumer in `rack` shall fetch (KIP-392)."""
-        return self.brokers.owner(partition, rack).node_id
+        reader = self.brokers.owner(partition, rack).node_id
+        return self.node_id if reader in self._unreachable else reader
 
     def placement(
         self, partition: Partition, replication_factor: int, rack: str | None = None
     ) -> dict[str, object]:
-        """Return the fields that tell clients where a partition is, for whatever describes it."""
+        """Return the fields that tell clients where a partition is, for whatever describes it.
+
+        The leader_id is NOBODY if clients cannot reach who it would be.
+        """
         replicas = self.brokers.replicas(partition, replication_factor, rack)
         return {
-            "leader_id": replicas[0],
+            "leader_id": NOBODY if replicas[0] in self._unreachable else replicas[0],
             "leader_epoch": self.generation,
             "replica_nodes": replicas,
             "isr_nodes": replicas,
@@ -203,11 +228,19 @@ class Cluster:
         named = _RACK.search(client_id)
         return named[1] if named is not None and named[1] in self.brokers.racks else None
 
-    def node(self, broker: BrokerRecord) -> Node:
-        """Return a broker with the address that this listener's clients use."""
-        at = self.listener if self.listener < len(broker.addresses) else 0
-        address = parse_address(broker.addresses[at], listener=True)
-        return Node(node_id=broker.node_id, host=address.host, port=address.port, rack=broker.rack)
+    def node(self, broker: BrokerRecord) -> Node | None:
+        """Return a broker with the address that this listener's clients use, if it has one."""
+        listeners = [parse_listener(text) for text in broker.addresses]
+        same_place = listeners[self.listener : self.listener + 1]
+        for listener in (*same_place, *listeners):
+            if listener.protocol is self.protocol:
+                host, port = listener.address
+                return Node(node_id=broker.node_id, host=host, port=port, rack=broker.rack)
+        return None
+
+    def _reached(self, brokers: Sequence[BrokerRecord]) -> tuple[Node, ...]:
+        nodes = (self.node(one) for one in brokers)
+        return tuple(node for node in nodes if node is not None)
 
 
 def _rank(key: bytes, brokers: Sequence[BrokerRecord]) -> tuple[BrokerRecord, ...]:

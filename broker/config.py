@@ -9,19 +9,31 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from broker.addresses import parse_address
 from broker.broker_configs import BrokerConfig, read_broker_config
 from broker.config_types import InvalidConfig
+from broker.http_access import http_problems
+from broker.listener_checks import address_problems, tls_problems
+from broker.listeners import parse_listener
 from broker.metrics_config import MetricsConfig
+from broker.process_title import hide_secrets
 from broker.registry_client import RegistryLogin
+from broker.sasl_problems import sasl_problems
+from broker.secrets_config import Secrets
 from storage.config import CacheConfig, PostgresConfig, UpkeepConfig, WriterConfig
 from storage.object_paths import RESERVED_LIFETIME_S
 from storage.open_store import parse_store_url
+from storage.postgres_dsn import check_dsn
 
 PREFIX: Final = "STREAMHOUSE_"
-_DSN_SCHEMES: Final = ("postgresql://", "postgres://")
 
 
 class InvalidSettings(Exception):
@@ -32,7 +44,8 @@ class Settings(BaseSettings):
     """What `streamhouse serve` was told.
 
     Attributes:
-        listen, advertise: HOST:PORT each; the n-th advertised address belongs to the n-th listener.
+        listen, advertise: HOST:PORT or PROTOCOL://HOST:PORT each; the n-th advertised address
+            belongs to the n-th listener.
         postgres: DSN; empty for the embedded one. Never shown.
         store: URL; empty for the directory DATA/objects.
         set: broker settings by Kafka's names.
@@ -59,6 +72,7 @@ class Settings(BaseSettings):
     upkeep: UpkeepConfig = UpkeepConfig()
     metrics: MetricsConfig = MetricsConfig()
     schema_registry: RegistryLogin = RegistryLogin()
+    secrets: Secrets = Secrets()
 
     @field_validator("listen", "advertise", mode="before")
     @classmethod
@@ -79,7 +93,7 @@ class Settings(BaseSettings):
         for text in value:
             name, separator, one = str(text).partition("=")
             if not separator or not name.strip():
-                raise ValueError(f"{text!r}: use name=value")
+                raise ValueError(f"{hide_secrets([str(text)])[0]!r}: use name=value")
             pairs[name.strip()] = one
         return pairs
 
@@ -118,12 +132,36 @@ def read_settings(flags: dict[str, Any], config_file: Path | None) -> tuple[Sett
             unknown = error["type"] == "extra_forbidden"
             problems.append(f"{place}: {'no such setting' if unknown else error['msg']}")
         raise InvalidSettings("\n".join(problems)) from None
+    except SettingsError as unreadable:  # a variable that has to be JSON
+        raise InvalidSettings(f"{PREFIX}…: {unreadable}") from None
     known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields} | {f"{PREFIX}CONFIG"}
     problems += [
         f"{name}: no such setting"
         for name in os.environ
         if name.startswith(PREFIX) and name.split("__")[0] not in known
     ]
+    problems += _address_problems(settings)
+    problems += _upkeep_problems(settings)
+    problems += http_problems(settings.http, settings.secrets.http_token)
+    problems += _stores_problems(settings)
+    try:
+        broker_config = read_broker_config(settings.set)
+    except InvalidConfig as invalid_config:
+        problems += invalid_config.problems
+        raise InvalidSettings("\n".join(problems)) from None
+    problems += _listeners_problems(settings, broker_config)
+    if problems:
+        raise InvalidSettings("\n".join(problems))
+    return settings, broker_config
+
+
+def format_toml(value: object) -> str:
+    """Return the text of a TOML value as Kafka's configs have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _address_problems(settings: Settings) -> list[str]:
+    problems = []
     addresses = (
         ("listen", settings.listen),
         ("advertise", settings.advertise),
@@ -135,36 +173,19 @@ def read_settings(flags: dict[str, Any], config_file: Path | None) -> tuple[Sett
                 parse_address(text, listener=what != "http")
             except ValueError as error:
                 problems.append(f"{what}: {error}")
-    problems += _advertising_problems(settings) + _workers_problems(settings)
-    problems += _upkeep_problems(settings)
-    if settings.postgres and not settings.postgres.startswith(_DSN_SCHEMES):
-        problems.append("postgres: use a DSN such as postgresql://user:password@host:5432/database")
-    try:
-        parse_store_url(settings.store_url)
-    except ValueError as error:
-        problems.append(f"store: {error}")
-    try:
-        broker_config = read_broker_config(settings.set)
-    except InvalidConfig as invalid_config:
-        problems += invalid_config.problems
-        raise InvalidSettings("\n".join(problems)) from None
     if problems:
-        raise InvalidSettings("\n".join(problems))
-    return settings, broker_config
+        return problems
+    return address_problems(settings.listen, settings.advertise) + _workers_problems(settings)
 
 
-def format_toml(value: object) -> str:
-    """Return the text of a TOML value as Kafka's configs have it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _advertising_problems(settings: Settings) -> list[str]:
-    if len(settings.advertise) > len(settings.listen):
-        return [f"advertise: {len(settings.advertise)} addresses for {len(settings.listen)} listen"]
+def _listeners_problems(settings: Settings, config: BrokerConfig) -> list[str]:
+    try:
+        protocols = [parse_listener(text).protocol for text in settings.listen]
+    except ValueError:
+        return []  # is told as a problem of the address
     return [
-        f"listen: clients cannot connect to {text}; say what they connect to with --advertise"
-        for text in settings.listen[len(settings.advertise) :]
-        if "//0.0.0.0:" in f"//{text}" or "[::]:" in text
+        *tls_problems(protocols, config.security, settings.secrets.key_password),
+        *sasl_problems(config.security, settings.secrets, protocols),
     ]
 
 
@@ -178,6 +199,20 @@ def _workers_problems(settings: Settings) -> list[str]:
     if max(taken) > 65535 or len(set(taken)) < len(taken):
         return [f"workers: choose --listen and --http so that ports {taken} differ and exist"]
     return []
+
+
+def _stores_problems(settings: Settings) -> list[str]:
+    problems = []
+    try:
+        if settings.postgres:
+            check_dsn(settings.postgres)
+    except ValueError as error:
+        problems.append(f"postgres: {error}")
+    try:
+        parse_store_url(settings.store_url)
+    except ValueError as error:
+        problems.append(f"store: {error}")
+    return problems
 
 
 def _upkeep_problems(settings: Settings) -> list[str]:

@@ -68,6 +68,40 @@ TOPIC_DOCS: Final = {
 }
 
 BROKER_DOCS: Final = {
+    "allow.everyone.if.no.acl.found": "Whether a resource of which no ACL speaks is open to all.",
+    "authorizer.class.name": "Whether ACLs decide who may do what: the name of Kafka's"
+    " authorizer, or empty for no ACLs.",
+    "connection.failed.authentication.delay.ms": "How long a client that failed to authenticate"
+    " waits for the end of its connection.",
+    "connections.max.reauth.ms": "How long an authentication by SASL holds; 0 is as long as the"
+    " connection, or as its token.",
+    "sasl.enabled.mechanisms": "The SASL mechanisms that clients may use. PLAIN compares with the"
+    " SCRAM credentials.",
+    "sasl.oauthbearer.clock.skew.seconds": "By how much the clock that dated a token may differ.",
+    "sasl.oauthbearer.expected.audience": "The audiences of which a token has to be for one.",
+    "sasl.oauthbearer.expected.issuer": "Who has to have issued a token.",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": "How often the keys are read again that tokens"
+    " are checked with.",
+    "sasl.oauthbearer.jwks.endpoint.url": "Where the keys are (JWKS): an https:// URL, or"
+    " file:///PATH.",
+    "sasl.oauthbearer.scope.claim.name": "The claim of a token that has its scope.",
+    "sasl.oauthbearer.sub.claim.name": "The claim of a token that has the user's name.",
+    "sasl.server.max.receive.size": "The largest request in bytes of a client that has not yet"
+    " authenticated.",
+    "ssl.cipher.suites": "The ciphers for TLS 1.2 by OpenSSL's names; empty for its choice.",
+    "ssl.client.auth": "Whether clients of SSL listeners need a certificate: none, requested or"
+    " required.",
+    "ssl.enabled.protocols": "The versions of TLS that clients may use.",
+    "ssl.keystore.location": "A PEM file with the private key and the certificates of this broker;"
+    " a change of it counts for new connections.",
+    "ssl.keystore.type": "The format of ssl.keystore.location.",
+    "ssl.principal.mapping.rules": "How the subject of a client's certificate becomes a user's"
+    " name (KIP-371).",
+    "ssl.truststore.location": "A PEM file with the authorities that clients' certificates have to"
+    " be of; a change of it counts for new connections.",
+    "ssl.truststore.type": "The format of ssl.truststore.location.",
+    "super.users": "Principals that may do everything, such as User:admin;User:operator. Where ACLs"
+    " decide, they create the first ones.",
     "auto.create.topics.enable": "Whether a topic that a client asks for comes into being.",
     "broker.id": "The former name of node.id.",
     "advertised.listeners": "Where clients are told to find this broker (--advertise).",

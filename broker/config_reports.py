@@ -7,6 +7,7 @@ dynamically because of KIP-966).
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from broker.broker_config_table import (
     BROKER_CONFIGS,
@@ -73,8 +74,9 @@ def describe_cluster_wide_configs(broker: BrokerConfig) -> dict[str, ConfigEntry
 
 def describe_group_configs(own: Mapping[str, str], broker: BrokerConfig) -> dict[str, ConfigEntry]:
     """Return every config of a group that sets `own`, by name."""
+    source = ConfigSource.GROUP_CONFIG
     return {
-        name: _entry(key, own, ConfigSource.GROUP_CONFIG, broker_places(key.broker_name, broker))
+        name: _entry(key, own.get(name), source, broker_places(key.broker_name, broker))
         for name, key in GROUP_CONFIGS.items()
     }
 
@@ -82,44 +84,34 @@ def describe_group_configs(own: Mapping[str, str], broker: BrokerConfig) -> dict
 def describe_client_metrics_configs(own: Mapping[str, str]) -> dict[str, ConfigEntry]:
     """Return every config of a client-metrics subscription that sets `own`, by name."""
     return {
-        name: _entry(key, own, ConfigSource.CLIENT_METRICS_CONFIG, ())
+        name: _entry(key, own.get(name), ConfigSource.CLIENT_METRICS_CONFIG, ())
         for name, key in CLIENT_METRICS_CONFIGS.items()
     }
 
 
+def topic_entry(key: TopicConfigKey, own: str | None, broker: BrokerConfig) -> ConfigEntry:
+    """Return one config of a topic that sets it to `own`, or does not set it."""
+    followed = _followed(key.broker_name, broker) if key.broker_name else ()
+    entry = _entry(key, own, ConfigSource.DYNAMIC_TOPIC_CONFIG, followed)
+    if own is not None:
+        return entry
+    # what it follows may be told in another unit (log.retention.hours)
+    return replace(entry, value=format_value(broker.topic_values[key.name]))
+
+
 def _entry(
-    key: ConfigKey,
-    own: Mapping[str, str],
-    source: ConfigSource,
-    followed: tuple[ConfigSynonym, ...],
+    key: ConfigKey, own: str | None, source: ConfigSource, followed: tuple[ConfigSynonym, ...]
 ) -> ConfigEntry:
-    """Return one config of something that sets `own`, and follows the rest."""
+    """Return one config of something that sets it to `own`, or else follows other places."""
     places = followed
-    if key.name in own:
-        places = (ConfigSynonym(name=key.name, value=own[key.name], source=source), *followed)
+    if own is not None:
+        places = (ConfigSynonym(name=key.name, value=own, source=source), *followed)
     return ConfigEntry(
         key=key,
         value=places[0].value if places else _default_text(key),
         source=places[0].source if places else ConfigSource.DEFAULT_CONFIG,
         read_only=False,
         synonyms=places,
-    )
-
-
-def topic_entry(key: TopicConfigKey, own: str | None, broker: BrokerConfig) -> ConfigEntry:
-    """Return one config of a topic that sets it to `own`, or does not set it."""
-    chain = _followed(key.broker_name, broker) if key.broker_name else ()
-    if own is not None:
-        source = ConfigSource.DYNAMIC_TOPIC_CONFIG
-        chain = (ConfigSynonym(name=key.name, value=own, source=source), *chain)
-    else:
-        source = chain[0].source if chain else ConfigSource.DEFAULT_CONFIG
-    return ConfigEntry(
-        key=key,
-        value=format_value(broker.topic_values[key.name]) if own is None else own,
-        source=source,
-        read_only=False,
-        synonyms=chain,
     )
 
 

@@ -20,6 +20,8 @@ from broker.group_table import MAX_GROUP_ID_LENGTH
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import Request
 from broker.topics import KnownTopic
+from protocol import acl
+from protocol.acl import Operation
 from protocol.topics import name_problem
 from storage.entity_configs import Entity, EntityChange, EntityKind
 
@@ -41,6 +43,11 @@ class ResourceType(IntEnum):
     CLIENT_METRICS = 16
     GROUP = 32
 
+
+_WITH_ACLS: Final[Mapping[int, acl.ResourceType]] = {
+    ResourceType.TOPIC: acl.ResourceType.TOPIC,
+    ResourceType.GROUP: acl.ResourceType.GROUP,
+}
 
 _NAMED_ENTITIES: Final[Mapping[int, EntityKind]] = {
     ResourceType.CLIENT_METRICS: EntityKind.CLIENT_METRICS,
@@ -65,6 +72,8 @@ async def answer_resources(
         try:
             if times[_identity(resource)] > 1:
                 _refuse_repeated(resource)
+            kind, name = _identity(resource)
+            authorize(request, kind, name, Operation.ALTER_CONFIGS)
             await alter(resource)
         except CONDITIONS as condition:
             refusal = refusal_of(condition)
@@ -77,6 +86,22 @@ async def answer_resources(
             )
         )
     return responses
+
+
+def authorize(request: Request, resource_type: int, name: str, operation: Operation) -> None:
+    """Check that ACLs let the client do that with the configs of a resource.
+
+    Those of brokers, their log levels and client metrics are the cluster's. A type that there is
+    not has none.
+
+    Raises:
+        Refusal: TOPIC_, GROUP_ or CLUSTER_AUTHORIZATION_FAILED.
+    """
+    own = _WITH_ACLS.get(resource_type)
+    if own is not None:
+        request.authorize(operation, own, name)
+    elif resource_type in set(ResourceType):
+        request.authorize(operation, acl.ResourceType.CLUSTER)
 
 
 async def alter_configs(
@@ -102,11 +127,11 @@ async def alter_configs(
         rules = TopicRules(services.config.topic_values)
         changes = changes_of(resource, topic.topic.configs, rules)
         if not validate_only and (changes or replace):
-            before = services.topics.version
-            altered = await services.metadata.alter_topic_configs(
-                topic.topic.topic_id, changes, replace=replace
+            await services.topics.change(
+                services.metadata.alter_topic_configs(
+                    topic.topic.topic_id, changes, replace=replace
+                )
             )
-            services.topics.changed(altered, before)
         return
     entity = find_entity(request, resource.resource_type, resource.resource_name)
     await services.entity_configs.refresh()  # as above

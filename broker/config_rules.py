@@ -16,6 +16,7 @@ from broker.client_metrics_configs import (
     CLIENT_METRICS_CONFIGS,
     interval_problem,
     read_metrics_subscription,
+    unknown_metrics_config,
 )
 from broker.config_reports import broker_places
 from broker.config_types import (
@@ -125,7 +126,7 @@ class ClientMetricsRules:
     keys: ClassVar[Mapping[str, ConfigKey]] = CLIENT_METRICS_CONFIGS
 
     def unknown(self, name: str) -> str:
-        return unknown_name("client metrics", name, CLIENT_METRICS_CONFIGS)
+        return unknown_metrics_config(name)
 
     def default(self, name: str) -> ConfigValue | None:
         return CLIENT_METRICS_CONFIGS[name].default

@@ -155,6 +155,33 @@ def parse_value(key: ConfigKey, text: str) -> ConfigValue:
     raise InvalidConfig([f"Invalid value {shown!r} for config {key.name}: {problem}"])
 
 
+def parse_values(
+    texts: Mapping[str, str],
+    keys: Mapping[str, ConfigKey],
+    unknown: Callable[[str], str | None],
+) -> tuple[dict[str, ConfigValue], list[str]]:
+    """Return the values that are allowed, by name, and what is wrong with the others.
+
+    Args:
+        texts: by name.
+        keys: the table that they are in.
+        unknown: the sentence that refuses a name that is not there; None if it does not count.
+    """
+    values: dict[str, ConfigValue] = {}
+    problems: list[str] = []
+    for name, text in texts.items():
+        key = keys.get(name)
+        if key is None:
+            problem = unknown(name)
+            problems += [problem] if problem else []
+            continue
+        try:
+            values[name] = parse_value(key, text)
+        except InvalidConfig as invalid:
+            problems += invalid.problems
+    return values, problems
+
+
 def format_value(value: ConfigValue) -> str:
     """Return the text that Kafka shows for a value; parse_value reads it back."""
     if isinstance(value, bool):

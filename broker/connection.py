@@ -11,106 +11,98 @@ while its send buffer is full.
 
 A connection of a client over its quota is muted (KIP-219): nothing is begun and nothing is read for
 a time, while the answers under way go out.
+
+On a listener with SASL a client is not trusted until it has authenticated: it has LOGIN_S for that,
+and may send only small requests, and few ahead of their answers.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Final, Protocol, cast
-
-import structlog
+from typing import Final, cast
 
 from broker.client_session import ClientSession
+from broker.deadlines import Deadlines
 from broker.frame_intake import FrameIntake
-from broker.memory import MemoryBudget
-from broker.metrics import BrokerMetrics
 from broker.muting import Muting
-from broker.ordered_answers import OrderedAnswers, Reply
-from protocol.errors import MalformedRequest, UnsupportedVersion
+from broker.ordered_answers import OrderedAnswers
+from broker.outbox import Buffer, Outbox
+from broker.reception import Reception, ServerLimits
+from broker.refused import Refused
+from protocol.errors import MalformedRequest, TlsHandshake, UnsupportedVersion
 
 MAX_IN_FLIGHT: Final = 64
-SEND_BUFFER_BYTES: Final = 4 * 1024 * 1024
-SLOW_READER_S: Final = 60
-
-log = structlog.get_logger()
+MAX_EARLY_FRAMES: Final = 16
+PIECE_BYTES: Final = 256 * 1024
 
 
 class CloseConnection(Exception):
     """The request deserves no answer but the end of the connection."""
 
 
-class Dispatcher(Protocol):
-    """Turns a frame into its answer, at once or later; raises CloseConnection.
-
-    `give_back` may be called once the frame is decoded and cleared; else its memory is counted
-    until the answer is known.
-    """
-
-    async def dispatch(
-        self, frame: bytearray, connection: "Connection", give_back: Callable[[], None]
-    ) -> Reply: ...
-
-
-class Roll(Protocol):
-    """Counts connections."""
-
-    def admit(self, connection: "Connection", ip: str) -> bool: ...
-
-    def forget(self, connection: "Connection", ip: str) -> None: ...
-
-
 class Connection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket.
 
     Attributes:
+        piece_bytes: how much the socket is given at a time.
         peer: address and port as text.
         session: what handlers know of the client.
     """
 
-    def __init__(
-        self,
-        *,
-        dispatcher: Dispatcher,
-        memory: MemoryBudget,
-        metrics: BrokerMetrics,
-        max_frame_bytes: int,
-        roll: Roll,
-    ) -> None:
-        self._dispatcher = dispatcher
-        self._metrics = metrics
-        self._roll = roll
+    piece_bytes = PIECE_BYTES
+
+    def __init__(self, reception: Reception, limits: ServerLimits) -> None:
+        self._reception = reception
+        self._max_frame_bytes = limits.max_frame_bytes
         self._intake = FrameIntake(
-            memory, max_frame_bytes=max_frame_bytes, set_reading=self._set_reading
+            reception.memory,
+            max_frame_bytes=limits.max_frame_bytes,
+            set_reading=self._set_reading,
         )
-        self._answers = OrderedAnswers(send=self._send, refuse=self.refuse)
+        self._outbox = Outbox(self._write, piece_bytes=self.piece_bytes)
+        self._answers = OrderedAnswers(send=self._outbox.add, refuse=self.refuse)
         self._muting = Muting(self._go_on)
         self._wake = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
-        self._blocked_since_s = 0.0
+        self._is_refused = False
         self._serving: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
+        self._deadlines = Deadlines(self._loop.time())
         self._transport: asyncio.Transport | None = None
         self._ip = ""
         self.peer = ""
         self.session = ClientSession()
+        self._trusted = not reception.protocol.uses_sasl
+        if not self._trusted:
+            self.session.authenticated = False
+            self._intake.buffer.distrust(min(limits.max_early_bytes, limits.max_frame_bytes))
 
     # --- what the transport calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not subclasses of asyncio.Transport
         self._transport = transport = cast("asyncio.Transport", transport)
-        transport.set_write_buffer_limits(high=SEND_BUFFER_BYTES)
-        self._ip, port = transport.get_extra_info("peername")[:2]
+        transport.set_write_buffer_limits(high=PIECE_BYTES - 1)
+        peer = transport.get_extra_info("peername")
+        if peer is None:  # it was reset before it was accepted
+            transport.abort()
+            return
+        self._ip, port = peer[:2]
         self.peer = f"{self._ip}:{port}"
-        self._metrics.connections.inc()
-        if not self._roll.admit(self, self._ip):
-            self.refuse("too many connections")
+        self.session.host = self._ip
+        reception = self._reception
+        reception.metrics.connections.labels(reception.name).inc()
+        one_too_many = reception.roll.admit(self, self._ip)
+        if one_too_many is not None:
+            self.refuse("too many connections", one_too_many)
             return
         self._serving = self._loop.create_task(self._serve())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._roll.forget(self, self._ip)
-        self._metrics.connections.dec()
+        if self._ip:
+            reception = self._reception
+            reception.roll.forget(self, self._ip)
+            reception.metrics.connections.labels(reception.name).dec()
+        self._outbox.clear()
         self._writable.set()
         self._stop()
         self.session.end()
@@ -121,24 +113,41 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         try:
             self._intake.received(nbytes)
+        except TlsHandshake as error:
+            self.refuse(str(error), Refused.TLS_ON_PLAINTEXT)
+            return
         except MalformedRequest as error:
             self.refuse(str(error))
             return
         if self._intake.queue:
             self._wake.set()
+            if not self._trusted and len(self._intake.queue) > MAX_EARLY_FRAMES:
+                self.refuse("sent too many requests at once", Refused.UNAUTHENTICATED)
+
+    def eof_received(self) -> None:
+        """Close as `close` does, not as the transport would: that has no deadline."""
+        self._outbox.clear()  # the transport closes now; what it has not got, it will not take
+        self.close()
 
     def pause_writing(self) -> None:
+        self._outbox.is_blocked = True
         self._writable.clear()
-        self._blocked_since_s = self._loop.time()
+        self._deadlines.blocked_since_s = self._loop.time()
 
     def resume_writing(self) -> None:
+        self._outbox.is_blocked = False
+        self._outbox.push()
+        if self._outbox.is_blocked:
+            return
         self._writable.set()
-        self._blocked_since_s = 0.0
+        self._deadlines.blocked_since_s = 0.0
+        if self._deadlines.closing_since_s:
+            self.close()
 
     # --- requests
 
     async def _serve(self) -> None:
-        intake = self._intake
+        intake, dispatch = self._intake, self._reception.dispatcher.dispatch
         while True:
             if not intake.queue or self._muting.is_on:
                 self._wake.clear()
@@ -152,23 +161,31 @@ class Connection(asyncio.BufferedProtocol):
                 continue
             frame, held = intake.pop()
             try:
-                reply = await self._dispatcher.dispatch(frame, self, held.give_back)
+                reply = await dispatch(frame, self, held.give_back)
             except BaseException as error:
                 held.give_back()  # whether or not the peer is gone
                 if isinstance(error, asyncio.CancelledError):
                     raise
-                self.refuse(str(error))
                 if not isinstance(error, CloseConnection | MalformedRequest | UnsupportedVersion):
+                    self.refuse(str(error), Refused.BUG)
                     raise
+                self.refuse(str(error))
                 return
+            if not self._trusted and self.session.authenticated:
+                self._trust()
             self._answers.add(reply, held.give_back)
             if not intake.reading:
                 intake.read_on()
 
-    def _send(self, buffers: list[bytes | memoryview]) -> None:
+    def _trust(self) -> None:
+        """Let the client, who has authenticated, send what it likes."""
+        self._trusted = True
+        self._intake.buffer.trust(self._max_frame_bytes)
+
+    def _write(self, piece: list[Buffer]) -> None:
         transport = self._transport
-        if buffers and transport is not None and not transport.is_closing():
-            transport.writelines(buffers)
+        if transport is not None and not transport.is_closing():
+            transport.writelines(piece)
 
     def _set_reading(self, reading: bool) -> None:
         transport = self._transport
@@ -190,6 +207,11 @@ class Connection(asyncio.BufferedProtocol):
         if not self.session.ended:  # else the timer would keep what nobody needs
             self._muting.extend(wait_s)
             self._intake.pause()
+
+    def postpone(self, wait_s: float) -> None:
+        """Serve it after that time only; what it has to log in begins then (KIP-612)."""
+        self._deadlines.login_since_s += wait_s
+        self.mute(wait_s)
 
     def muted_ms(self) -> int:
         """Return for how much longer it is muted."""
@@ -214,30 +236,56 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- endings
 
-    def expired(self, now_s: float, *, max_idle_s: float) -> str:
-        """Return why this connection is to be closed now; empty if it may stay."""
-        if self._blocked_since_s and now_s - self._blocked_since_s > SLOW_READER_S:
-            return f"did not read its answers for {SLOW_READER_S} s"
+    def expired(self, now_s: float, *, max_idle_s: float) -> tuple[Refused, str] | None:
+        """Return why this connection is to be closed now, if it is."""
+        overdue = self._deadlines.missed(now_s, trusted=self._trusted)
+        if overdue is not None:
+            return overdue
         is_silent = now_s - self._intake.last_read_s > max_idle_s and not self._answers
         if self._muting.is_on:
-            return f"muted for {max_idle_s:.0f} s" if is_silent else ""
+            return (Refused.IDLE, f"muted for {max_idle_s:.0f} s") if is_silent else None
         if not self._intake.reading:
-            return ""
+            return None
         stall_s = self._intake.stall_s(now_s)
         if stall_s:
-            return f"did not finish a request for {stall_s:.0f} s"
-        return f"idle for {max_idle_s:.0f} s" if is_silent and not self._intake.queue else ""
+            return Refused.STALLED, f"did not finish a request for {stall_s:.0f} s"
+        if is_silent and not self._intake.queue:
+            return Refused.IDLE, f"idle for {max_idle_s:.0f} s"
+        return None
 
-    def refuse(self, reason: str) -> None:
+    def refuse(self, reason: str, kind: Refused = Refused.MALFORMED) -> None:
         """Close without an answer, and say why once."""
-        if self._transport is not None and not self._transport.is_closing():
-            log.warning("connection refused", peer=self.peer, reason=reason[:256])
-            self._metrics.refused_connections.inc()
+        transport = self._transport
+        if transport is None or (transport.is_closing() and not self._deadlines.closing_since_s):
+            return
+        self._deadlines.closing_since_s = 0.0
+        if self._is_refused:  # and has not taken what it was told
+            transport.abort()
+            return
+        self._is_refused = True
+        reception = self._reception
+        reception.metrics.refused_connections.labels(kind).inc()
+        reception.refusals.write(
+            "connection refused",
+            kind=kind,
+            peer=self.peer,
+            listener=reception.name,
+            reason=reason[:256],
+        )
+        self._drop()
+
+    def _drop(self) -> None:
+        """Close without sending what is written."""
+        if self._transport is not None:
             self._transport.abort()
 
     def close(self) -> None:
         """Send what is written, then close."""
-        if self._transport is not None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        if not self._deadlines.closing_since_s:
+            self._deadlines.closing_since_s = self._loop.time()
+        if not self._outbox:
             self._transport.close()
 
     async def finish(self) -> None:

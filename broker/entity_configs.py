@@ -17,6 +17,9 @@ from storage.entity_configs import (
     EntityKind,
 )
 
+POLL_S: Final = 0.5
+"""An ACL, or a user that is gone, counts on every broker within a second."""
+
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -71,7 +74,7 @@ class EntityConfigs:
 
     async def poll(self) -> None:
         """Follow the changes of other brokers until cancelled."""
-        await self._loading.poll("configs")
+        await self._loading.poll("configs", POLL_S)
 
     async def _load_changes(self) -> None:
         while True:

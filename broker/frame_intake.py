@@ -16,6 +16,10 @@ from protocol.framing import FrameBuffer
 MAX_QUEUED_FRAMES: Final = 16
 SLOW_FRAME_S: Final = 30
 SLOW_FRAME_BYTES_PER_S: Final = 1024
+HOARDED_FRAME_S: Final = 5
+WHOLE_FRAME_S: Final = 60
+"""Who has announced a large frame, while others wait for memory, has to send it in that time."""
+
 SCRATCH: Final = bytearray(256 * 1024)  # one event loop per process: see FrameBuffer
 
 
@@ -35,6 +39,8 @@ class FrameIntake:
 
     __slots__ = (
         "_admitted",
+        "_asked",
+        "_counted",
         "_ended",
         "_held_bytes",
         "_loop",
@@ -60,7 +66,8 @@ class FrameIntake:
         self._set_reading = set_reading
         self._most_queued = MAX_QUEUED_FRAMES
         self._held_bytes = 0
-        self._admitted = False  # the unfinished frame is counted
+        self._admitted = False  # the unfinished frame is counted, as far as it is allocated
+        self._counted = self._asked = 0  # bytes of it; how many more were asked for last
         self._waiting = False  # for memory
         self._paused = False
         self._ended = False
@@ -79,11 +86,11 @@ class FrameIntake:
         self.last_read_s = self._loop.time()
         frames = self.buffer.received(nbytes)
         for frame in frames:
-            if self._admitted:  # the first to be complete is the one that was counted before
-                self._admitted = False
-                continue
-            self._memory.take(len(frame))
-            self._held_bytes += len(frame)
+            uncounted = len(frame) - self._counted  # of the first to be complete, most is
+            self._memory.take(uncounted)
+            self._held_bytes += uncounted
+            if self._admitted:
+                self._forget_unfinished()
         self.queue.extend(frames)
         if frames or not self.buffer.partial or not self.frame_since_s:
             self.frame_since_s = self.last_read_s if self.buffer.partial else 0.0
@@ -99,10 +106,12 @@ class FrameIntake:
     def stall_s(self, now_s: float) -> float:
         """Return for how long an unfinished frame has come too slowly; 0 if none does."""
         elapsed_s = now_s - self.frame_since_s if self.frame_since_s else 0.0
-        if elapsed_s <= SLOW_FRAME_S:
-            return 0.0
-        is_slow = self.buffer.received_bytes < elapsed_s * SLOW_FRAME_BYTES_PER_S
-        return elapsed_s if is_slow else 0.0
+        due = 0.0
+        if elapsed_s > SLOW_FRAME_S:
+            due = elapsed_s * SLOW_FRAME_BYTES_PER_S
+        if elapsed_s > HOARDED_FRAME_S and self._admitted and self._memory.contended:
+            due = max(due, self.buffer.expected_bytes * elapsed_s / WHOLE_FRAME_S)
+        return elapsed_s if self.buffer.received_bytes < due else 0.0
 
     # --- when the socket is read
 
@@ -139,17 +148,17 @@ class FrameIntake:
         self._ended = True
         self.pause()
         self.queue.clear()
+        self.buffer.discard()  # else its memory lives until the collector finds the connection
+        self._forget_unfinished()
         self._memory.give_back(self._held_bytes)  # what is under way gives its own back when done
         self._held_bytes = 0
 
     def _has_memory(self) -> bool:
         """Whether there is memory to go on reading; if not, it is waited for."""
-        size = self.buffer.announced
-        if size:
-            if self._memory.try_take(size):
+        if self.buffer.announced:
+            if self._ask():
                 self._admit()
                 return True
-            self._memory.wait(size, self._granted)
         elif self._admitted or not self._memory.exhausted:
             return True
         else:
@@ -157,12 +166,34 @@ class FrameIntake:
         self._waiting = True
         return False
 
+    def _ask(self) -> bool:
+        """Whether memory for the announced frame, or for more of it, is counted at once.
+
+        If not, `_granted` is called when it is.
+        """
+        self._asked = max(self.buffer.allocated_next - self._counted, 0)
+        if self._admitted:
+            if self._memory.try_grow(self._asked, self):
+                return True
+            self._memory.wait_to_grow(self._asked, self, self._granted)
+            return False
+        if self._memory.try_take(self._asked):
+            return True
+        self._memory.wait(self._asked, self._granted)
+        return False
+
     def _admit(self) -> None:
-        """Receive the announced frame: its memory is counted now."""
-        self._held_bytes += self.buffer.announced
+        """Receive the announced frame, or more of it: what was asked for is counted."""
+        self._held_bytes += self._asked
+        self._counted += self._asked
         self.buffer.admit()
-        self._admitted = True
-        self.frame_since_s = self._loop.time()
+        if not self._admitted:
+            self._admitted = True
+            self.frame_since_s = self._loop.time()
+
+    def _forget_unfinished(self) -> None:
+        self._memory.is_whole(self)
+        self._admitted, self._counted = False, 0
 
     def _granted(self) -> None:
         self._waiting = False

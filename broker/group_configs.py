@@ -13,11 +13,10 @@ from broker.broker_configs import BrokerConfig
 from broker.config_types import (
     ConfigKey,
     ConfigType,
-    ConfigValue,
     InvalidConfig,
     Range,
     integer,
-    parse_value,
+    parse_values,
     unknown_name,
 )
 
@@ -87,20 +86,12 @@ def read_group_configs(configs: Mapping[str, str], broker: BrokerConfig) -> Cons
     Raises:
         InvalidConfig: it names every mistake.
     """
-    values: dict[str, ConfigValue | None] = {
+    own, problems = parse_values(configs, GROUP_CONFIGS, unknown_group_config)
+    values = {
         HEARTBEAT_INTERVAL_MS: broker.group_consumer_heartbeat_interval_ms,
         SESSION_TIMEOUT_MS: broker.group_consumer_session_timeout_ms,
+        **own,
     }
-    problems: list[str] = []
-    for name, text in configs.items():
-        key = GROUP_CONFIGS.get(name)
-        if key is None:
-            problems.append(unknown_group_config(name))
-            continue
-        try:
-            values[name] = parse_value(key, text)
-        except InvalidConfig as invalid:
-            problems += invalid.problems
     times = ConsumerGroupTimes(
         session_timeout_ms=integer(values, SESSION_TIMEOUT_MS),
         heartbeat_interval_ms=integer(values, HEARTBEAT_INTERVAL_MS),

@@ -1,11 +1,12 @@
 """Wires what a broker's HTTP port answers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from broker.http import Check, HttpServer
+from broker.http import Check, HttpServer, Source
+from broker.http_access import HttpAccess
 from broker.usage_page import UsagePage
 from storage.metadata import MetadataStore
 from storage.objects import ObjectStore
@@ -22,12 +23,20 @@ def make_http(
     traffic: StoreTraffic,
     usage: UsageCounter,
     *,
+    sources: Iterable[Source],
     now_ms: Callable[[], int],
+    token: str,
 ) -> HttpServer:
-    """Return the server of health, metrics and usage; a broker is ready if both stores answer."""
+    """Return the server of health, metrics and usage; a broker is ready if both stores answer.
+
+    Metrics are those of the registry and of `sources`. Clients of the port have to bring `token`,
+    if it is not empty.
+    """
     checks: dict[str, Check] = {
         "postgres": metadata.cluster_id,
         "object store": lambda: check_store(objects, MARKER, traffic),
     }
     page = UsagePage(metadata, usage, now_ms=now_ms)
-    return HttpServer(registry, checks, [web.get("/usage", page.answer)])
+    server = HttpServer(registry, checks, [web.get("/usage", page.answer)], HttpAccess(token))
+    server.sources += sources
+    return server

@@ -23,14 +23,18 @@ class RepeatLater(Refusal):
 
 
 class LaterAppends:
-    """Runs appends one after the other where they are of one connection and partition."""
+    """Runs appends one after the other where they are of one connection and partition.
+
+    Attributes:
+        last: the one begun last, where any is under way.
+    """
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, Partition], asyncio.Future[RepeatLater | None]] = {}
+        self.last: dict[tuple[str, Partition], asyncio.Future[RepeatLater | None]] = {}
 
     def waiting(self, peer: str, topic_id: UUID, index: int) -> bool:
         """Return whether one is under way, so that the partition's next must wait for its turn."""
-        return bool(self._last) and (peer, Partition(topic_id, index)) in self._last
+        return (peer, Partition(topic_id, index)) in self.last
 
     def begin(self, peer: str, partition: Partition, append: Append) -> asyncio.Task[BatchOutcome]:
         """Run `append` when those before it are in the write buffer, or refused.
@@ -40,8 +44,8 @@ class LaterAppends:
             before it.
         """
         key = (peer, partition)
-        before = self._last.get(key)
-        placed = self._last[key] = asyncio.get_running_loop().create_future()
+        before = self.last.get(key)
+        placed = self.last[key] = asyncio.get_running_loop().create_future()
 
         async def in_turn() -> BatchOutcome:
             repeat: RepeatLater | None = None
@@ -56,8 +60,8 @@ class LaterAppends:
                 raise
             finally:
                 placed.set_result(repeat)
-                if self._last.get(key) is placed:
-                    del self._last[key]
+                if self.last.get(key) is placed:
+                    del self.last[key]
             return await outcome
 
         task = asyncio.create_task(in_turn())

@@ -1,28 +1,78 @@
-"""Logs: one JSON object a line on stderr, or coloured text where a person watches."""
+"""Logs: one JSON object a line on stderr, or coloured text where a person watches.
+
+Names that clients choose (client.id, topic, group …) are among the values. None of them can begin
+a line, move a terminal's cursor or fill the log: JSON escapes, text is escaped here, both are cut.
+"""
 
 import logging
 import sys
+from typing import Final
 
 import structlog
+from structlog.typing import EventDict, Processor
 
 from broker.log_levels import LOG_LEVELS
+
+MOST_CHARACTERS: Final = 256
+MOST_CHARACTERS_OF_A_REASON: Final = 4096
+
+_REASONS: Final = ("reason", "said")
+_LINES: Final = "\n\t"
+_UNCUT: Final = ("event", "exception")  # ours, and as long as the traceback is
 
 
 def configure_logs() -> None:
     """Set up structlog for this process; nothing else of it writes to stderr."""
-    for_person = sys.stderr.isatty()
-    renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer() if for_person else structlog.processors.JSONRenderer()
-    )
     structlog.configure(
         processors=[
             LOG_LEVELS.filter,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            renderer,
+            cut,
+            *renderers(for_person=sys.stderr.isatty()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+def renderers(*, for_person: bool) -> list[Processor]:
+    """Return what makes a line of an entry."""
+    if for_person:
+        return [escape, structlog.dev.ConsoleRenderer()]
+    return [structlog.processors.JSONRenderer()]
+
+
+def cut(_logger: object, _method: str, entry: EventDict) -> EventDict:
+    """Shorten what clients may have made long."""
+    for name, value in entry.items():
+        if isinstance(value, str) and len(value) > MOST_CHARACTERS and name not in _UNCUT:
+            most = MOST_CHARACTERS_OF_A_REASON if name in _REASONS else MOST_CHARACTERS
+            if len(value) > most:
+                entry[name] = f"{value[:most]}… ({len(value)} characters)"
+    return entry
+
+
+def escape(_logger: object, _method: str, entry: EventDict) -> EventDict:
+    """Make all text printable; JSON does that by itself."""
+    return {name: _printable(value, name) for name, value in entry.items()}
+
+
+def _printable(value: object, name: str) -> object:
+    """Return a value that shows as it is: with no control character, at any depth."""
+    if isinstance(value, str):
+        keep = _LINES if name == "exception" else ""
+        if value.isprintable():
+            return value
+        return "".join(
+            character
+            if character.isprintable() or character in keep
+            else character.encode("unicode_escape").decode()
+            for character in value
+        )
+    if isinstance(value, int | float | None):
+        return value
+    text = repr(value)  # of a container, or of whatever else: repr() escapes what is inside
+    return text if text.isprintable() else _printable(text, name)

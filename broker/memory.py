@@ -16,8 +16,8 @@ from collections.abc import Callable
 class MemoryBudget:
     """First come, first served; a frame larger than the whole budget is let in alone.
 
-    Who is in the middle of a frame that is counted must go on receiving it, whatever is used: else
-    those who wait would wait for each other.
+    A large frame is counted as it grows. Were the memory full of unfinished ones, all would wait
+    for each other; so one at a time may grow whatever is used, until it is whole.
 
     Args:
         limit_bytes: negative for no limit.
@@ -26,12 +26,19 @@ class MemoryBudget:
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes if limit_bytes >= 0 else sys.maxsize
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._growing: deque[tuple[int, object, Callable[[], None]]] = deque()
         self._paused: deque[Callable[[], None]] = deque()
+        self._beyond: object = None  # who may grow whatever is used
         self.used_bytes = 0
 
     @property
     def exhausted(self) -> bool:
         return self.used_bytes >= self._limit_bytes
+
+    @property
+    def contended(self) -> bool:
+        """Whether somebody waits."""
+        return bool(self._waiting or self._growing or self._paused)
 
     def take(self, size: int) -> None:
         """Count a frame that is already here (small ones are never held back half-way)."""
@@ -48,6 +55,23 @@ class MemoryBudget:
         """Call `granted` once the frame is counted."""
         self._waiting.append((size, granted))
 
+    def try_grow(self, size: int, owner: object) -> bool:
+        """Count more of a frame that is counted in part, if it fits or its turn has come."""
+        if not (self._may_grow(size, owner) and (owner is self._beyond or not self._growing)):
+            return False
+        self._grow(size, owner)
+        return True
+
+    def wait_to_grow(self, size: int, owner: object, granted: Callable[[], None]) -> None:
+        """Call `granted` once so much more is counted."""
+        self._growing.append((size, owner, granted))
+
+    def is_whole(self, owner: object) -> None:
+        """Take note that a frame grows no more: it is whole, or its sender is gone."""
+        if owner is self._beyond:
+            self._beyond = None
+            self._grant()
+
     def wait_for_room(self, resume: Callable[[], None]) -> None:
         """Call `resume` once the budget is no longer exhausted; nobody waits before it."""
         self._paused.append(resume)
@@ -55,6 +79,7 @@ class MemoryBudget:
     def withdraw(self, waiting: Callable[[], None]) -> None:
         """Stop waiting: the connection is gone."""
         self._waiting = deque(entry for entry in self._waiting if entry[1] != waiting)
+        self._growing = deque(entry for entry in self._growing if entry[2] != waiting)
         self._paused = deque(resume for resume in self._paused if resume != waiting)
         self._grant()
 
@@ -65,9 +90,22 @@ class MemoryBudget:
     def _fits(self, size: int) -> bool:
         return self.used_bytes == 0 or self.used_bytes + size <= self._limit_bytes
 
+    def _may_grow(self, size: int, owner: object) -> bool:
+        fits = self.used_bytes + size <= self._limit_bytes
+        return fits or self._beyond is None or self._beyond is owner
+
+    def _grow(self, size: int, owner: object) -> None:
+        self.used_bytes += size
+        if self.used_bytes > self._limit_bytes:
+            self._beyond = owner
+
     def _grant(self) -> None:
         while self._paused and not self.exhausted:
             self._paused.popleft()()
+        while self._growing and self._may_grow(*self._growing[0][:2]):
+            size, owner, granted = self._growing.popleft()
+            self._grow(size, owner)
+            granted()
         while self._waiting and self._fits(self._waiting[0][0]):
             size, granted = self._waiting.popleft()
             self.used_bytes += size

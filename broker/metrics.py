@@ -25,11 +25,21 @@ class BrokerMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.connections = Gauge(
-            "streamhouse_connections", "Open client connections.", registry=registry
+            "streamhouse_connections",
+            "Open client connections.",
+            ("listener",),
+            registry=registry,
         )
         self.refused_connections = Counter(
             "streamhouse_refused_connections",
-            "Connections closed for what they sent.",
+            "Connections closed against their peers' will.",
+            ("reason",),
+            registry=registry,
+        )
+        self.failed_handshakes = Counter(
+            "streamhouse_failed_tls_handshakes",
+            "TLS handshakes that came to nothing.",
+            ("reason",),
             registry=registry,
         )
         self._request_seconds = Histogram(

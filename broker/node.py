@@ -4,21 +4,24 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from prometheus_client import CollectorRegistry
 
-from broker.addresses import Address, listeners, parse_address
+from broker.addresses import Address, parse_address
+from broker.api_table import APIS
 from broker.broker_configs import BrokerConfig
 from broker.cluster import BrokerSet, Cluster
 from broker.cluster_metrics import ClusterMetrics
 from broker.config import Settings
-from broker.dispatch import APIS, Dispatch
+from broker.dispatch import Dispatch
 from broker.dynamic_broker_config import DynamicBrokerConfig
 from broker.entity_configs import EntityConfigs
 from broker.group_setup import make_groups
 from broker.http_setup import make_http
+from broker.listeners import Listener, listeners_config, parse_listener
 from broker.log_dirs import LogDir
+from broker.log_setup import make_log
 from broker.membership import Members
 from broker.memory import MemoryBudget
 from broker.metrics import (
@@ -26,35 +29,32 @@ from broker.metrics import (
     GroupCollector,
     GroupMetrics,
     PartitionSeries,
-    TransactionMetrics,
 )
 from broker.producer_ids import ProducerIds
 from broker.quota_setup import make_quotas
+from broker.reception import ServerLimits
+from broker.record_looks import RecordLooks
+from broker.refused import RefusalLog
 from broker.schema_setup import make_schemas
-from broker.server import Server, ServerLimits
+from broker.security_setup import Security
+from broker.server import Server
 from broker.services import ApiRange, Services
-from broker.telemetry import Telemetry
-from broker.telemetry_series import ClientSeries
+from broker.telemetry_setup import make_telemetry
 from broker.topics import Topics
-from broker.transaction_upkeep import TransactionUpkeep
-from broker.transactions import Transactions
+from broker.transaction_setup import make_transactions
 from broker.upkeep_order import UpkeepOrder
 from broker.upkeep_process import UpkeepProcess
-from storage.block_cache import BlockCache
 from storage.entity_configs import EntityKind
-from storage.log import Log
 from storage.metadata import MetadataStore
-from storage.metrics import StorageMetrics, StoreCollector
-from storage.object_paths import ReservedPaths, uuid7
+from storage.metrics import StoreCollector
+from storage.object_paths import uuid7
 from storage.objects import ObjectStore
 from storage.objects_counted import CountedStore
 from storage.open_store import store_name
 from storage.partition_log import PartitionLog
 from storage.store_traffic import StoreTraffic
-from storage.tail import TailCache
 from storage.usage import BROKER_CLIENT
 from storage.usage_counter import UsageCounter
-from storage.writer import Writer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,6 @@ class Broker:
     ) -> None:
         clock = time.monotonic  # finer than uvloop's, which has milliseconds
         registry = CollectorRegistry()
-        storage_metrics = StorageMetrics(registry)
         self._metrics = BrokerMetrics(registry)
         self._settings = settings
         self._listeners = self._advertised = ""
@@ -102,29 +101,27 @@ class Broker:
         self.usage = UsageCounter(metadata, client_id=BROKER_CLIENT, now_ms=now_ms)
         objects = CountedStore(objects, self.usage)
         self.members = Members(metadata, new_object_id())
-        self._paths = ReservedPaths(metadata, new_object_id)
-        self.writer = Writer(
-            objects=objects,
-            metadata=metadata,
-            paths=self._paths,
-            tail=TailCache(settings.cache.tail_bytes),
-            config=settings.writer,
-            metrics=storage_metrics,
+        self._log_parts = make_log(
+            *(settings, metadata, objects, registry),
             clock=clock,
             now_ms=now_ms,
-            writer_id=new_object_id(),
+            new_id=new_object_id,
             name_of=self._topic_name,
         )
-        self._blocks = BlockCache(
-            objects, max_bytes=settings.cache.block_bytes, metrics=storage_metrics, clock=clock
-        )
-        self.log = Log(
-            metadata=metadata, writer=self.writer, blocks=self._blocks, metrics=storage_metrics
-        )
+        self.log, self.writer = self._log_parts.log, self._log_parts.writer
         self.entity_configs = EntityConfigs(metadata)
         self._config = DynamicBrokerConfig(config, self.entity_configs)
+        protocols = [parse_listener(text).protocol for text in settings.listen]
+        self._refusals = RefusalLog(clock)
+        self.security = Security(
+            *(config.security, settings.secrets, protocols, self.entity_configs, registry),
+            self._refusals,
+            clock=clock,
+            now_ms=now_ms,
+        )
         self.topics = Topics(metadata, self.log, config)
         self._config.watch(lambda: self.topics.follow(self._config.current))
+        self.entity_configs.watch(EntityKind.ACL, lambda _: self.topics.answers.clear())
         self.groups, self.group_upkeep, group_table = make_groups(
             store=metadata,
             topics=self.topics,
@@ -136,49 +133,46 @@ class Broker:
         self._log_dir = LogDir(metadata, store_name(settings.store_url), clock)
         self._producer_ids = ProducerIds(metadata)
         self._quotas, self._rates = make_quotas(self.entity_configs, self._config, registry, clock)
+        self._looks = RecordLooks()
         self._schemas, self._close_schemas = make_schemas(
-            config, settings.schema_registry, registry
+            config, settings.schema_registry, self._looks, registry
         )
-        self.transactions = Transactions(
-            store=metadata,
-            append_markers=self.log.append_markers,
-            producer_ids=self._producer_ids,
-            metrics=TransactionMetrics(registry),
+        self.transactions, self.transaction_upkeep = make_transactions(
+            metadata,
+            self.log,
+            self._producer_ids,
+            registry,
+            unused_ms=config.transactional_id_expiration_ms,
             now_ms=now_ms,
         )
-        self.transaction_upkeep = TransactionUpkeep(
-            store=metadata,
-            transactions=self.transactions,
-            unused_ms=config.transactional_id_expiration_ms,
-        )
         registry.register(GroupCollector(group_table.states))
-        client_series = ClientSeries(registry, config=settings.metrics, clock=clock)
-        self.telemetry = Telemetry(
-            self.entity_configs,
-            client_series,
+        self.telemetry, client_series = make_telemetry(
+            *(self.entity_configs, settings.metrics, registry),
             max_bytes=config.telemetry_max_bytes,
-            new_id=uuid4,
             clock=clock,
         )
         self._cluster_metrics = ClusterMetrics(
             metadata, lambda: self.members.current, settings.metrics, now_ms=now_ms, clock=clock
         )
-        partitions = PartitionSeries(self.log.known_partitions, self.topics.name_of)
         registry.register(StoreCollector(traffic))
-        self.http = make_http(registry, metadata, objects, traffic, self.usage, now_ms=now_ms)
-        self.http.sources += [
-            partitions.families,
-            client_series.families,
-            self._cluster_metrics.families,
-        ]
+        self.http = make_http(
+            *(registry, metadata, objects, traffic, self.usage),
+            sources=(
+                PartitionSeries(self.log.known_partitions, self.topics.name_of).families,
+                client_series.families,
+                self._cluster_metrics.families,
+            ),
+            now_ms=now_ms,
+            token=settings.secrets.http_token,
+        )
         self._upkeep: UpkeepProcess | None = None
         if upkeep is not None:
             self._upkeep = UpkeepProcess(upkeep, registry, compacts=config.log_cleaner_enable)
             self.http.details["upkeep"] = self._upkeep.state
 
-    async def bind(self) -> tuple[Server, Sequence[Address], Running]:
+    async def bind(self) -> tuple[Server, Sequence[Listener], Running]:
         """Take all addresses, so that one in use is known before anything runs."""
-        addresses = [parse_address(text, listener=True) for text in self._settings.listen]
+        given = [parse_listener(text) for text in self._settings.listen]
         host, port = parse_address(self._settings.http, listener=False)
         http = Address(host, await self.http.listen(host, port))
         self._metrics.watch_memory(lambda: self._memory.used_bytes)
@@ -187,6 +181,8 @@ class Broker:
             metrics=self._metrics,
             limits=self._limits(),
             rates=self._rates,
+            refusals=self._refusals,
+            tls=self.security.tls,
         )
         self.entity_configs.watch(EntityKind.CLIENT_QUOTA, lambda _: server.unmute())
 
@@ -194,33 +190,42 @@ class Broker:
             server.limits = self._limits()
 
         self._config.watch(follow_limits)
-        ports = [await server.bind(address.host, address.port) for address in addresses]
-        reached = [Address(one.host, port) for one, port in zip(addresses, ports, strict=True)]
-        self._listeners = listeners(reached)
+        ports = [await server.bind(one) for one in given]
+        reached = [
+            Listener(one.protocol, Address(one.address.host, port))
+            for one, port in zip(given, ports, strict=True)
+        ]
+        self._listeners = listeners_config(reached)
         for at, text in enumerate(self._settings.advertise):
-            reached[at] = parse_address(text, listener=True)
-        return server, reached, Running(bootstrap=reached[0], http=http)
+            reached[at] = parse_listener(text)
+        return server, reached, Running(bootstrap=reached[0].address, http=http)
 
-    async def join(self, reached: Sequence[Address], *, alone: bool) -> list[Dispatch]:
+    async def join(self, reached: Sequence[Listener], *, alone: bool) -> list[Dispatch]:
         """Become a member of the cluster; return a dispatch for each listener."""
         await self.members.join(
-            [str(address) for address in reached],
+            [one.registered for one in reached],
             rack=self._config.current.broker_rack,
             preferred_node_id=self._settings.worker,
             alone=alone,
         )
-        self._advertised = listeners(reached)
+        self._advertised = listeners_config(reached)
         self._config.identify(self.members.current.membership.node_id)
         cluster_id = await self._metadata.cluster_id()
         clusters = [
-            Cluster(cluster_id=cluster_id, brokers=self.members.current, listener=listener)
-            for listener in range(len(reached))
+            Cluster(
+                cluster_id=cluster_id,
+                brokers=self.members.current,
+                listener=listener,
+                protocol=one.protocol,
+            )
+            for listener, one in enumerate(reached)
         ]
         for cluster in clusters:
             self.members.on_change(cluster.change)
             self.members.on_list(cluster.tell)
         self.members.on_change(self._brokers_changed)
         self.members.on_list(lambda _: self.topics.answers.clear())
+        await self.security.start()
         return [Dispatch(self._services(cluster), self._metrics) for cluster in clusters]
 
     def _brokers_changed(self, brokers: BrokerSet) -> None:
@@ -239,6 +244,7 @@ class Broker:
         config = self._config.current
         return ServerLimits(
             max_frame_bytes=config.socket_request_max_bytes,
+            max_early_bytes=config.security.max_receive_bytes,
             max_connections=config.max_connections,
             max_connections_per_ip=config.max_connections_per_ip,
             max_idle_s=config.connections_max_idle_ms / 1000,
@@ -266,10 +272,14 @@ class Broker:
             log_dir=self._log_dir,
             producer_ids=self._producer_ids,
             quotas=self._quotas,
+            looks=self._looks,
             schemas=self._schemas,
             memory=self._memory,
             usage=self.usage,
             telemetry=self.telemetry,
+            authorizer=self.security.authorizer,
+            sasl=self.security.authentication(cluster.listener),
+            audit=self.security.audit,
             advertised={key: ApiRange(key, api.low, api.high) for key, api in APIS.items()},
             now_ms=now_ms,
         )
@@ -283,5 +293,6 @@ class Broker:
         await self.http.close()
         await self._cluster_metrics.close()
         await self._close_schemas()
-        await self._blocks.close()
-        await self._paths.close()
+        self._looks.close()
+        await self.security.close()
+        await self._log_parts.close()

@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.requests import Request
 from broker.topics import KnownTopic
+from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.groups import CommittedOffset
 
@@ -30,10 +31,12 @@ class AskedTopic:
     Attributes:
         asked: the request's own entity.
         known: None if there is no such topic.
+        is_denied: whether ACLs keep the client from it, whether or not there is such a topic.
     """
 
     asked: Any
     known: KnownTopic | None
+    is_denied: bool = False
 
     @property
     def identity(self) -> dict[str, str | UUID | None]:
@@ -48,30 +51,43 @@ class AskedTopic:
         return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
 
     def partition(self, index: int) -> Partition | ErrorCode:
-        """Return a partition, or what answers one that does not exist."""
+        """Return a partition, or what answers one that does not exist, or not for this client."""
+        if self.is_denied:
+            return ErrorCode.topic_authorization_failed
         if self.known is None:
             return self.unknown_code
         log = self.known.log(index)
         return ErrorCode.unknown_topic_or_partition if log is None else log.partition
 
 
-async def look_up_topics(request: Request, topics: Iterable[Any]) -> list[AskedTopic]:
+async def look_up_topics(
+    request: Request, topics: Iterable[Any], operation: Operation | None
+) -> list[AskedTopic]:
     """Return the topics of a request, in order: by id from v10 of the APIs on, else by name.
+
+    Args:
+        request: who asks.
+        topics: its entities.
+        operation: what the client needs to be allowed to do with each of them.
 
     Raises:
         MetadataUnavailable: one is not known here, and Postgres could not be asked.
     """
+    return [await _look_up(request, asked, operation) for asked in topics]
+
+
+async def _look_up(request: Request, asked: Any, operation: Operation | None) -> AskedTopic:
     find = request.services.topics.find
-    found = []
-    for asked in topics:
-        name, topic_id = getattr(asked, "name", None), getattr(asked, "topic_id", None)
-        known = None
-        if name is not None:
-            known = await find(name)
-        elif topic_id is not None:
-            known = await find(topic_id=topic_id)
-        found.append(AskedTopic(asked, known))
-    return found
+    name, topic_id = getattr(asked, "name", None), getattr(asked, "topic_id", None)
+    known = None
+    if name is None and topic_id is not None:
+        known = await find(topic_id=topic_id)
+        name = known and known.topic.name
+    if name is None:
+        return AskedTopic(asked, None)  # an id without a topic tells nothing
+    if operation is not None and not request.allows(operation, ResourceType.TOPIC, name):
+        return AskedTopic(asked, known, is_denied=True)
+    return AskedTopic(asked, known or await find(name))
 
 
 def commit_lines(request: Request, topics: Sequence[AskedTopic]) -> Lines:
@@ -88,7 +104,7 @@ def commit_lines(request: Request, topics: Sequence[AskedTopic]) -> Lines:
 
 
 def concern_group(lines: Lines) -> bool:
-    """Whether the group has to be asked; not about partitions that do not exist, as in Kafka."""
+    """Whether the group has to be asked; not if no partition is there, or none for this client."""
     too_large = ErrorCode.offset_metadata_too_large
     return any(
         isinstance(line, Partition) or line is too_large for of_topic in lines for line in of_topic
@@ -111,7 +127,7 @@ def offsets_to_commit(
 
 
 def refused_lines(lines: Lines, code: ErrorCode) -> Lines:
-    """Return the group's error for all but partitions that do not exist, as Kafka does."""
+    """Return the group's error for all but partitions that have one already, as Kafka does."""
 
     def refused(line: Line) -> ErrorCode:
         too_large = ErrorCode.offset_metadata_too_large

@@ -23,7 +23,7 @@ UNLIMITED: Final = 2**31 - 1  # as Apache Kafka says it
 class NewConnection(Protocol):
     """A connection that has just been made."""
 
-    def mute(self, wait_s: float) -> None:
+    def postpone(self, wait_s: float) -> None:
         """Serve it after that time."""
 
     def dismiss(self, after_s: float) -> None:
@@ -71,7 +71,7 @@ class ConnectionRates:
         wait_s = self._of_broker(now_s)
         if wait_s:
             self._metrics.connection_throttled("broker")
-            loop.call_soon(connection.mute, wait_s)
+            loop.call_soon(connection.postpone, wait_s)
 
     def _of_ip(self, ip: str, now_s: float) -> float:
         """Count a connection of an address; return by how much it came too early, uncounted."""

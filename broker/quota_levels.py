@@ -33,12 +33,15 @@ class Found:
     client_id: str
 
 
-def levels_in(configs: EntityConfigs) -> Levels:
-    """Return the quotas that are set now."""
+def quotas_in(configs: EntityConfigs) -> Mapping[QuotaEntity, Mapping[str, float]]:
+    """Return the quotas that are set now, by entity."""
     stored = configs.all(EntityKind.CLIENT_QUOTA)
-    return levels_of(
-        {QuotaEntity.from_text(text): quota_values(quotas) for text, quotas in stored.items()}
-    )
+    return {QuotaEntity.from_text(text): quota_values(quotas) for text, quotas in stored.items()}
+
+
+def levels_in(configs: EntityConfigs) -> Levels:
+    """Return the quotas that are set now, by quota."""
+    return levels_of(quotas_in(configs))
 
 
 def levels_of(entities: Mapping[QuotaEntity, Mapping[str, float]]) -> Levels:

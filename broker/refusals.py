@@ -10,6 +10,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from protocol import errors as wire
+from protocol.sasl import AuthenticationFailed
 from storage import errors as stored
 
 
@@ -43,6 +44,7 @@ CODES: Final[dict[type[Exception], ErrorCode]] = {
     stored.CorruptObject: ErrorCode.kafka_storage_error,
     stored.MetadataUnavailable: ErrorCode.request_timed_out,
     stored.NothingWritten: ErrorCode.request_timed_out,
+    stored.PostgresNotTrusted: ErrorCode.request_timed_out,
     stored.WrongStore: ErrorCode.kafka_storage_error,
     stored.BrokerDisplaced: ErrorCode.broker_not_available,
     wire.MalformedRequest: ErrorCode.invalid_request,
@@ -51,6 +53,7 @@ CODES: Final[dict[type[Exception], ErrorCode]] = {
     wire.InvalidRecords: ErrorCode.invalid_record,
     wire.UnsupportedCompression: ErrorCode.unsupported_compression_type,
     wire.DecompressedTooLarge: ErrorCode.invalid_record,
+    AuthenticationFailed: ErrorCode.sasl_authentication_failed,
 }
 
 

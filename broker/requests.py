@@ -5,15 +5,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kio.schema.errors import ErrorCode
+from kio.schema.index import api_key_map
 from kio.static.primitive import i32Timedelta
 
 from broker.client_session import ClientSession
 from broker.quota_use import QuotaUse
+from broker.refusals import Refusal
 from broker.services import Services
+from protocol.acl import CLUSTER_NAME, Operation, ResourceType
 from protocol.codec import RequestHeader, ResponseTypes, request_type, response_types
 from protocol.guard import decode_request
 
 NOT_THROTTLED: Final = i32Timedelta.parse(dt.timedelta(0))
+
+DENIED: Final = {
+    ResourceType.TOPIC: ErrorCode.topic_authorization_failed,
+    ResourceType.GROUP: ErrorCode.group_authorization_failed,
+    ResourceType.CLUSTER: ErrorCode.cluster_authorization_failed,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.transactional_id_authorization_failed,
+    ResourceType.DELEGATION_TOKEN: ErrorCode.delegation_token_authorization_failed,
+}
+"""What a client hears that ACLs do not let do something with a resource."""
+
+DENIED_MESSAGE: Final = "Not authorized."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +56,10 @@ class Request:
         return self.header.api_version
 
     @property
+    def api_name(self) -> str:
+        return api_key_map[self.header.api_key]
+
+    @property
     def types(self) -> ResponseTypes:
         """The response classes of this version."""
         return response_types(self.header.api_key, self.header.api_version)
@@ -53,6 +72,56 @@ class Request:
         """
         kind = request_type(self.header.api_key, self.header.api_version)
         return decode_request(kind, self.frame, self.header.body)
+
+    def mutate(self, partition_count: int, *, refused_from: int) -> None:
+        """Count partitions that are created or deleted, or only asked about, towards a quota.
+
+        Args:
+            partition_count: of one topic.
+            refused_from: the first version whose clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
+
+        Raises:
+            Refusal: THROTTLING_QUOTA_EXCEEDED.
+        """
+        if self.quota is not None:
+            self.quota.mutate(partition_count, strict=self.version >= refused_from)
+
+    def allows(
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str = CLUSTER_NAME,
+        *,
+        audit: bool = True,
+    ) -> bool:
+        """Whether ACLs let the client do that.
+
+        A denial is worth a line in the audit log, if `audit`: not where a resource that is not
+        allowed is only left out of a list.
+        """
+        services = self.services
+        if not services.authorizer.enabled:
+            return True
+        is_allowed = services.authorizer.allows(self.session, operation, resource_type, name)
+        if audit and not is_allowed:
+            services.audit.denied(
+                *(self.session, operation, resource_type, name),
+                api=self.api_name,
+                client_id=self.header.client_id,
+            )
+        return is_allowed
+
+    def authorize(
+        self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME
+    ) -> None:
+        """Check that ACLs let the client do that.
+
+        Raises:
+            Refusal: the code of the resource's type, such as TOPIC_AUTHORIZATION_FAILED. Nothing
+                tells whether there is such a resource.
+        """
+        if not self.allows(operation, resource_type, name):
+            raise Refusal(DENIED[resource_type], DENIED_MESSAGE)
 
     def forget_frame(self) -> None:
         """Let go of the frame, which is decoded: this request may wait for other clients."""

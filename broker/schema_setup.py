@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from prometheus_client import CollectorRegistry
 
 from broker.broker_configs import BrokerConfig
+from broker.record_looks import RecordLooks
 from broker.registry_client import RegistryClient, RegistryLogin
 from broker.schema_metrics import RegistryMetrics, ValidationMetrics
 from broker.schema_registry import SchemaRegistry
@@ -12,7 +13,7 @@ from broker.schema_validation import SchemaValidation
 
 
 def make_schemas(
-    config: BrokerConfig, login: RegistryLogin, metrics: CollectorRegistry
+    config: BrokerConfig, login: RegistryLogin, looks: RecordLooks, metrics: CollectorRegistry
 ) -> tuple[SchemaValidation, Callable[[], Awaitable[None]]]:
     """Return what validates batches, and what ends its connections to the schema registry."""
     client = RegistryClient(
@@ -28,6 +29,7 @@ def make_schemas(
     )
     validation = SchemaValidation(
         registry,
+        looks,
         on_failure=config.confluent_schema_validation_on_registry_failure,
         metrics=ValidationMetrics(metrics),
     )

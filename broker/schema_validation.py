@@ -10,12 +10,11 @@ which all clients repeat until their delivery timeout, without asking for new me
 (A code of its own does not exist: clients do not repeat what they do not know.)
 """
 
-import asyncio
-
 from kio.schema.errors import ErrorCode
 
 from broker.broker_config_table import ACCEPT
 from broker.later_appends import LaterAppends, RepeatLater
+from broker.record_looks import RecordLooks
 from broker.registry_client import RegistryUnavailable
 from broker.schema_metrics import ValidationMetrics
 from broker.schema_registry import SchemaRegistry
@@ -36,9 +35,15 @@ class SchemaValidation:
     """
 
     def __init__(
-        self, registry: SchemaRegistry, *, on_failure: str, metrics: ValidationMetrics
+        self,
+        registry: SchemaRegistry,
+        looks: RecordLooks,
+        *,
+        on_failure: str,
+        metrics: ValidationMetrics,
     ) -> None:
         self._registry = registry
+        self._looks = looks
         self._accepts = on_failure == ACCEPT
         self._metrics = metrics
         self.appends = LaterAppends()
@@ -54,7 +59,7 @@ class SchemaValidation:
         """
         for_keys, for_values = topic.config.key_schemas, topic.config.value_schemas
         try:
-            ids = await asyncio.to_thread(
+            ids = await self._looks.look(
                 schema_ids, batch, of_keys=for_keys is not None, of_values=for_values is not None
             )
         except InvalidRecords:

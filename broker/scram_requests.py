@@ -14,10 +14,10 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from broker.refusals import Refusal
+from protocol.sasl import MAX_USER_BYTES
 from protocol.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential, ScramMechanism
 from storage.entity_configs import Entity, EntityChange, EntityKind
 
-MAX_USER_BYTES: Final = 1024
 MAX_SALT_BYTES: Final = 1024
 """Every broker keeps it in memory; tools make 20 bytes or so."""
 
@@ -97,6 +97,8 @@ def _check_user(user: str) -> None:
     size = len(user.encode())
     if not size:
         raise Refusal(ErrorCode.unacceptable_credential, "A user needs a name.")
+    if "\0" in user:  # which ends a name in PLAIN (RFC 4616)
+        raise Refusal(ErrorCode.unacceptable_credential, "A user's name has no NUL.")
     if size > MAX_USER_BYTES:
         message = f"A user's name of {size} bytes; at most {MAX_USER_BYTES}."
         raise Refusal(ErrorCode.unacceptable_credential, message)

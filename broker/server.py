@@ -2,41 +2,29 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Final
 
-import structlog
-
-from broker.connection import Connection, Dispatcher
+from broker.addresses import Address
+from broker.connection import Connection
+from broker.listeners import Listener
 from broker.memory import MemoryBudget
 from broker.metrics import BrokerMetrics
 from broker.quota_connections import ConnectionRates
+from broker.reception import Dispatcher, Reception, ServerLimits
+from broker.refused import RefusalLog, Refused
+from broker.tls import Tls
+from broker.tls_connection import TlsConnection
 
 SWEEP_S: Final = 1.0
-
-log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerLimits:
-    """By Kafka's names.
-
-    Attributes:
-        max_frame_bytes: socket.request.max.bytes.
-        max_idle_s: connections.max.idle.ms, in seconds.
-        backlog: connections that the kernel holds for us.
-    """
-
-    max_frame_bytes: int
-    max_connections: int
-    max_connections_per_ip: int
-    max_idle_s: float
-    backlog: int
 
 
 class Server:
     """Accepts clients and keeps account of them.
+
+    Args:
+        refusals: where to say why connections are refused; `sweep` flushes it.
+        tls: for listeners with TLS; None if there are none.
 
     Attributes:
         limits: in force; connections that are open already keep those on frames.
@@ -49,25 +37,30 @@ class Server:
         metrics: BrokerMetrics,
         limits: ServerLimits,
         rates: ConnectionRates,
+        refusals: RefusalLog,
+        tls: Tls | None = None,
     ) -> None:
         self._memory = memory
         self._metrics = metrics
         self.limits = limits
         self._rates = rates
+        self._tls = tls
+        self._refusals = refusals
         self._connections: set[Connection] = set()
         self._by_ip: Counter[str] = Counter()
         self._servers: list[asyncio.Server] = []
-        self._dispatchers: Sequence[Dispatcher] = ()
+        self._listeners: list[Listener] = []
+        self._accept: Sequence[Callable[[], Connection]] = ()
 
-    async def bind(self, host: str, port: int) -> int:
-        """Take host:port; return the port (chosen by the kernel for 0). Nobody is accepted yet.
+    async def bind(self, listener: Listener) -> int:
+        """Take its address; return the port (chosen by the kernel for 0). Nobody is accepted yet.
 
         Raises:
             OSError: the address is not free.
         """
-        listener = len(self._servers)
+        at, (host, port) = len(self._servers), listener.address
         server = await asyncio.get_running_loop().create_server(
-            lambda: self._connection(listener),
+            lambda: self._accept[at](),  # noqa: PLW0108  # is not known before `serve`
             host,
             port,
             backlog=self.limits.backlog,
@@ -76,25 +69,47 @@ class Server:
         )
         self._servers.append(server)
         bound: int = server.sockets[0].getsockname()[1]
+        self._listeners.append(Listener(listener.protocol, Address(host, bound)))
         return bound
 
     async def serve(self, dispatchers: Sequence[Dispatcher]) -> None:
         """Accept clients on every address taken; each listener has its own dispatcher."""
-        self._dispatchers = dispatchers
+        self._accept = [
+            self._acceptor(listener, dispatcher)
+            for listener, dispatcher in zip(self._listeners, dispatchers, strict=True)
+        ]
         for server in self._servers:
             await server.start_serving()
 
-    def admit(self, connection: Connection, ip: str) -> bool:
-        """Count a new connection; False if it is one too many."""
+    def _acceptor(self, listener: Listener, dispatcher: Dispatcher) -> Callable[[], Connection]:
+        """Return what makes the protocol object of a new connection."""
+        reception = Reception(
+            name=str(listener),
+            protocol=listener.protocol,
+            dispatcher=dispatcher,
+            memory=self._memory,
+            metrics=self._metrics,
+            roll=self,
+            refusals=self._refusals,
+        )
+        self._metrics.connections.labels(reception.name)  # 0 is told of, too
+        tls = self._tls
+        if tls is None or not listener.protocol.uses_tls:
+            return lambda: Connection(reception, self.limits)
+        context = tls.context_of(listener.protocol)
+        return lambda: TlsConnection(reception, self.limits, context=context, name_of=tls.name_of)
+
+    def admit(self, connection: Connection, ip: str) -> Refused | None:
+        """Count a new connection; return why it is one too many, if it is."""
         limits = self.limits
         if len(self._connections) >= limits.max_connections:
-            return False
-        if self._by_ip[ip] >= limits.max_connections_per_ip:
-            return False
+            return Refused.TOO_MANY
+        if self._by_ip.get(ip, 0) >= limits.max_connections_per_ip:
+            return Refused.TOO_MANY_OF_IP
         self._connections.add(connection)
         self._by_ip[ip] += 1
         self._rates.admit(connection, ip)
-        return True
+        return None
 
     def forget(self, connection: Connection, ip: str) -> None:
         """Take note of the end of a connection."""
@@ -113,9 +128,11 @@ class Server:
             now_s = loop.time()
             self._metrics.loop_lag_seconds.observe(max(now_s - due_s, 0))
             for connection in tuple(self._connections):
-                reason = connection.expired(now_s, max_idle_s=self.limits.max_idle_s)
-                if reason:
-                    connection.refuse(reason)
+                expired = connection.expired(now_s, max_idle_s=self.limits.max_idle_s)
+                if expired is not None:
+                    kind, reason = expired
+                    connection.refuse(reason, kind)
+            self._refusals.flush()
 
     def unmute(self) -> None:
         """Let all muted connections go on: quotas have changed, and it may not be their turn."""
@@ -131,12 +148,3 @@ class Server:
         finishing = [asyncio.create_task(one.finish()) for one in tuple(self._connections)]
         if finishing:
             await asyncio.wait(finishing, timeout=deadline_s)
-
-    def _connection(self, listener: int) -> Connection:
-        return Connection(
-            dispatcher=self._dispatchers[listener],
-            memory=self._memory,
-            metrics=self._metrics,
-            max_frame_bytes=self.limits.max_frame_bytes,
-            roll=self,
-        )

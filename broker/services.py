@@ -3,6 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from broker.audit import Audit
+from broker.authentication import Authentication
+from broker.authorizer import Authorizer
 from broker.broker_configs import BrokerConfig
 from broker.cluster import Cluster
 from broker.dynamic_broker_config import DynamicBrokerConfig
@@ -12,6 +15,7 @@ from broker.log_dirs import LogDir
 from broker.memory import MemoryBudget
 from broker.producer_ids import ProducerIds
 from broker.quotas import Quotas
+from broker.record_looks import RecordLooks
 from broker.schema_validation import SchemaValidation
 from broker.telemetry import Telemetry
 from broker.topics import Topics
@@ -36,6 +40,7 @@ class Services:
 
     Attributes:
         node_facts: configs that follow from where this broker is, by name (NODE_FACTS).
+        sasl: who lets clients in; None on a listener without SASL.
         advertised: what dispatch can answer, by API key.
         now_ms: the wall clock, milliseconds since the epoch.
     """
@@ -52,10 +57,14 @@ class Services:
     log_dir: LogDir
     producer_ids: ProducerIds
     quotas: Quotas
+    looks: RecordLooks
     schemas: SchemaValidation
     memory: MemoryBudget
     usage: UsageCounter
     telemetry: Telemetry
+    authorizer: Authorizer
+    sasl: Authentication | None
+    audit: Audit
     advertised: Mapping[int, ApiRange]
     now_ms: Callable[[], int]
 

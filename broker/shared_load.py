@@ -31,10 +31,10 @@ class SharedLoad:
             self._next = asyncio.create_task(self._load_in_turn())
         await asyncio.shield(self._next)
 
-    async def poll(self, news: str) -> None:
-        """Load every POLL_S until cancelled; while Postgres is away, the log says so."""
+    async def poll(self, news: str, every_s: float = POLL_S) -> None:
+        """Load every so many seconds until cancelled; while Postgres is away, the log says so."""
         while True:
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(every_s)
             try:
                 await self.run()
             except MetadataUnavailable as error:

@@ -9,7 +9,12 @@ import structlog
 
 from storage.backoff import Backoff
 from storage.config import PostgresConfig
-from storage.errors import MetadataUnavailable, ObjectConflict, WrongStore
+from storage.errors import (
+    MetadataUnavailable,
+    ObjectConflict,
+    PostgresNotTrusted,
+    WrongStore,
+)
 from storage.metadata import MetadataStore
 from storage.metadata_postgres import PostgresMetadata
 from storage.objects import ObjectStore
@@ -69,6 +74,8 @@ async def _open_metadata(dsn: str, pool: PostgresConfig) -> MetadataStore:
     while True:
         try:
             return await PostgresMetadata.open(dsn, pool)
+        except PostgresNotTrusted:  # waiting mends no certificate
+            raise
         except MetadataUnavailable as error:
             if time.monotonic() > deadline_s:
                 raise

@@ -13,7 +13,7 @@ from broker.config_types import (
     InvalidConfig,
     integer,
     order_problems,
-    parse_value,
+    parse_values,
 )
 from broker.schema_subjects import SubjectStrategy, strategy_of
 from broker.topic_config_table import (
@@ -92,17 +92,10 @@ def read_topic_values(explicit: Mapping[str, str], defaults: TopicValues) -> Top
     Raises:
         InvalidConfig: a value is not allowed; it names all that are not.
     """
-    values = dict(defaults)
-    problems: list[str] = []
-    for name, text in explicit.items():
-        if key := TOPIC_CONFIGS.get(name):
-            try:
-                values[name] = parse_value(key, text)
-            except InvalidConfig as invalid:
-                problems += invalid.problems
+    own, problems = parse_values(explicit, TOPIC_CONFIGS, lambda _: None)
     if problems:
         raise InvalidConfig(problems)
-    return values
+    return {**defaults, **own}
 
 
 def topic_conflicts(values: TopicValues) -> list[str]:

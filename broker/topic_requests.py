@@ -15,6 +15,7 @@ from broker.broker_configs import BrokerConfig
 from broker.config_changes import Setting, created_configs
 from broker.config_rules import TopicRules
 from broker.refusals import Refusal
+from broker.requests import DENIED_MESSAGE
 from protocol.topics import collision_key, name_problem
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
@@ -56,11 +57,20 @@ class TopicPlan:
 
 
 def plan_topics(
-    topics: Sequence[NewTopic], existing: Collection[str], broker: BrokerConfig
+    topics: Sequence[NewTopic],
+    existing: Collection[str],
+    broker: BrokerConfig,
+    denied: Collection[str] = (),
 ) -> dict[str, TopicPlan | Refusal]:
     """Return the plan of each topic, by name, in the order of the request.
 
     Topics planned before count as existing: two topics of one request cannot collide, either.
+
+    Args:
+        topics: as asked for.
+        existing: names of topics.
+        broker: its defaults.
+        denied: names of topics that the client may not create, whether or not they exist.
     """
     plans: dict[str, TopicPlan | Refusal] = {}
     repeated = repeated_names(topic.name for topic in topics)
@@ -69,6 +79,8 @@ def plan_topics(
     for topic in topics:
         try:
             check_named_once(topic.name, repeated)
+            _check_no_log(topic.name)
+            check_allowed(topic.name, denied)
             _check_name(topic.name, existing, taken)
             plan = _plan_topic(topic, broker)
             check_budget(plan.partition_count, partitions_left)
@@ -89,6 +101,12 @@ def check_named_once(name: str, repeated: Collection[str]) -> None:
     """Refuse all mentions of a topic that a request names more than once."""
     if name in repeated:
         raise Refusal(ErrorCode.invalid_request, f"The request names topic {name} more than once.")
+
+
+def check_allowed(name: str, denied: Collection[str]) -> None:
+    """Refuse a topic that ACLs keep from the client, before anything tells whether it exists."""
+    if name in denied:
+        raise Refusal(ErrorCode.topic_authorization_failed, DENIED_MESSAGE)
 
 
 def check_budget(partition_count: int, left: int) -> None:
@@ -116,9 +134,12 @@ def check_assignments(assignments: Sequence[Assignment], replication_factor: int
             )
 
 
-def _check_name(name: str, existing: Collection[str], taken: Mapping[str, str]) -> None:
+def _check_no_log(name: str) -> None:
     if name == METADATA_LOG:
         raise Refusal(ErrorCode.invalid_request, f"{name} is the name of Kafka's metadata log.")
+
+
+def _check_name(name: str, existing: Collection[str], taken: Mapping[str, str]) -> None:
     problem = name_problem(name)
     if problem:
         raise Refusal(ErrorCode.invalid_topic_exception, f"Invalid topic: {problem}.")

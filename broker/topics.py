@@ -5,7 +5,7 @@ changed arrives with the next poll. A change made here is known here when its an
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
@@ -89,16 +89,16 @@ class Topics:
         """
         await self._loading.run()
 
-    def changed(self, topic: Topic, since_version: int) -> KnownTopic:
-        """Take note of a topic that was created or altered here.
+    async def change(self, change: Awaitable[Topic]) -> KnownTopic:
+        """Create or alter a topic, and take note of it; raises what `change` raises.
 
-        Args:
-            topic: as it was after that change.
-            since_version: `version` before it was asked for; others may have changed it, too,
-                before the answer came, so the next poll goes back to there.
+        Others may have changed it, too, before the answer came, so the next poll goes back to
+        where this began.
         """
+        before = self._version
+        topic = await change
         self._changed_here += 1
-        self._version = min(self._version, since_version)
+        self._version = min(self._version, before)
         return self._put(topic)
 
     def deleted(self, topic_id: UUID) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 import structlog
 from prometheus_client import CollectorRegistry
 
+from broker.config import PREFIX
 from broker.upkeep_order import UpkeepOrder
 from broker.upkeep_report import UpkeepMetrics, Work, read_report
 from storage.backoff import Backoff
@@ -76,7 +77,7 @@ class UpkeepProcess:
             *(sys.executable, "-P", "-m", MODULE),  # -P: no module of the working directory
             stdin=PIPE,
             stdout=PIPE,
-            env={**os.environ, "PYTHONPATH": path},
+            env=_environment() | {"PYTHONPATH": path},
             start_new_session=True,  # Ctrl-C is the broker's, which then ends this process
         )
         try:
@@ -91,6 +92,11 @@ class UpkeepProcess:
             return await process.wait()
         finally:
             await _end(process)
+
+
+def _environment() -> dict[str, str]:
+    """Return this process's variables without its settings: all of them are in the order."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
 
 
 async def _end(process: Process) -> None:

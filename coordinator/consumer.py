@@ -74,6 +74,8 @@ class ConsumerGroup:
         before, replaced = self._find(event)
         member = _updated(before, event)
         core.admit(member.subscription.pattern)
+        shown = core.subscriptions.show(member.subscription, event.visible_topics)
+        member = replace(member, subscription=shown)
         # nothing is refused from here on
         subscription_changed = member.subscription != before.subscription
         if replaced is not None and replaced != member.member_id:

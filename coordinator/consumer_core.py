@@ -18,7 +18,7 @@ from coordinator.assignors import ASSIGNORS
 from coordinator.catalog import Catalog
 from coordinator.config import GroupConfig
 from coordinator.consumer_deadlines import Deadline, Deadlines
-from coordinator.consumer_member import Member
+from coordinator.consumer_member import Member, digest_of
 from coordinator.consumer_members import Members
 from coordinator.consumer_reconcile import reconcile
 from coordinator.effects import Effect, Reply, Save
@@ -66,7 +66,9 @@ class ConsumerCore:
         core.epoch = snapshot.generation_id
         core.assignment_epoch = document["assignment_epoch"]
         core._fingerprint = document["topics"]
-        for member in map(Member.from_json, document["members"]):
+        visible = {key: frozenset(names) for key, names in document.get("visible", {}).items()}
+        for one in document["members"]:
+            member = Member.from_json(one, visible)
             core.members.put(member)
             core.extend_session(member, now_ms)
             core._watch_revocation(member, now_ms)
@@ -245,7 +247,9 @@ def _document(
 ) -> str:
     """Write down the group as it was when its members were `then`."""
     documents = ",".join(map(members.document, then))
+    seen = {member.subscription.visible for member in then} - {None}
+    visible = {digest_of(names): sorted(names) for names in seen if names is not None}
     return (
         f'{{"assignment_epoch":{assignment_epoch},"topics":"{fingerprint}"'
-        f',"members":[{documents}]}}'
+        f',"visible":{json.dumps(visible, sort_keys=True)},"members":[{documents}]}}'
     )

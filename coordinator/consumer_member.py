@@ -1,6 +1,7 @@
 """A member of a consumer group (KIP-848), and how it is written down."""
 
 import base64
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -88,6 +89,7 @@ class Member:
             "rebalance_timeout_ms": self.rebalance_timeout_ms,
             "subscribed_topic_names": sorted(subscription.names),
             "subscribed_topic_regex": subscription.pattern,
+            "visible_topics": digest_of(subscription.visible),
             "server_assignor": self.server_assignor,
             "classic": None if self.classic is None else _classic_to_json(self.classic),
             "state": self.state,
@@ -100,9 +102,9 @@ class Member:
         return json.dumps(document, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Read what `to_json` wrote."""
-        classic = document["classic"]
+    def from_json(cls, document: Mapping[str, Any], visible: Mapping[str, frozenset[str]]) -> Self:
+        """Read what `to_json` wrote, which names sets of topics by `digest_of`."""
+        classic, seen = document["classic"], document.get("visible_topics")
         return cls(
             member_id=document["member_id"],
             instance_id=document["instance_id"],
@@ -111,7 +113,9 @@ class Member:
             client_host=document["client_host"],
             rebalance_timeout_ms=document["rebalance_timeout_ms"],
             subscription=Subscription(
-                frozenset(document["subscribed_topic_names"]), document["subscribed_topic_regex"]
+                frozenset(document["subscribed_topic_names"]),
+                document["subscribed_topic_regex"],
+                None if seen is None else visible[seen],
             ),
             server_assignor=document["server_assignor"],
             classic=None if classic is None else _classic_from_json(classic),
@@ -122,6 +126,13 @@ class Member:
             pending_revocation=_partitions_from_json(document["pending_revocation"]),
             target=_partitions_from_json(document["target"]),
         )
+
+
+def digest_of(names: frozenset[str] | None) -> str | None:
+    """Return what stands for a set of topics, which many members have in common."""
+    if names is None:
+        return None
+    return hashlib.blake2b("\n".join(sorted(names)).encode(), digest_size=8).hexdigest()
 
 
 def _classic_to_json(classic: ClassicFacts) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinator.catalog import Catalog
+from coordinator.subscriptions import VisibleTopics
 from protocol.ids import Partition
 
 Token = object
@@ -106,6 +107,7 @@ class ConsumerHeartbeat:
         subscribed_topic_names, subscribed_topic_regex, server_assignor, rack_id: None if unchanged.
         owned_partitions: what the member holds; None if unchanged.
         catalog: all topics, as they are now.
+        visible_topics: those that the member may know of; None where nothing is kept from anybody.
     """
 
     token: Token
@@ -121,6 +123,7 @@ class ConsumerHeartbeat:
     server_assignor: str | None
     owned_partitions: Sequence[Partition] | None
     catalog: Catalog
+    visible_topics: VisibleTopics | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

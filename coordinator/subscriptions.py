@@ -5,8 +5,8 @@ topics like all others. RE2 runs in time linear to the name, whatever the patter
 """
 
 import hashlib
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -16,6 +16,9 @@ from coordinator.catalog import Catalog
 
 MAX_PATTERN_BYTES: Final = 4_096
 PATTERN_MEMORY_BYTES: Final = 2 * 1024 * 1024
+
+MAX_SHOWN: Final = 1_000
+"""How many answers to what a pattern shows to whom are remembered; then all are forgotten."""
 
 
 class InvalidPattern(ValueError):
@@ -34,10 +37,13 @@ class Subscription:
 
     Attributes:
         pattern: empty for none.
+        visible: of the topics that the pattern matched at the member's last heartbeat those that
+            it may know of; it gets no others. None where everybody may know of all topics.
     """
 
     names: frozenset[str] = frozenset()
     pattern: str = ""
+    visible: frozenset[str] | None = None
 
 
 def compile_pattern(pattern: str) -> Pattern:
@@ -62,6 +68,16 @@ def compile_pattern(pattern: str) -> Pattern:
     return compiled
 
 
+class VisibleTopics(Protocol):
+    """The names of topics that somebody may know of."""
+
+    @property
+    def edition(self) -> Hashable:
+        """Return what stands for the names: while it is equal, they are the same."""
+
+    def __contains__(self, name: object, /) -> bool: ...
+
+
 class Subscriptions:
     """Resolves subscriptions against the newest catalog; each pattern is compiled once."""
 
@@ -70,6 +86,7 @@ class Subscriptions:
         self._patterns: dict[str, Pattern] = {}
         self._matched: dict[str, set[str]] = {}
         self._topic_ids: dict[Subscription, frozenset[UUID]] = {}
+        self._shown: dict[tuple[str, Hashable], frozenset[str]] = {}
 
     def is_new(self, catalog: Catalog) -> bool:
         return self.catalog is None or catalog.version > self.catalog.version
@@ -82,6 +99,7 @@ class Subscriptions:
             stayed = self._matched[text] & catalog.by_name.keys()
             self._matched[text] = stayed.union(filter(pattern.fullmatch, appeared))
         self._topic_ids.clear()
+        self._shown.clear()
         self.catalog = catalog
 
     def keep(self, in_use: Collection[Subscription]) -> None:
@@ -89,6 +107,8 @@ class Subscriptions:
         used = {subscription.pattern for subscription in in_use}
         for text in self._patterns.keys() - used:
             del self._patterns[text], self._matched[text]
+        for key in [key for key in self._shown if key[0] not in used]:
+            del self._shown[key]
         for subscription in self._topic_ids.keys() - set(in_use):
             del self._topic_ids[subscription]
 
@@ -105,9 +125,37 @@ class Subscriptions:
         self._matched[pattern] = set(filter(compiled.fullmatch, names))
         self._patterns[pattern] = compiled
 
+    def show(self, subscription: Subscription, visible: VisibleTopics | None) -> Subscription:
+        """Return a subscription as it is for one who may know of these topics (None: of all)."""
+        shown = None
+        if visible is not None and subscription.pattern:
+            shown = self._shown_to(visible, subscription)
+        return (
+            subscription if shown == subscription.visible else replace(subscription, visible=shown)
+        )
+
+    def _shown_to(self, visible: VisibleTopics, subscription: Subscription) -> frozenset[str]:
+        """Return what the pattern matches and is visible: anew only if something has changed.
+
+        Every heartbeat asks, and thousands of topics may match. Members that may see the same
+        share one set.
+        """
+        key = subscription.pattern, visible.edition
+        shown = self._shown.get(key)
+        if shown is None:
+            if len(self._shown) >= MAX_SHOWN:
+                self._shown.clear()
+            shown = frozenset(n for n in self._matched[subscription.pattern] if n in visible)
+            equal = {one: one for one in (subscription.visible, *self._shown.values())}
+            shown = self._shown[key] = equal.get(shown) or shown
+        return shown
+
     def names(self, subscription: Subscription) -> frozenset[str]:
         """Return all names subscribed to; those that are matched exist, the others may not."""
-        return subscription.names.union(self._matched.get(subscription.pattern, ()))
+        matched = self._matched.get(subscription.pattern, set[str]())
+        if subscription.visible is not None:
+            matched = matched & subscription.visible
+        return subscription.names.union(matched)
 
     def topic_ids(self, subscription: Subscription) -> frozenset[UUID]:
         """Return the topics that exist; the same object for equal subscriptions."""

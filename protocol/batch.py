@@ -30,6 +30,7 @@ TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 
 _BASE_OFFSET: Final = struct.Struct(">q")
+_MAGIC_AT: Final = 16
 _EPOCH: Final = struct.Struct(">i")
 _CRC: Final = struct.Struct(">I")
 _ATTRIBUTES: Final = struct.Struct(">h")
@@ -130,6 +131,13 @@ def _read_produced(data: memoryview) -> BatchHeader:
     if header.base_offset != 0:
         raise InvalidRecords(f"a producer's batch has base offset 0, not {header.base_offset}")
     return header
+
+
+def says_transactional(batch: memoryview | bytes) -> bool:
+    """Return whether bytes that nobody has verified yet say to be a batch of a transaction."""
+    if len(batch) < HEADER_BYTES or batch[_MAGIC_AT] != MAGIC:
+        return False
+    return bool(_ATTRIBUTES.unpack_from(batch, CRC_START)[0] & TRANSACTIONAL_BIT)
 
 
 def set_base_offset(batch: memoryview | bytearray, offset: int, start: int = 0) -> None:

@@ -27,8 +27,10 @@ def has_null_key(batch: memoryview) -> bool:
     Raises:
         CorruptBatch, DecompressedTooLarge, InvalidRecords: the records cannot be read.
     """
-    keys = [has_key for _, _, has_key in _scan(batch, read_header(batch))]  # to the last record
-    return not all(keys)
+    missing = 0
+    for _, _, has_key in _scan(batch, read_header(batch)):  # to the last record
+        missing += not has_key
+    return missing > 0
 
 
 def find_first_at_or_after(

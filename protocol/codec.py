@@ -24,7 +24,7 @@ from kio.static.primitive import i32Timedelta
 from kio.static.protocol import Payload, RequestPayload, ResponsePayload
 
 from protocol.errors import MalformedRequest, UnsupportedVersion
-from protocol.walk import MAX_ELEMENTS
+from protocol.walk import MAX_ELEMENTS, MEMORY_BASE_BYTES, MEMORY_FACTOR
 
 API_VERSIONS: Final = 18
 
@@ -112,15 +112,24 @@ def read_request_header(frame: bytearray, supported: Callable[[int, int], bool])
 
 
 class ElementLimit:
-    """Counts the elements of all arrays of one request down (protocol/walk.py, MAX_ELEMENTS)."""
+    """Counts the elements of all arrays of one request, and their memory (protocol/walk.py).
 
-    __slots__ = ("_left",)
+    Args:
+        size: of the request's frame, in bytes.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_left", "_memory_left")
+
+    def __init__(self, size: int) -> None:
         self._left = MAX_ELEMENTS
+        self._memory_left = MEMORY_FACTOR * size + MEMORY_BASE_BYTES
 
-    def take(self, count: int) -> int:
+    def take(self, count: int, memory: int = 0) -> int:
         """Return the length of an array, which may not be null (-1).
+
+        Args:
+            count: as the array announces.
+            memory: bytes that an element takes when it is decoded.
 
         Raises:
             MalformedRequest: it is null, or the request has too many elements.
@@ -128,8 +137,9 @@ class ElementLimit:
         if count < 0:
             raise MalformedRequest(f"an array of {count} elements")
         self._left -= count
-        if self._left < 0:
-            raise MalformedRequest(f"more than {MAX_ELEMENTS} elements")
+        self._memory_left -= count * memory
+        if self._left < 0 or self._memory_left < 0:
+            raise MalformedRequest(f"{count} elements are too many for a request of this size")
         return count
 
 

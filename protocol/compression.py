@@ -81,9 +81,11 @@ def decompress(codec: int, data: Buffer, *, max_bytes: int | None = None) -> byt
     output = _Output(default_limit(len(data)) if max_bytes is None else max_bytes)
     try:
         undo(memoryview(data), output)
+        return output.joined()
     except (zlib.error, zstandard.ZstdError, cramjam.DecompressionError) as error:
         raise CorruptBatch(f"{Codec(codec).name.lower()}: {error}") from error
-    return output.joined()
+    finally:
+        output.forget()  # who keeps an error keeps this frame with it, but no megabytes
 
 
 def compress(codec: int, data: Buffer, *, level: int | None = None) -> bytes:
@@ -136,6 +138,9 @@ class _Output:
 
     def joined(self) -> bytes:
         return b"".join(self._pieces)
+
+    def forget(self) -> None:
+        self._pieces.clear()
 
 
 def _gunzip(data: memoryview, output: _Output) -> None:

@@ -12,6 +12,10 @@ class MalformedRequest(ProtocolError):
     """A request that does not follow the schema of its API key and version."""
 
 
+class TlsHandshake(MalformedRequest):
+    """The beginning of TLS in place of a frame."""
+
+
 class UnsupportedVersion(ProtocolError):
     """An API key or version that this broker does not speak."""
 

@@ -19,6 +19,9 @@ FIRST_SESSION: Final = 7
 FIRST_RACK: Final = 11
 _FIRST_REPLICA_STATE_TAGGED: Final = 15
 
+_TOPIC_MEMORY: Final = 384  # bytes, of the objects for one of them
+_PARTITION_MEMORY: Final = 224
+
 _WAIT_MIN_MAX_ISOLATION: Final = struct.Struct(">iiib")
 _SESSION: Final = struct.Struct(">ii")
 _INT16: Final = struct.Struct(">h")
@@ -91,9 +94,9 @@ def _decode(data: memoryview, start: int, version: int) -> FetchRequest:
         session_id, session_epoch = _SESSION.unpack_from(data, start)
         start += _SESSION.size
     topics = []
-    limit = ElementLimit()
+    limit = ElementLimit(len(data))
     count, start = _array_length(data, start, version)
-    for _ in range(limit.take(count)):
+    for _ in range(limit.take(count, _TOPIC_MEMORY)):
         topic, start = _decode_topic(data, start, version, limit)
         topics.append(topic)
     rack = _decode_rack(data, start, version, limit) if version >= FIRST_RACK else ""
@@ -150,7 +153,7 @@ def _decode_topic(
         name, start = _read_string(data, start, flexible=version >= FIRST_FLEXIBLE)
     count, start = _array_length(data, start, version)
     partitions = []
-    for _ in range(limit.take(count)):
+    for _ in range(limit.take(count, _PARTITION_MEMORY)):
         epoch = -1
         if version >= FIRST_FLEXIBLE:
             index, epoch, offset, _, _, max_bytes = _PARTITION_V12.unpack_from(data, start)

@@ -52,6 +52,7 @@ def decode_entity(entity_type: type[EntityT], body: Buffer, offset: int) -> tupl
     """
     walk = Walk(body=body, end=len(body))
     end = entity_shape(entity_type).step(walk, offset)
+    walk.count(0, 0, end, entity_type.__name__)  # the last texts and edits were not checked yet
     if walk.edits:
         body, offset = _edited(body, walk.edits, offset, end), 0
     try:

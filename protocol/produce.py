@@ -18,6 +18,9 @@ FIRST_TOPIC_ID: Final = 13
 
 NO_TIMESTAMP: Final = -1
 
+_TOPIC_MEMORY: Final = 384  # bytes, of the objects for one of them
+_PARTITION_MEMORY: Final = 320
+
 _ACKS_TIMEOUT: Final = struct.Struct(">hi")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -79,15 +82,15 @@ def _decode_legacy(data: memoryview, start: int) -> ProduceRequest:
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(data, start)
     start += _ACKS_TIMEOUT.size
     topics = []
-    limit = ElementLimit()
-    topic_count = limit.take(_INT32.unpack_from(data, start)[0])
+    limit = ElementLimit(len(data))
+    topic_count = limit.take(_INT32.unpack_from(data, start)[0], _TOPIC_MEMORY)
     start += 4
     for _ in range(topic_count):
         size = _INT16.unpack_from(data, start)[0]
         name = str(_take(data, start + 2, size), "utf-8")
         start += 2 + size
         partitions: list[tuple[int, memoryview | None]] = []
-        partition_count = limit.take(_INT32.unpack_from(data, start)[0])
+        partition_count = limit.take(_INT32.unpack_from(data, start)[0], _PARTITION_MEMORY)
         start += 4
         for _ in range(partition_count):
             index, size = _INDEX_SIZE.unpack_from(data, start)
@@ -110,9 +113,9 @@ def _decode_flexible(data: memoryview, start: int, version: int) -> ProduceReque
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(data, start)
     start += _ACKS_TIMEOUT.size
     topics = []
-    limit = ElementLimit()
+    limit = ElementLimit(len(data))
     topic_count, start = read_uvarint(data, start)
-    for _ in range(limit.take(topic_count - 1)):
+    for _ in range(limit.take(topic_count - 1, _TOPIC_MEMORY)):
         name, topic_id = "", None
         if version >= FIRST_TOPIC_ID:
             topic_id = UUID(bytes=bytes(_take(data, start, 16)))
@@ -133,7 +136,7 @@ def _decode_partitions(
 ) -> tuple[list[tuple[int, memoryview | None]], int]:
     partitions: list[tuple[int, memoryview | None]] = []
     count, start = read_uvarint(data, start)
-    for _ in range(limit.take(count - 1)):
+    for _ in range(limit.take(count - 1, _PARTITION_MEMORY)):
         index = _INT32.unpack_from(data, start)[0]
         length, start = read_uvarint(data, start + 4)
         if length == 0:

@@ -7,7 +7,7 @@ what a walk proves.
 """
 
 from collections.abc import Iterator
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from functools import cache
 from itertools import groupby
 from types import NoneType, UnionType
@@ -17,6 +17,8 @@ from kio.static.protocol import Entity
 
 from protocol.errors import MalformedRequest
 from protocol.walk import (
+    OBJECT_BYTES,
+    POINTER_BYTES,
     Step,
     Walk,
     bytes_step,
@@ -26,7 +28,7 @@ from protocol.walk import (
     unsigned_varint,
 )
 
-_SIZES: Final = {
+_SIZES: Final = {  # on the wire
     "bool": 1,
     "int8": 1,
     "uint8": 1,
@@ -42,6 +44,10 @@ _SIZES: Final = {
     "datetime_i64": 8,
     "uuid": 16,
 }
+_MEMORY: Final = {"bool": 0, "error_code": 0, "datetime_i64": 64, "uuid": 144}  # as objects
+_MEMORY_OF_NUMBER: Final = 32
+_MEMORY_OF_ENTITY: Final = 32
+_MEMORY_OF_FIELD: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +58,14 @@ class Shape:
         size: bytes, at least.
         fixed: exactly `size` bytes, whatever they hold.
         null_tag: bytes that, as a tagged field, mean its absence; kio takes no null there.
+        memory: bytes of its objects when it is decoded, without texts, bytes and array elements:
+            those are counted as they come.
     """
 
     name: str
     step: Step
     size: int
+    memory: int = 0
     fixed: bool = False
     null_tag: bytes | None = None
 
@@ -85,6 +94,8 @@ def entity_shape(entity_type: type[Entity]) -> Shape:
         name=name,
         step=steps[0] if len(steps) == 1 else entity,
         size=sum(shape.size for shape in shapes) + flexible,
+        memory=_MEMORY_OF_ENTITY
+        + sum(shape.memory + _MEMORY_OF_FIELD for shape in (*shapes, *tagged.values())),
         fixed=not flexible and all(shape.fixed for shape in shapes),
     )
 
@@ -112,7 +123,7 @@ def _field_shape(each: Field[Any], name: str, *, flexible: bool) -> Shape:
     else:
         shape = _value_shape(wanted, each, name, flexible=flexible, nullable=nullable)
     if nullable and flexible and not shape.fixed and each.default is None:
-        return Shape(name=name, step=shape.step, size=shape.size, null_tag=b"\0")
+        return replace(shape, name=name, null_tag=b"\0")
     return shape
 
 
@@ -130,9 +141,11 @@ def _value_shape(
         return _nullable_entity(entity, name) if nullable else entity
     kafka_type = each.metadata["kafka_type"]
     if kafka_type == "timedelta_i64":
-        return Shape(name=name, step=span_step(name), size=8)
+        return Shape(name=name, step=span_step(name), size=8, memory=_MEMORY_OF_NUMBER)
     if size := _SIZES.get(kafka_type):
-        return Shape(name=name, step=fixed_step(size, name), size=size, fixed=True)
+        memory = _MEMORY.get(kafka_type, _MEMORY_OF_NUMBER)
+        step = fixed_step(size, name)
+        return Shape(name=name, step=step, size=size, memory=memory, fixed=True)
     assert kafka_type in {"string", "bytes", "records"}, f"{name} has a type new to us"
     is_text = kafka_type == "string"
     size = 1 if flexible else 2 if is_text else 4
@@ -152,11 +165,12 @@ def _nullable_entity(entity: Shape, name: str) -> Shape:
             return offset + 1
         raise MalformedRequest(f"{name}: neither null nor present")
 
-    return Shape(name=name, step=nullable, size=1)
+    return Shape(name=name, step=nullable, size=1, memory=entity.memory)
 
 
 def _array_step(element: Shape, name: str, *, flexible: bool, nullable: bool) -> Step:
     step, size, fixed = element.step, element.size, element.fixed
+    memory = element.memory + POINTER_BYTES
     read_length = length_reader(name, flexible=flexible, size=4)
 
     def array(walk: Walk, offset: int) -> int:
@@ -165,7 +179,9 @@ def _array_step(element: Shape, name: str, *, flexible: bool, nullable: bool) ->
             if nullable and length == -1:
                 return offset
             raise MalformedRequest(f"{name}: array length {length}")
-        walk.count(length, size, offset, name)
+        if length:
+            walk.memory_left -= OBJECT_BYTES
+        walk.count(length, size, offset, name, memory)
         if fixed:
             return offset + length * size
         for _ in range(length):
@@ -202,7 +218,7 @@ def _tagged_step(tagged: dict[int, Shape], entity_name: str) -> Step:
                 met.add(tag)
             start = end
         if len(met) < count:
-            walk.edits.append((offset, first, bytes((len(met),))))
+            walk.replace(offset, first, bytes((len(met),)))
         return start
 
     return tagged_fields

@@ -17,6 +17,17 @@ MAX_ELEMENTS: Final = 100_000  # of all arrays and tagged fields of one request 
 MAX_UNKNOWN_TAGS: Final = 10_000  # of one request: each costs memory beyond the request's own
 MAX_TEXT_BYTES: Final = 0x7FFF  # Kafka's limit for a string, compact or not
 
+MEMORY_FACTOR: Final = 8
+MEMORY_BASE_BYTES: Final = 896 * 1024
+"""A decoded request takes at most so many bytes for each of its own, and so many more. An array of
+elements of 2 bytes would else become many times its size (as in CVE-2022-34917)."""
+
+OBJECT_BYTES: Final = 56  # of a text, of bytes or of a tuple, whatever it holds
+POINTER_BYTES: Final = 16  # to an element: it is in a list before it is in a tuple
+
+_EDIT_BYTES: Final = 256
+
+_MOST_BYTES_OF_CHARACTER: Final = 4
 _MAX_SPAN_MS: Final = 10**15  # 31,000 years; kio refuses 290,000 and more
 
 _INT16: Final = struct.Struct(">h").unpack_from
@@ -30,6 +41,7 @@ class Walk:
 
     Attributes:
         elements_left: array elements and tagged fields that may still come.
+        memory_left: bytes that what is decoded of the rest may take.
         unknown_tags: tagged fields met that kio must not see.
         edits: (start, stop, replacement) that take those out, disjoint, in no order.
     """
@@ -37,14 +49,31 @@ class Walk:
     body: Buffer
     end: int
     elements_left: int = MAX_ELEMENTS
+    memory_left: int = field(init=False)
     unknown_tags: int = 0
     edits: list[tuple[int, int, bytes]] = field(default_factory=list)
 
-    def count(self, elements: int, minimal_size: int, offset: int, name: str) -> None:
-        """Refuse more elements than the bytes left can hold, or than one request may have."""
+    def __post_init__(self) -> None:
+        self.memory_left = MEMORY_FACTOR * len(self.body) + MEMORY_BASE_BYTES
+
+    def count(
+        self, elements: int, minimal_size: int, offset: int, name: str, memory: int = 0
+    ) -> None:
+        """Refuse more elements than the bytes left can hold, or than one request may have.
+
+        Args:
+            elements: that are announced.
+            minimal_size: bytes that each has on the wire, at least.
+            offset: where the first one starts.
+            name: of what holds them.
+            memory: bytes that each takes when it is decoded, without text and bytes in it.
+        """
         self.elements_left -= elements
+        self.memory_left -= elements * memory
         if elements * minimal_size > self.end - offset or self.elements_left < 0:
             raise MalformedRequest(f"{name}: {elements} elements do not fit")
+        if self.memory_left < 0:
+            raise MalformedRequest(f"{name}: {elements} elements take too much memory")
 
     def drop(self, start: int, end: int, name: str) -> None:
         """Keep a tagged field from kio."""
@@ -53,7 +82,14 @@ class Walk:
             raise MalformedRequest(f"{name}: too many unknown ones")
         if self.edits and self.edits[-1][1] == start:
             start = self.edits.pop()[0]
-        self.edits.append((start, end, b""))
+            self.edits.append((start, end, b""))
+        else:
+            self.replace(start, end, b"")
+
+    def replace(self, start: int, end: int, replacement: bytes) -> None:
+        """Show kio other bytes."""
+        self.memory_left -= _EDIT_BYTES if self.edits else 2 * len(self.body)  # parts, and joined
+        self.edits.append((start, end, replacement))
 
 
 Step = Callable[[Walk, int], int]  # the offset where something starts -> where it ends
@@ -80,7 +116,7 @@ def span_step(name: str) -> Step:
         span_ms = _INT64(walk.body, offset)[0]
         if abs(span_ms) > _MAX_SPAN_MS:
             nearest = _MAX_SPAN_MS if span_ms > 0 else -_MAX_SPAN_MS
-            walk.edits.append((offset, end, nearest.to_bytes(8, signed=True)))
+            walk.replace(offset, end, nearest.to_bytes(8, signed=True))
         return end
 
     return span
@@ -100,9 +136,13 @@ def bytes_step(read_length: LengthReader, name: str, *, nullable: bool, is_text:
             if length > MAX_TEXT_BYTES:
                 raise MalformedRequest(f"{name}: {length} bytes of text")
             try:
-                str(walk.body[offset:end], "utf-8")
+                text = str(walk.body[offset:end], "utf-8")
             except UnicodeDecodeError as error:
                 raise MalformedRequest(f"{name}: not UTF-8") from error
+            if not text.isascii():
+                walk.memory_left -= _MOST_BYTES_OF_CHARACTER * len(text)
+        if length > 1:  # shorter ones are shared
+            walk.memory_left -= length + OBJECT_BYTES
         return end
 
     return variable

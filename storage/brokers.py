@@ -23,7 +23,8 @@ class BrokerRecord:
     """A live broker.
 
     Attributes:
-        addresses: HOST:PORT as advertised, one for each of its listeners.
+        addresses: as advertised, one for each of its listeners: HOST:PORT of one that speaks
+            PLAINTEXT, else PROTOCOL://HOST:PORT.
         rack: where it stands (broker.rack), if it was told.
     """
 

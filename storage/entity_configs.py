@@ -16,6 +16,7 @@ class EntityKind(StrEnum):
     """What has configs, and what its name is.
 
     Attributes:
+        ACL: a pattern of resources, in the form of broker/acls.py; who may do what with them.
         BROKER: a node id, or the empty name for the whole cluster (KIP-226).
         CLIENT_METRICS: of a subscription (KIP-714).
         CLIENT_QUOTA: a user, client id or ip, or some of them, in the form of broker/quotas.
@@ -23,6 +24,7 @@ class EntityKind(StrEnum):
         SCRAM: a user; its credentials by mechanism (KIP-554).
     """
 
+    ACL = "acl"
     BROKER = "broker"
     CLIENT_METRICS = "client-metrics"
     CLIENT_QUOTA = "client-quota"

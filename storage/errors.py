@@ -76,6 +76,10 @@ class NothingWritten(MetadataUnavailable):
     """Postgres did not do it, and will not: a row was held for too long, or nobody was free."""
 
 
+class PostgresNotTrusted(NothingWritten):
+    """There is no connection of the kind that the DSN wants: its sslmode and certificates tell."""
+
+
 class WrongStore(StorageError):
     """The object store belongs to another cluster than the metadata database."""
 

@@ -14,7 +14,7 @@ from storage.fsck_deep import DeepCheck
 from storage.fsck_findings import Checked, Findings
 from storage.fsck_index import FsckIndex
 from storage.fsck_objects import SHARDS, ObjectsCheck
-from storage.fsck_tiling import PartitionState, TilingCheck
+from storage.fsck_tiling import PartitionState, check_tiling
 from storage.metadata import MetadataStore
 from storage.objects import ObjectStore
 from storage.store_marker import read_marker
@@ -70,12 +70,8 @@ class Fsck:
                 if snapshot is None:
                     continue
                 state, rows = snapshot
-                tiling = TilingCheck(state, self.findings)
-                async for row in rows:
-                    tiling.take(row)
-                tiling.finish()
+                self.checked.rows += await check_tiling(state, rows, self.findings)
             self.checked.partitions += 1
-            self.checked.rows += tiling.rows
             yield Progress(step="partitions", done=self.checked.partitions, total=0)
             if deep:
                 async for step in self._read(state):

@@ -70,15 +70,18 @@ class ObjectsCheck:
         self._checked = checked
         self._now_ms = now_ms
 
-    async def run(self) -> AsyncIterator[int]:
-        """Check all; yield how many shards of SHARDS are done.
+    async def run(self, shards: Sequence[str] = SHARDS) -> AsyncIterator[int]:
+        """Check all; yield how many shards are done.
+
+        Args:
+            shards: prefixes of paths; every object is under one of SHARDS.
 
         Raises:
             MetadataUnavailable, ObjectStoreUnavailable: no answer.
         """
         listing = Listing()
         try:
-            for done, shard in enumerate(SHARDS, 1):
+            for done, shard in enumerate(shards, 1):
                 await self._list(shard, listing)
                 async for indexed in self._index.objects(shard):
                     await self._compare(indexed, listing.take(indexed.path))

@@ -1,5 +1,6 @@
 """Whether the rows of a partition tile its log; pure."""
 
+from collections.abc import AsyncIterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -84,3 +85,14 @@ class TilingCheck:
 
     def _say(self, kind: Kind, first: int, last: int) -> None:
         self._findings.add(kind, f"{self._state.name}: offsets {first:,} to {last:,}")
+
+
+async def check_tiling(
+    state: PartitionState, rows: AsyncIterable[RowExtent], findings: Findings
+) -> int:
+    """Look at all rows of a partition, in the order of their ends; return how many can be read."""
+    tiling = TilingCheck(state, findings)
+    async for row in rows:
+        tiling.take(row)
+    tiling.finish()
+    return tiling.rows

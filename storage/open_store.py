@@ -2,13 +2,16 @@
 
 file:///absolute/path     file://relative/path     or a bare path: a directory
 s3://bucket/prefix?endpoint=URL&region=R           S3; both options may be left out
+
+Credentials come from the standard chain (AWS_ACCESS_KEY_ID …), and so does the authority of an
+https:// endpoint's certificate, if it is none of the system's: AWS_CA_BUNDLE names its file.
 """
 
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from storage.config import S3Config
 from storage.objects import ObjectStore
@@ -80,12 +83,20 @@ def _directory(path: str) -> Path:
     if not path:
         raise ValueError(f"the object store's path is empty; use {FORMS}")
     if path.startswith(("s3:", "file:")):
-        raise ValueError(f"'//' is missing after the scheme of {path!r}; use {FORMS}")
+        scheme = path.partition(":")[0]
+        raise ValueError(f"'//' is missing after {scheme}:; use {FORMS}")
     return Path(path).expanduser()
 
 
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:  # its message repeats the host, and a login before it
+        raise ValueError(f"the object store's URL cannot be read; use {S3_FORM}") from None
+
+
 def _bucket(url: str) -> S3Config:
-    parts = urlsplit(url)
+    parts = _split(url)
     if "@" in parts.netloc:
         raise ValueError(
             "credentials do not belong into the store URL (it is logged); "
@@ -130,11 +141,11 @@ def _options(query: str) -> dict[str, str]:
 
 
 def _endpoint(url: str) -> str:
-    parts = urlsplit(url)
+    parts = _split(url)
     if "@" in parts.netloc:
         raise ValueError("credentials do not belong into the endpoint; set AWS_ACCESS_KEY_ID ...")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError(f"endpoint {url!r} is no URL; use http://host:port or https://host")
+        raise ValueError("the endpoint is no URL; use http://host:port or https://host")
     if parts.path.strip("/") or parts.query or parts.fragment:
-        raise ValueError(f"endpoint {url!r} must end after the port; the prefix follows the bucket")
+        raise ValueError("the endpoint must end after the port; the prefix follows the bucket")
     return f"{parts.scheme}://{parts.netloc}"

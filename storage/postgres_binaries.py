@@ -82,6 +82,7 @@ def _make_system_user() -> None:
             ["useradd", *options, SYSTEM_USER],  # noqa: S607 (its place differs between systems)
             check=False,
             capture_output=True,
+            env={"PATH": os.environ.get("PATH", os.defpath)},  # no secrets of the broker's
         )
         if made.returncode != USER_EXISTS:
             made.check_returncode()

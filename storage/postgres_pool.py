@@ -6,6 +6,7 @@ it is. The DSN holds a password: nothing here logs it or shows it in a repr.
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TypeAlias
@@ -15,7 +16,7 @@ from asyncpg.pool import PoolConnectionProxy
 
 from sql import query
 from storage.config import PostgresConfig
-from storage.errors import MetadataUnavailable, NothingWritten
+from storage.errors import MetadataUnavailable, NothingWritten, PostgresNotTrusted
 
 # Text, because only the type checker knows that these are generic.
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -41,6 +42,10 @@ NO_ANSWER = (
 )
 
 
+_NO_TLS = "rejected SSL upgrade"  # asyncpg's words; the exception is a plain ConnectionError
+_TLS_FIX = "; see its sslmode, sslrootcert, sslcert and sslkey"
+
+
 @contextmanager
 def unavailable_without_answer() -> Iterator[None]:
     """Turn "no answer" into MetadataUnavailable; let everything else pass."""
@@ -56,10 +61,18 @@ def unavailable_without_answer() -> Iterator[None]:
 
 @contextmanager
 def unavailable_without_entry() -> Iterator[None]:
-    """Turn every failure to connect into NothingWritten; the message says which it was."""
+    """Turn every failure to connect into NothingWritten; the message says which it was.
+
+    It is PostgresNotTrusted where asking again cannot help, until somebody mends the DSN or the
+    server: the certificate is another's, or there is no TLS.
+    """
     try:
         yield
+    except (ssl.SSLError, asyncpg.ClientConfigurationError) as error:
+        raise PostgresNotTrusted(f"no connection as the DSN wants it: {error}{_TLS_FIX}") from error
     except (*NO_ANSWER, asyncpg.PostgresError) as error:
+        if _NO_TLS in str(error):
+            raise PostgresNotTrusted(f"{error}: it has no TLS, and sslmode wants it") from error
         raise NothingWritten(f"cannot connect: {type(error).__name__}: {error}") from error
 
 

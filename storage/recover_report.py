@@ -9,6 +9,8 @@ NOT_RECOVERED = (
     "transactions whose end was only in Postgres: they are aborted",
     "topics without records, topic configs changed since the last segment, and configs of brokers",
     "usage counted for `streamctl cost`",
+    "snapshots, and what Spark's direct writers committed last: a batch under way may come again",
+    "which uploads of Spark were committed: if not built, records may come twice or uncommitted",
 )
 
 

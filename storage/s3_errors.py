@@ -1,7 +1,9 @@
 """What an S3 client's exceptions mean: try again, or say what to mend."""
 
+import ssl
 from typing import Final
 
+from aiohttp import ClientConnectorCertificateError, ClientConnectorSSLError
 from aiohttp import ClientError as TransferError
 from botocore.exceptions import (
     BotoCoreError,
@@ -13,6 +15,9 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import (
     ConnectionError as NoConnection,
+)
+from botocore.exceptions import (
+    SSLError as NoTls,
 )
 from botocore.parsers import ResponseParserError
 
@@ -43,6 +48,9 @@ _THROTTLE_CODES: Final = frozenset(
 )
 _CREDENTIALS_FIX: Final = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the bucket's policy"
 _REGION_FIX: Final = "name the bucket's region in the store URL: ?region=R"
+_CERTIFICATE_FIX: Final = "its certificate is not trusted; AWS_CA_BUNDLE names an authority's file"
+_NO_TLS_REASONS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+_NO_TLS_FIX: Final = "the server speaks no TLS: use http:// or another port in the endpoint"
 _FIXES: Final = {
     "AccessDenied": _CREDENTIALS_FIX,
     "AuthorizationHeaderMalformed": _REGION_FIX,
@@ -70,6 +78,8 @@ def is_transient(error: Exception) -> bool:
         status = status_of(error)
         transient = status >= 500 or status in _TRANSIENT_STATUS
         return transient or code_of(error) in _TRANSIENT_CODES | _THROTTLE_CODES
+    if _tls_fix(error):
+        return False
     return isinstance(error, _TRANSIENT_ERRORS)
 
 
@@ -88,4 +98,17 @@ def describe(error: Exception) -> str:
         return f"{text}; {fix}" if fix else text
     if isinstance(error, NoCredentialsError):
         return f"no credentials found; {_CREDENTIALS_FIX}"
+    if fix := _tls_fix(error):
+        return f"{error}; {fix}"
     return str(error) or type(error).__name__
+
+
+def _tls_fix(error: Exception) -> str:
+    """Return how to mend what keeps TLS from coming about; empty if that is not the trouble."""
+    cause = error.kwargs.get("error") if isinstance(error, NoTls) else error
+    if isinstance(cause, ClientConnectorCertificateError):
+        return _CERTIFICATE_FIX
+    if isinstance(cause, ClientConnectorSSLError):
+        reason = cause.os_error.reason if isinstance(cause.os_error, ssl.SSLError) else ""
+        return _NO_TLS_FIX if reason in _NO_TLS_REASONS else ""
+    return ""

@@ -5,8 +5,9 @@ Several processes may run the tests (pytest-xdist); each of them has its own of 
 
 import itertools
 import os
+import random
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -14,6 +15,9 @@ from hypothesis import settings
 from tests.support.broker import BrokerProcess, running_broker
 from tests.support.schedule import UnitScheduling, place
 from tests.support.wire import WireClient
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 settings.register_profile("ci", max_examples=50, deadline=None)
 settings.register_profile("exhaustive", max_examples=5000, deadline=None)
@@ -63,6 +67,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """Spark with all packages, on two threads here; a process can have one session only."""
+    from tests.clients.spark_session import local_session  # noqa: PLC0415 - 1 s for most tests
+
+    session = local_session(tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()
+
+
 @pytest.fixture
 async def wire(broker: BrokerProcess) -> AsyncIterator[WireClient]:
     async with await WireClient.connect(broker.bootstrap) as client:
@@ -73,3 +87,14 @@ async def wire(broker: BrokerProcess) -> AsyncIterator[WireClient]:
 def topic() -> str:
     """Return a name that no other test uses."""
     return f"topic-{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def seed() -> int:
+    return int(os.environ.get("CRASH_SEED") or random.SystemRandom().randrange(2**32))
+
+
+@pytest.fixture
+def dice(seed: int, request: pytest.FixtureRequest) -> random.Random:
+    """Return what a test's random choices are made with; the same for the same seed."""
+    return random.Random(f"{seed} {request.node.name}")

@@ -1,5 +1,8 @@
 """Produce: v3-13. v7 zstd, v8 record errors, v9 flexible, v13 topic ids (KIP-516).
 
+ACLs: WRITE on each topic, else TOPIC_AUTHORIZATION_FAILED; WRITE on the transactional id of a batch
+of a transaction, else all of the request is TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+
 A batch of a transaction is for partitions that are part of it; from v12 on it makes its partition
 part of it (KIP-890). If it is not, v11 and later hear TRANSACTION_ABORTABLE, which lets a client go
 on after an abort.
@@ -22,10 +25,13 @@ from broker.connection import CloseConnection
 from broker.ordered_answers import Answer
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import Request
+from broker.topic_access import find_topic
 from broker.topics import KnownTopic
+from protocol.acl import Operation, ResourceType
 from protocol.batch import (
     NO_PRODUCER_ID,
     BatchHeader,
+    says_transactional,
     set_leader_epoch,
     stamp_log_append_time,
     verify_produced,
@@ -69,16 +75,18 @@ async def handle(request: Request) -> Awaitable[Answer]:
     results: list[tuple[TopicData, list[PartitionResult]]] = []
     appended: list[Appended] = []
     later = request.services.schemas.appends
+    if request.services.authorizer.enabled and not _may_write_transaction(request, produce):
+        return _answer(request, produce, _without_transaction(produce), appended)
     for data in produce.topics:
-        found, unavailable = await _find(request, data)
+        found, refusal = await _find(request, data)
         of_topic: list[PartitionResult] = []
         for index, batch in data.partitions:
             result = PartitionResult(index)
             of_topic.append(result)
             try:
-                topic = _checked(produce, found, data, unavailable)
-                if topic.config.validates_schemas or later.waiting(
-                    request.peer, topic.topic.topic_id, index
+                topic = _checked(produce, found, data, refusal)
+                if topic.config.validates_schemas or (
+                    later.last and later.waiting(request.peer, topic.topic.topic_id, index)
                 ):
                     appended.append(_append_later(request, produce, topic, batch, result))
                 else:
@@ -89,25 +97,50 @@ async def handle(request: Request) -> Awaitable[Answer]:
     return _answer(request, produce, results, appended)
 
 
+def _may_write_transaction(request: Request, produce: ProduceRequest) -> bool:
+    """Whether the client may write batches of a transaction, if there are any."""
+    if not any(
+        batch is not None and says_transactional(batch)
+        for data in produce.topics
+        for _, batch in data.partitions
+    ):
+        return True
+    return produce.transactional_id is not None and request.allows(
+        Operation.WRITE, ResourceType.TRANSACTIONAL_ID, produce.transactional_id
+    )
+
+
+def _without_transaction(
+    produce: ProduceRequest,
+) -> list[tuple[TopicData, list[PartitionResult]]]:
+    code = ErrorCode.transactional_id_authorization_failed
+    return [
+        (data, [PartitionResult(index, code) for index, _ in data.partitions])
+        for data in produce.topics
+    ]
+
+
 async def _find(
     request: Request, data: TopicData
-) -> tuple[KnownTopic | None, MetadataUnavailable | None]:
-    """Return the topic; if Postgres cannot say whether there is one, what each partition tells."""
+) -> tuple[KnownTopic | None, MetadataUnavailable | Refusal | None]:
+    """Return the topic; or, if nobody can say whether there is one or may know, what to tell."""
     try:
+        if request.services.authorizer.enabled:
+            return await find_topic(request, Operation.WRITE, data.name, data.topic_id), None
         return await request.services.topics.find(data.name, data.topic_id), None
-    except MetadataUnavailable as unavailable:
-        return None, unavailable
+    except (MetadataUnavailable, Refusal) as refusal:
+        return None, refusal
 
 
 def _checked(
     produce: ProduceRequest,
     topic: KnownTopic | None,
     data: TopicData,
-    unavailable: MetadataUnavailable | None,
+    refusal: MetadataUnavailable | Refusal | None,
 ) -> KnownTopic:
     """Return the topic, or refuse the request for it."""
-    if unavailable is not None:
-        raise unavailable
+    if refusal is not None:
+        raise refusal
     if produce.acks not in _ACKS:
         raise Refusal(ErrorCode.invalid_required_acks, f"acks is -1, 0 or 1, not {produce.acks}")
     if topic is None:
@@ -161,7 +194,7 @@ async def _append(
     transaction = TransactionUse.NONE
     if header.is_transactional:
         transaction = _check_transactional(request, produce, header)
-    if topic.config.compact and await asyncio.to_thread(has_null_key, batch):
+    if topic.config.compact and await request.services.looks.look(has_null_key, batch):
         raise InvalidRecords("records of a compacted topic need a key")
     if topic.config.validates_schemas:
         await request.services.schemas.check(topic, batch)

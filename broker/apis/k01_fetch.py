@@ -5,6 +5,7 @@ any is there, whatever the limits (KIP-74). For read_committed, records end at t
 offset, and the aborted transactions among them are named (KIP-98). A consumer that names its rack
 (v11 and later) is sent to the owner of the partition there, if this broker is not in it (KIP-392).
 A consumer that owes its quota anything gets an empty answer and a throttle time (KIP-219).
+ACLs: READ on each topic, when the request comes and again when its records are there.
 Not done: diverging epochs (no log is ever truncated here).
 """
 
@@ -17,7 +18,10 @@ from kio.schema.errors import ErrorCode
 from broker.cluster import Cluster
 from broker.fetching import Fetch, Wanted
 from broker.ordered_answers import Answer
+from broker.refusals import Refusal
 from broker.requests import Request
+from broker.topic_access import find_topic
+from protocol.acl import Operation, ResourceType
 from protocol.fetch import READ_COMMITTED, FetchRequest, TopicWanted, decode_fetch
 from protocol.fetch_response import PartitionAnswer, TopicAnswer, encode_fetch
 from storage.partition_log import PartitionLog
@@ -48,6 +52,8 @@ async def handle(request: Request) -> Answer:
     )
     known = any(_is_final(answer) for topic in topics for answer in topic.partitions)
     await run.run(min_bytes=min_bytes, max_wait_s=0 if known else max(fetch.max_wait_ms, 0) / 1000)
+    if request.services.authorizer.enabled:
+        _withhold(request, wanted)
     if request.quota is not None:
         size = sum(one.answer.size for one in wanted)
         if request.quota.refuses_fetch(size):
@@ -63,6 +69,17 @@ async def handle(request: Request) -> Answer:
 
 def _without_records(request: Request, code: ErrorCode = ErrorCode.none) -> Answer:
     return encode_fetch(request.header.correlation_id, request.version, [], error_code=code)
+
+
+def _withhold(request: Request, wanted: Sequence[Wanted]) -> None:
+    """Take out what ACLs do not give the client any more; it may have waited for minutes."""
+    denied = ErrorCode.topic_authorization_failed
+    for _, of_topic in groupby(wanted, lambda one: one.log.partition.topic_id):
+        partitions = list(of_topic)
+        name = request.services.topics.name_of(partitions[0].log)  # none if it is gone
+        if name and not request.allows(Operation.READ, ResourceType.TOPIC, name):
+            for one in partitions:
+                one.answer = PartitionAnswer(one.partition.index, denied)
 
 
 def _count(request: Request, wanted: Sequence[Wanted]) -> None:
@@ -100,7 +117,13 @@ async def _resolve(request: Request, fetch: FetchRequest) -> tuple[list[TopicAns
 async def _resolve_topic(
     request: Request, asked: TopicWanted, rack: str, wanted: list[Wanted]
 ) -> list[PartitionAnswer]:
-    topic = await request.services.topics.find(asked.name, asked.topic_id)
+    try:
+        if request.services.authorizer.enabled:
+            topic = await find_topic(request, Operation.READ, asked.name, asked.topic_id)
+        else:
+            topic = await request.services.topics.find(asked.name, asked.topic_id)
+    except Refusal as refusal:
+        return [PartitionAnswer(partition.index, refusal.code) for partition in asked.partitions]
     if topic is None:
         unknown = ErrorCode.unknown_topic_or_partition
         code = unknown if asked.topic_id is None else ErrorCode.unknown_topic_id

@@ -5,20 +5,25 @@ Latest is the high watermark, or the last stable offset for read_committed (v2 a
 asked of Postgres: an end offset asked for after an acknowledgement includes it, whichever broker
 answers: a client need not ask the leader. For read_committed no record is found from the last
 stable offset on. There are no tiers: -4 is the earliest offset, -5 and -6 are unknown (KIP-1005).
+
+ACLs: DESCRIBE on each topic.
 """
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass
+from inspect import iscoroutine
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
-from kio.static.protocol import Payload
+from kio.static.protocol import Entity, Payload
 
 from broker.cluster import LOG_EPOCH
 from broker.fresh_offsets import refresh_topics
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import KnownTopic
+from protocol.acl import Operation, ResourceType
 from protocol.fetch import READ_COMMITTED
 from storage.errors import MetadataUnavailable
 from storage.partition_log import PartitionLog
@@ -30,6 +35,7 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 _UNKNOWN: Final = -1
+_DENIED: Final = ErrorCode.topic_authorization_failed
 _FIRST_VERSION: Final = {
     LATEST: 1,
     EARLIEST: 1,
@@ -53,52 +59,73 @@ async def handle(request: Request) -> Payload:
     """Answer each partition by itself."""
     body = request.decode()
     types = request.types
+    denied = {
+        asked.name
+        for asked in body.topics
+        if not request.allows(Operation.DESCRIBE, ResourceType.TOPIC, asked.name)
+    }
     known, unavailable = await refresh_topics(
         request,
-        ((asked.name, [one.partition_index for one in asked.partitions]) for asked in body.topics),
+        (
+            (asked.name, [one.partition_index for one in asked.partitions])
+            for asked in body.topics
+            if asked.name not in denied
+        ),
     )
     read_committed = getattr(body, "isolation_level", 0) == READ_COMMITTED
     topics = []
     for asked in body.topics:
         topic = known.get(asked.name)
-        partitions = await asyncio.gather(
-            *(
-                _answer(request, topic, partition, unavailable, read_committed=read_committed)
-                for partition in asked.partitions
-            )
-        )
+        refusal = Refusal(_DENIED) if asked.name in denied else unavailable
+        answers = [
+            _answer(request, topic, partition, refusal, read_committed=read_committed)
+            for partition in asked.partitions
+        ]
+        # Most are known at once; a task for each would take longer than all the rest.
+        looked_up = iter(await asyncio.gather(*(one for one in answers if iscoroutine(one))))
+        partitions = tuple(next(looked_up) if iscoroutine(one) else one for one in answers)
         topics.append(types.ListOffsetsTopicResponse(name=asked.name, partitions=partitions))
     response: Payload = types.ListOffsetsResponse(throttle_time=NOT_THROTTLED, topics=tuple(topics))
     return response
 
 
-async def _answer(
+def _answer(
     request: Request,
     topic: KnownTopic | None,
     asked: Any,
-    unavailable: MetadataUnavailable | None,
+    refusal: MetadataUnavailable | Refusal | None,
     *,
     read_committed: bool,
-) -> object:
-    code, found = ErrorCode.none, Found(_UNKNOWN)
+) -> Entity | Coroutine[Any, Any, Entity]:
+    """Return the partition's answer, or what waits for it if records have to be looked at."""
     try:
-        if unavailable is not None:
-            raise unavailable
-        found = await _look_up(request, topic, asked, read_committed=read_committed)
+        if refusal is not None:
+            raise refusal
+        found = _find(request, topic, asked, read_committed=read_committed)
     except CONDITIONS as condition:
-        code = code_of(condition)
-    return request.types.ListOffsetsPartitionResponse(
+        return _response(request, asked, Found(_UNKNOWN), code_of(condition))
+    if isinstance(found, Found):
+        return _response(request, asked, found)
+    return _look_up(request, found, asked, read_committed=read_committed)
+
+
+def _response(
+    request: Request, asked: Any, found: Found, code: ErrorCode = ErrorCode.none
+) -> Entity:
+    answer: Entity = request.types.ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
         error_code=code,
         timestamp=found.timestamp_ms,
         offset=found.offset,
         leader_epoch=found.leader_epoch,
     )
+    return answer
 
 
-async def _look_up(
+def _find(
     request: Request, topic: KnownTopic | None, asked: Any, *, read_committed: bool
-) -> Found:
+) -> Found | PartitionLog:
+    """Return what is asked for, or the log whose records have to be looked at for it."""
     log = None if topic is None else topic.log(asked.partition_index)
     if log is None or log.removed:
         raise Refusal(ErrorCode.unknown_topic_or_partition)
@@ -114,10 +141,19 @@ async def _look_up(
         return Found(log.log_start_offset, leader_epoch=LOG_EPOCH)
     if timestamp_ms in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
         return Found(_UNKNOWN)
-    found = await _look_up_record(request, log, timestamp_ms)
+    return log
+
+
+async def _look_up(
+    request: Request, log: PartitionLog, asked: Any, *, read_committed: bool
+) -> Entity:
+    try:
+        found = await _look_up_record(request, log, asked.timestamp)
+    except CONDITIONS as condition:
+        return _response(request, asked, Found(_UNKNOWN), code_of(condition))
     if read_committed and found.offset >= log.last_stable_offset:
-        return Found(_UNKNOWN)
-    return found
+        found = Found(_UNKNOWN)
+    return _response(request, asked, found)
 
 
 async def _look_up_record(request: Request, log: PartitionLog, timestamp_ms: int) -> Found:

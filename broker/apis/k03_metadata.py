@@ -7,6 +7,10 @@ top-level error code.
 Clients ask the same thing again and again, so encoded answers are kept until a topic or the set of
 brokers changes. A client whose client.id holds rack=NAME is told the owners in that rack as
 leaders: any broker can append, and traffic between racks costs money.
+
+ACLs: DESCRIBE on each topic; where all are asked for, the others are left out. A topic that is not
+there is made with CREATE on it or on the cluster. Where ACLs decide, an answer is kept for clients
+of the same user and host only.
 """
 
 import asyncio
@@ -16,21 +20,20 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.authorized_operations import (
-    ALL_CLUSTER_OPERATIONS,
-    ALL_TOPIC_OPERATIONS,
-    NOT_ASKED,
-)
-from broker.cluster import Cluster
+from broker.authorized_operations import NOT_ASKED, authorized_operations, cluster_operations
+from broker.cluster import NOBODY, Cluster
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
+from broker.topic_access import find_topic
 from broker.topics import KnownTopic
+from protocol.acl import Operation, ResourceType
 from protocol.codec import encode_response
 from protocol.topics import name_problem
 from storage.errors import TopicAlreadyExists
 
 _FIRST_NULL_IS_ALL: Final = 1
 _ID_IN_ANSWERS_ONLY: Final = (10, 11)  # topics could not yet be asked for by it (KIP-516)
+_FIRST_LISTENER_NOT_FOUND: Final = 6
 _MANY: Final = 500
 
 
@@ -38,7 +41,11 @@ async def handle(request: Request) -> Payload | bytes:
     """Describe the brokers and the topics asked for."""
     answers, cluster = request.services.topics.answers, request.services.cluster
     rack = cluster.rack_of(request.header.client_id)
-    key = (cluster.listener, rack, request.version, bytes(request.frame[request.header.body :]))
+    asker = None
+    if request.services.authorizer.enabled:
+        asker = f"{request.session.host} {request.session.principal}"
+    question = bytes(request.frame[request.header.body :])
+    key = (cluster.listener, rack, request.version, question, asker)
     known = answers.get(key)
     if known is not None:
         return known[:4] + request.header.correlation_id.to_bytes(4, signed=True) + known[8:]
@@ -95,31 +102,18 @@ def _response(request: Request, body: Any, topics: list[object], cluster: Cluste
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller.node_id,
         topics=tuple(topics),
-        cluster_authorized_operations=ALL_CLUSTER_OPERATIONS if asked else NOT_ASKED,
+        cluster_authorized_operations=cluster_operations(request, asked=asked),
         error_code=ErrorCode.none,
     )
     return response
 
 
 async def _topics(request: Request, body: Any, cluster: Cluster) -> tuple[list[object], bool]:
-    """Return the topics' part of the answer, and whether every one was found.
-
-    With many partitions that takes a while, so now and then others have their turn.
-    """
+    """Return the topics' part of the answer, and whether every one was found."""
     asked = body.topics
-    operations = NOT_ASKED
-    if getattr(body, "include_topic_authorized_operations", False):
-        operations = ALL_TOPIC_OPERATIONS
+    tells_operations = getattr(body, "include_topic_authorized_operations", False)
     if asked is None or (request.version < _FIRST_NULL_IS_ALL and not asked):
-        described = []
-        partitions = 0
-        for topic in tuple(request.services.topics.all()):
-            described.append(_describe(request, topic, cluster, operations))
-            partitions += len(topic.logs)
-            if partitions >= _MANY:
-                partitions = 0
-                await asyncio.sleep(0)
-        return described, True
+        return await _all_topics(request, cluster, tells_operations=tells_operations), True
     topics, complete = [], True
     may_create = getattr(body, "allow_auto_topic_creation", True)
     for one in asked:
@@ -127,7 +121,7 @@ async def _topics(request: Request, body: Any, cluster: Cluster) -> tuple[list[o
         name = one.name or ""
         try:
             found = await _find(request, name, topic_id, may_create)
-            topics.append(_describe(request, found, cluster, operations))
+            topics.append(_describe(request, found, cluster, tells_operations=tells_operations))
         except CONDITIONS as condition:
             complete = False
             topics.append(
@@ -142,27 +136,61 @@ async def _topics(request: Request, body: Any, cluster: Cluster) -> tuple[list[o
     return topics, complete
 
 
+async def _all_topics(
+    request: Request, cluster: Cluster, *, tells_operations: bool
+) -> list[object]:
+    """Return all topics that the client may know of.
+
+    With many partitions that takes a while, so now and then others have their turn.
+    """
+    described = []
+    partitions = 0
+    restricted = request.services.authorizer.enabled
+    for topic in tuple(request.services.topics.all()):
+        partitions += len(topic.logs)
+        if partitions >= _MANY:
+            partitions = 0
+            await asyncio.sleep(0)
+        if restricted and not request.allows(
+            Operation.DESCRIBE, ResourceType.TOPIC, topic.topic.name, audit=False
+        ):
+            continue
+        described.append(_describe(request, topic, cluster, tells_operations=tells_operations))
+    return described
+
+
 async def _find(request: Request, name: str, topic_id: UUID | None, may_create: bool) -> KnownTopic:
     services = request.services
     if topic_id is not None:
-        topic = await services.topics.find(topic_id=topic_id)
+        topic = await find_topic(request, Operation.DESCRIBE, topic_id=topic_id)
         if topic is None:
             raise Refusal(ErrorCode.unknown_topic_id)
         return topic
-    if problem := name_problem(name):
-        raise Refusal(ErrorCode.invalid_topic_exception, problem)
-    topic = await services.topics.find(name)
+    request.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    problem = name_problem(name)
+    topic = None if problem else await services.topics.find(name)
     if topic is not None:
         return topic
-    if not (may_create and services.config.auto_create_topics_enable):
+    creates = may_create and services.config.auto_create_topics_enable
+    if creates and not request.allows(Operation.CREATE, ResourceType.CLUSTER, audit=False):
+        request.authorize(Operation.CREATE, ResourceType.TOPIC, name)
+    if problem:
+        raise Refusal(ErrorCode.invalid_topic_exception, problem)
+    if not creates:
         raise Refusal(ErrorCode.unknown_topic_or_partition)
-    before = services.topics.version
+    return await _create(request, name)
+
+
+async def _create(request: Request, name: str) -> KnownTopic:
+    services = request.services
     try:
-        created = await services.metadata.create_topic(
-            name,
-            partition_count=services.config.num_partitions,
-            replication_factor=services.config.default_replication_factor,
-            configs={},
+        return await services.topics.change(
+            services.metadata.create_topic(
+                name,
+                partition_count=services.config.num_partitions,
+                replication_factor=services.config.default_replication_factor,
+                configs={},
+            )
         )
     except TopicAlreadyExists:  # another client was faster
         await services.topics.refresh()
@@ -170,19 +198,28 @@ async def _find(request: Request, name: str, topic_id: UUID | None, may_create: 
         if topic is None:
             raise Refusal(ErrorCode.leader_not_available) from None
         return topic
-    return services.topics.changed(created, before)
 
 
-def _describe(request: Request, topic: KnownTopic, cluster: Cluster, operations: int) -> object:
-    types = request.types
+def _describe(
+    request: Request, topic: KnownTopic, cluster: Cluster, *, tells_operations: bool
+) -> object:
+    types, operations = request.types, NOT_ASKED
+    if tells_operations:
+        operations = authorized_operations(request, ResourceType.TOPIC, topic.topic.name)
     rack = cluster.rack_of(request.header.client_id)
+    no_listener = ErrorCode.leader_not_available
+    if request.version >= _FIRST_LISTENER_NOT_FOUND:
+        no_listener = ErrorCode.listener_not_found
+    placements = (
+        cluster.placement(log.partition, topic.topic.replication_factor, rack) for log in topic.logs
+    )
     partitions = tuple(
         types.MetadataResponsePartition(
-            error_code=ErrorCode.none,
+            error_code=no_listener if placed["leader_id"] == NOBODY else ErrorCode.none,
             partition_index=log.partition.index,
-            **cluster.placement(log.partition, topic.topic.replication_factor, rack),
+            **placed,
         )
-        for log in topic.logs
+        for log, placed in zip(topic.logs, placements, strict=True)
     )
     return types.MetadataResponseTopic(
         error_code=ErrorCode.none,

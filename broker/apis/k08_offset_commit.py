@@ -5,11 +5,12 @@ v6 leader epochs (KIP-320), v7 static members (KIP-345), v8 flexible, v9 members
 
 One statement at most: what several clients commit at a time goes together (broker/group_writes.py).
 Who is no member (generation -1) commits to a group without members only, and makes it if need be.
+ACLs: READ on the group, READ on each topic.
 Not done: retention_time (v2-4), which Kafka ignores as well.
 """
 
 from collections.abc import Awaitable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
@@ -28,6 +29,7 @@ from broker.offset_requests import (
     written_lines,
 )
 from broker.requests import NOT_THROTTLED, Request
+from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 
@@ -39,12 +41,12 @@ Outcome = frozenset[Partition] | ErrorCode | None
 async def handle(request: Request) -> Awaitable[Payload] | Payload:
     """Commit what can be; each partition answers for itself."""
     body = request.decode()
+    if not request.allows(Operation.READ, ResourceType.GROUP, body.group_id):
+        return _refused(request, body, ErrorCode.group_authorization_failed)
     try:
-        topics = await look_up_topics(request, body.topics)
+        topics = await look_up_topics(request, body.topics, Operation.READ)
     except MetadataUnavailable:
-        code = ErrorCode.coordinator_not_available
-        topics = [AskedTopic(asked, None) for asked in body.topics]
-        return _response(request, topics, [[code] * len(one.asked.partitions) for one in topics])
+        return _refused(request, body, ErrorCode.coordinator_not_available)
     lines = commit_lines(request, topics)
     if not concern_group(lines):
         return _response(request, topics, lines)
@@ -56,6 +58,12 @@ async def handle(request: Request) -> Awaitable[Payload] | Payload:
     offsets = offsets_to_commit(topics, lines)
     answer = request.services.groups.commit(body.group_id, committer, offsets)
     return _respond(request, topics, lines, answer)
+
+
+def _refused(request: Request, body: Any, code: ErrorCode) -> Payload:
+    """Answer every partition with a code for all of them."""
+    topics = [AskedTopic(asked, None) for asked in body.topics]
+    return _response(request, topics, [[code] * len(one.asked.partitions) for one in topics])
 
 
 async def _respond(

@@ -12,6 +12,8 @@ What is not committed is -1 without an error. A partition for which an open tran
 offset is UNSTABLE_OFFSET_COMMIT where only stable offsets are asked for: clients ask again until
 the transaction has ended. Where all are asked for, such a partition is among them only if it has an
 offset already, as in Kafka. One statement for each group.
+
+ACLs: DESCRIBE on each group and each topic; where all topics are asked for, others are left out.
 """
 
 from collections.abc import Awaitable, Iterable, Sequence
@@ -27,6 +29,7 @@ from broker.group_table import refusal_of
 from broker.offset_requests import AskedTopic, look_up_topics
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
+from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 from storage.groups import CommittedOffset, CommittedOffsets
@@ -43,27 +46,33 @@ Outcome = list[object] | ErrorCode
 async def handle(request: Request) -> Awaitable[Payload]:
     """Begin to fetch for each group; one that cannot be answers for itself."""
     body = request.decode()
-    may_fetch = request.services.groups.may_fetch
-    groups = [
-        (
-            group,
-            may_fetch(
-                group.group_id,
-                member_id=getattr(group, "member_id", None),
-                member_epoch=getattr(group, "member_epoch", -1),
-            ),
-        )
-        for group in (body.groups if request.version >= _FIRST_BATCHED else (body,))
-    ]
+    asked = body.groups if request.version >= _FIRST_BATCHED else (body,)
+    groups = [(group, _begin(request, group)) for group in asked]
     return _respond(request, groups, is_stable=getattr(body, "require_stable", False))
 
 
+def _begin(request: Request, group: Any) -> Awaitable[bool] | ErrorCode:
+    """Ask the group; see `Groups.may_fetch`."""
+    if not request.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+        return ErrorCode.group_authorization_failed
+    return request.services.groups.may_fetch(
+        group.group_id,
+        member_id=getattr(group, "member_id", None),
+        member_epoch=getattr(group, "member_epoch", -1),
+    )
+
+
 async def _respond(
-    request: Request, groups: list[tuple[Any, Awaitable[bool]]], *, is_stable: bool
+    request: Request, groups: list[tuple[Any, Awaitable[bool] | ErrorCode]], *, is_stable: bool
 ) -> Payload:
     outcomes = [
-        (group, await outcome_of(_fetch(request, group, may_fetch, is_stable=is_stable)))
-        for group, may_fetch in groups
+        (
+            group,
+            begun
+            if isinstance(begun, ErrorCode)
+            else await outcome_of(_fetch(request, group, begun, is_stable=is_stable)),
+        )
+        for group, begun in groups
     ]
     types = request.types
     if request.version < _FIRST_BATCHED:
@@ -122,11 +131,11 @@ async def _fetch(
             raise
         is_known = True
     try:
-        asked = None if group.topics is None else await look_up_topics(request, group.topics)
-        if asked is None:
+        if group.topics is None:
             if not is_known:
                 return []
             return await _all(request, await _committed(request, group, None, is_stable=is_stable))
+        asked = await look_up_topics(request, group.topics, Operation.DESCRIBE)
     except MetadataUnavailable as unavailable:
         raise refusal_of(unavailable) from unavailable
     wanted = [
@@ -149,11 +158,13 @@ async def _committed(
 
 
 async def _all(request: Request, committed: CommittedOffsets) -> list[object]:
-    """Return all that the group committed; a topic that has just been deleted is not shown."""
+    """Return all that the group committed of topics that the client may know of, and that exist."""
     topics = []
     for topic_id, found in groupby(sorted(committed.offsets), key=lambda one: one.topic_id):
         known = await request.services.topics.find(topic_id=topic_id)
-        if known is None:
+        if known is None or not request.allows(
+            Operation.DESCRIBE, ResourceType.TOPIC, known.topic.name, audit=False
+        ):
             continue
         partitions = (_known_partition(request, one, committed) for one in found)
         topics.append(_topic(request, {"name": known.topic.name, "topic_id": topic_id}, partitions))
@@ -161,16 +172,15 @@ async def _all(request: Request, committed: CommittedOffsets) -> list[object]:
 
 
 def _asked_topic(request: Request, topic: AskedTopic, committed: CommittedOffsets) -> object:
-    code = ErrorCode.none
-    if topic.known is None and topic.unknown_code is ErrorCode.unknown_topic_id:
-        code = topic.unknown_code  # by name, what is not there is not committed, as in Kafka
     partitions = []
     for index in topic.asked.partition_indexes:
         partition = topic.partition(index)
         if isinstance(partition, Partition):
             partitions.append(_known_partition(request, partition, committed))
-        else:
-            partitions.append(_partition(request, index, _NOTHING, code))
+            continue
+        unknown = partition is ErrorCode.unknown_topic_or_partition
+        code = ErrorCode.none if unknown else partition  # what is not there is not committed
+        partitions.append(_partition(request, index, _NOTHING, code))
     return _topic(request, topic.identity, partitions)
 
 

@@ -1,7 +1,7 @@
 """FindCoordinator: v0-6. v1 key types, v4 several keys at once (KIP-699).
 
 Every live broker computes the same coordinator of a key, so any can be asked, and nothing is looked
-up. Not done: share groups (key type 2, KIP-932).
+up. ACLs: DESCRIBE on each group or transactional id. Not done: share groups (key type 2, KIP-932).
 """
 
 from typing import Final
@@ -10,11 +10,13 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.cluster import Node
-from broker.requests import NOT_THROTTLED, Request
+from broker.requests import DENIED, NOT_THROTTLED, Request
+from protocol.acl import Operation, ResourceType
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
 _FIRST_BATCHED: Final = 4
+_RESOURCES: Final = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
 _NOBODY: Final[dict[str, object]] = {
     "node_id": -1,
     "host": "",
@@ -30,8 +32,13 @@ async def handle(request: Request) -> Payload:
     cluster = request.services.cluster
 
     def find(key: str) -> dict[str, object]:
-        if key_type not in {GROUP, TRANSACTION}:
+        if key_type not in _RESOURCES:
             return _NOBODY | {"error_message": f"There are no coordinators of type {key_type}."}
+        if not request.allows(Operation.DESCRIBE, _RESOURCES[key_type], key):
+            return _NOBODY | {
+                "error_code": DENIED[_RESOURCES[key_type]],
+                "error_message": None if request.version < _FIRST_BATCHED else "",
+            }
         return _place(cluster.coordinator(key))
 
     if request.version >= _FIRST_BATCHED:
@@ -40,7 +47,12 @@ async def handle(request: Request) -> Payload:
     return _response(request, **find(body.key))
 
 
-def _place(node: Node) -> dict[str, object]:
+def _place(node: Node | None) -> dict[str, object]:
+    if node is None:  # it has no listener of the client's protocol
+        return _NOBODY | {
+            "error_code": ErrorCode.coordinator_not_available,
+            "error_message": "The coordinator has no listener of this protocol.",
+        }
     return {
         "node_id": node.node_id,
         "host": node.host,

@@ -6,6 +6,9 @@ flexible, v7 protocol type (KIP-559), v8 reason (KIP-800), v9 skip_assignment (K
 Parked until the group has a new generation; the connection's other requests go on meanwhile, and
 the frame's memory is given back. So what a member says of itself has limits: MAX_JOIN_BYTES in all,
 MAX_JOIN_PROTOCOLS; beyond them it is INVALID_REQUEST.
+
+ACLs: READ on the group, when the request comes: who may not read it any more hears so from its next
+heartbeat.
 """
 
 from collections.abc import Awaitable
@@ -28,6 +31,7 @@ from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.answers import JoinAnswer
 from coordinator.events import Join, Protocol, Token
+from protocol.acl import Operation, ResourceType
 
 _FIRST_REBALANCE_TIMEOUT: Final = 1
 _FIRST_MEMBER_ID_REQUIRED: Final = 4
@@ -39,6 +43,7 @@ async def handle(request: Request) -> Awaitable[Payload]:
     """Join, or join again; a group comes into being with its first member."""
     check_size(request, MAX_JOIN_BYTES)
     body = request.decode()
+    request.authorize(Operation.READ, ResourceType.GROUP, body.group_id)
     group_id, is_new = named_group(body.group_id), not body.member_id
     _check(request, body, is_new=is_new)
     answer = request.services.groups.handle(group_id, partial(_event, request, body), create=is_new)

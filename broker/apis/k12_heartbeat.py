@@ -1,6 +1,6 @@
 """Heartbeat: v0-4. v1 throttle time, v3 static members (KIP-345), v4 flexible.
 
-Never touches Postgres. Not done: throttling.
+Never touches Postgres. ACLs: READ on the group. Not done: throttling.
 """
 
 from collections.abc import Awaitable
@@ -14,11 +14,13 @@ from broker.group_requests import named_group
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.answers import HeartbeatAnswer
 from coordinator.events import Heartbeat, Token
+from protocol.acl import Operation, ResourceType
 
 
 async def handle(request: Request) -> Awaitable[Payload]:
     """Keep a classic member in its group, and tell it when that rebalances."""
     body = request.decode()
+    request.authorize(Operation.READ, ResourceType.GROUP, body.group_id)
     answer = request.services.groups.handle(named_group(body.group_id), partial(_event, body))
     return _respond(request, answer)
 

@@ -1,6 +1,8 @@
 """LeaveGroup: v0-5.
 
 v3 several members, also static ones by instance id (KIP-345), v4 flexible, v5 reason (KIP-800).
+
+ACLs: READ on the group.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -14,6 +16,7 @@ from broker.group_requests import named_group, short_reason
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.answers import LeaveAnswer, LeftMember
 from coordinator.events import Leave, LeavingMember, Token
+from protocol.acl import Operation, ResourceType
 
 _FIRST_BATCHED: Final = 3
 
@@ -21,6 +24,7 @@ _FIRST_BATCHED: Final = 3
 async def handle(request: Request) -> Awaitable[Payload]:
     """Take members out of their group; each answers for itself."""
     body = request.decode()
+    request.authorize(Operation.READ, ResourceType.GROUP, body.group_id)
     members = _members(request, body)
     answer = request.services.groups.handle(named_group(body.group_id), partial(_event, members))
     return _respond(request, answer, members)

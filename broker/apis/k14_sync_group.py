@@ -4,7 +4,7 @@ v1 throttle time, v3 static members (KIP-345), v4 flexible, v5 protocol type and
 the group's (KIP-559).
 
 Parked until the leader's assignment is here and saved; the frame's memory is given back meanwhile.
-So it has a limit, MAX_SYNC_BYTES; beyond it is INVALID_REQUEST.
+So it has a limit, MAX_SYNC_BYTES; beyond it is INVALID_REQUEST. ACLs: READ on the group.
 """
 
 from collections.abc import Awaitable
@@ -19,6 +19,7 @@ from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.answers import SyncAnswer
 from coordinator.events import Sync, Token
+from protocol.acl import Operation, ResourceType
 
 _FIRST_WITH_PROTOCOL: Final = 5
 
@@ -27,9 +28,10 @@ async def handle(request: Request) -> Awaitable[Payload]:
     """Give a member its assignment; take all of them from the leader."""
     check_size(request, MAX_SYNC_BYTES)
     body = request.decode()
-    group_id = named_group(body.group_id)
     if request.version >= _FIRST_WITH_PROTOCOL and None in {body.protocol_type, body.protocol_name}:
         raise Refusal(ErrorCode.inconsistent_group_protocol)
+    request.authorize(Operation.READ, ResourceType.GROUP, body.group_id)
+    group_id = named_group(body.group_id)
     answer = request.services.groups.handle(group_id, partial(_event, request, body))
     return _respond(request, answer)
 

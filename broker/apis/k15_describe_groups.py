@@ -3,7 +3,7 @@
 v3 authorised operations (KIP-430), v4 static members (KIP-345), v5 flexible, v6 GROUP_ID_NOT_FOUND
 with a message (KIP-1043); before, a group that is not there is Dead.
 
-Of classic groups only: ConsumerGroupDescribe is for the others.
+Of classic groups only: ConsumerGroupDescribe is for the others. ACLs: DESCRIBE on each group.
 """
 
 from collections.abc import Awaitable
@@ -12,30 +12,36 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.authorized_operations import ALL_GROUP_OPERATIONS, NOT_ASKED
+from broker.authorized_operations import NOT_ASKED, authorized_operations
 from broker.group_requests import outcome_of
 from broker.group_runner import GroupRunner
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.descriptions import ClassicDescription
 from coordinator.snapshots import GroupState
+from protocol.acl import Operation, ResourceType
 
 _FIRST_NOT_FOUND: Final = 6
+
+Found = Awaitable[GroupRunner | None] | ErrorCode
 
 
 async def handle(request: Request) -> Awaitable[Payload]:
     """Describe each group; one that cannot be answers for itself."""
     body = request.decode()
-    find = request.services.groups.find
-    found = [(group_id, find(group_id)) for group_id in body.groups]
+    found = [(group_id, _find(request, group_id)) for group_id in body.groups]
     return _respond(request, found, asked=getattr(body, "include_authorized_operations", False))
 
 
-async def _respond(
-    request: Request, found: list[tuple[str, Awaitable[GroupRunner | None]]], *, asked: bool
-) -> Payload:
+def _find(request: Request, group_id: str) -> Found:
+    if not request.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        return ErrorCode.group_authorization_failed
+    return request.services.groups.find(group_id)
+
+
+async def _respond(request: Request, found: list[tuple[str, Found]], *, asked: bool) -> Payload:
     described = []
-    for group_id, awaited in found:
-        outcome = await outcome_of(awaited)
+    for group_id, group in found:
+        outcome = group if isinstance(group, ErrorCode) else await outcome_of(group)
         described.append(_describe(request, group_id, outcome, asked=asked))
     response: Payload = request.types.DescribeGroupsResponse(
         throttle_time=NOT_THROTTLED, groups=tuple(described)
@@ -73,14 +79,18 @@ def _describe(
             )
             for member in description.members
         ),
-        authorized_operations=ALL_GROUP_OPERATIONS if asked else NOT_ASKED,
+        authorized_operations=_operations(request, group_id, asked=asked),
     )
+
+
+def _operations(request: Request, group_id: str, *, asked: bool) -> int:
+    return authorized_operations(request, ResourceType.GROUP, group_id) if asked else NOT_ASKED
 
 
 def _missing(request: Request, group_id: str, message: str, *, asked: bool) -> object:
     if request.version >= _FIRST_NOT_FOUND:
         return _without(request, group_id, ErrorCode.group_id_not_found, message)
-    operations = ALL_GROUP_OPERATIONS if asked else NOT_ASKED
+    operations = _operations(request, group_id, asked=asked)
     return _without(request, group_id, ErrorCode.none, None, operations)
 
 

@@ -3,6 +3,8 @@
 A client over its quota of mutations is refused from v6 on, and waits after its request before
 (KIP-599).
 
+ACLs: CREATE on the cluster or on each topic; what it is like is told with DESCRIBE_CONFIGS on it.
+
 Each topic answers for itself. Any replication factor and any assignment of brokers is accepted and
 counted; where records lie does not depend on them (D1). Not done: the request's timeout (creation
 is one transaction, bounded by the metadata store's own timeout).
@@ -21,6 +23,7 @@ from broker.config_types import ConfigEntry
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topic_requests import NewTopic, TopicPlan, plan_topics
+from protocol.acl import Operation, ResourceType
 
 _FIRST_WITH_CONFIGS: Final = 5
 _FIRST_THROTTLED: Final = 6
@@ -31,7 +34,9 @@ async def handle(request: Request) -> Payload:
     """Create the topics that can be, or only say which (validate_only)."""
     body, services = request.decode(), request.services
     existing = {known.topic.name for known in services.topics.all()}
-    plans = plan_topics([_asked(topic) for topic in body.topics], existing, services.config)
+    plans = plan_topics(
+        [_asked(topic) for topic in body.topics], existing, services.config, _denied(request, body)
+    )
     turns = asyncio.Semaphore(_AT_A_TIME)
     results = await asyncio.gather(
         *(
@@ -43,6 +48,17 @@ async def handle(request: Request) -> Payload:
         throttle_time=NOT_THROTTLED, topics=tuple(results)
     )
     return response
+
+
+def _denied(request: Request, body: Any) -> set[str]:
+    """Return the names of topics that the client may not create."""
+    if request.allows(Operation.CREATE, ResourceType.CLUSTER, audit=False):
+        return set()
+    return {
+        topic.name
+        for topic in body.topics
+        if not request.allows(Operation.CREATE, ResourceType.TOPIC, topic.name)
+    }
 
 
 def _asked(topic: Any) -> NewTopic:
@@ -66,9 +82,7 @@ async def _answer(
     if isinstance(plan, Refusal):
         return _refused(request, name, plan)
     try:
-        if request.quota is not None:
-            strict = request.version >= _FIRST_THROTTLED
-            request.quota.mutate(plan.partition_count, strict=strict)
+        request.mutate(plan.partition_count, refused_from=_FIRST_THROTTLED)
         if validate_only:
             return _created(request, plan, None)
         async with turns:
@@ -78,19 +92,21 @@ async def _answer(
 
 
 async def _create(request: Request, plan: TopicPlan) -> UUID:
-    topics = request.services.topics
-    before = topics.version
-    topic = await request.services.metadata.create_topic(
-        plan.name,
-        partition_count=plan.partition_count,
-        replication_factor=plan.replication_factor,
-        configs=plan.configs,
+    services = request.services
+    known = await services.topics.change(
+        services.metadata.create_topic(
+            plan.name,
+            partition_count=plan.partition_count,
+            replication_factor=plan.replication_factor,
+            configs=plan.configs,
+        )
     )
-    topics.changed(topic, before)
-    return topic.topic_id
+    return known.topic.topic_id
 
 
 def _created(request: Request, plan: TopicPlan, topic_id: UUID | None) -> object:
+    if not request.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, plan.name, audit=False):
+        return _untold(request, plan, topic_id)
     entries: Iterable[ConfigEntry] = ()
     if request.version >= _FIRST_WITH_CONFIGS:
         entries = describe_topic_configs(plan.configs, request.services.config).values()
@@ -103,6 +119,20 @@ def _created(request: Request, plan: TopicPlan, topic_id: UUID | None) -> object
         num_partitions=plan.partition_count,
         replication_factor=plan.replication_factor,
         configs=tuple(_config(request, entry) for entry in entries),
+    )
+
+
+def _untold(request: Request, plan: TopicPlan, topic_id: UUID | None) -> object:
+    """Return that a topic was made, to a client that may not know what it is like."""
+    return request.types.CreatableTopicResult(
+        name=plan.name,
+        topic_id=topic_id,
+        error_code=ErrorCode.none,
+        error_message=None,
+        topic_config_error_code=ErrorCode.topic_authorization_failed,
+        num_partitions=-1,
+        replication_factor=-1,
+        configs=(),
     )
 
 

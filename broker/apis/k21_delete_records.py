@@ -2,7 +2,8 @@
 
 Records before the offset can no longer be read once the answer is sent; their bytes go later.
 Offset -1 stands for the high watermark. What is before the log's start is gone already, so that the
-answer is where the log starts. Not done: the timeout, as there are no followers to wait for.
+answer is where the log starts. ACLs: DELETE on each topic. Not done: the timeout, as there are no
+followers to wait for.
 """
 
 from typing import Any, Final
@@ -12,7 +13,9 @@ from kio.static.protocol import Payload
 
 from broker.refusals import CONDITIONS, code_of
 from broker.requests import NOT_THROTTLED, Request
+from broker.topic_access import find_topic
 from broker.topics import KnownTopic
+from protocol.acl import Operation
 from protocol.ids import Partition
 from storage.partition_log import PartitionLog
 from storage.partition_offsets import PartitionOffsets
@@ -60,7 +63,7 @@ async def handle(request: Request) -> Payload:
 
 async def _lines(request: Request, asked: Any) -> list[Line]:
     try:
-        topic = await request.services.topics.find(asked.name)
+        topic = await find_topic(request, Operation.DELETE, asked.name)
     except CONDITIONS as condition:
         return [code_of(condition)] * len(asked.partitions)
     return [_line(request, topic, one) for one in asked.partitions]

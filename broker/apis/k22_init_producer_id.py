@@ -6,6 +6,9 @@ as v4 (KIP-890).
 Without a transactional id: a producer id for an idempotent producer (KIP-98), epoch 0; one that has
 an id already gets a new one. With one: its next epoch, once its open transaction is aborted, which
 is done at once: CONCURRENT_TRANSACTIONS is for an id that many begin transactions of.
+
+ACLs: WRITE on the transactional id; without one, IDEMPOTENT_WRITE on the cluster or WRITE on any
+topic.
 """
 
 from typing import Any, Final
@@ -17,6 +20,7 @@ from broker.group_requests import milliseconds
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from broker.transaction_requests import check_transactional_id, code_of_verdict, coordinating
+from protocol.acl import Operation, ResourceType
 from protocol.batch import NO_PRODUCER_ID
 from storage.transactions import Verdict
 
@@ -43,6 +47,7 @@ async def handle(request: Request) -> Payload:
 async def _identify(request: Request, body: Any) -> tuple[ErrorCode, int, int]:
     """Return error code, producer id and epoch."""
     services = request.services
+    _authorize(request, body.transactional_id)
     expected = _expected(body)
     if body.transactional_id is None:
         return ErrorCode.none, await services.producer_ids.take(), 0
@@ -58,6 +63,22 @@ async def _identify(request: Request, body: Any) -> tuple[ErrorCode, int, int]:
         says_fenced = request.version >= _FIRST_TO_SAY_FENCED
         raise Refusal(code_of_verdict(outcome.verdict, says_fenced=says_fenced))
     return ErrorCode.none, outcome.producer.producer_id, outcome.producer.producer_epoch
+
+
+def _authorize(request: Request, transactional_id: str | None) -> None:
+    """Check that the client may have that id; without one, that it may write anything (KIP-679).
+
+    Raises:
+        Refusal: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED.
+    """
+    if transactional_id is not None:
+        request.authorize(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        return
+    idempotent = Operation.IDEMPOTENT_WRITE
+    if not request.allows(idempotent, ResourceType.CLUSTER, audit=False):
+        authorizer = request.services.authorizer
+        if not authorizer.allows_any(request.session, Operation.WRITE, ResourceType.TOPIC):
+            request.authorize(idempotent, ResourceType.CLUSTER)
 
 
 def _expected(body: Any) -> tuple[int, int] | None:

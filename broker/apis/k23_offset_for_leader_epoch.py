@@ -2,6 +2,8 @@
 
 No log is ever truncated here (D1): all of it is of one epoch, which ends where the log ends, and no
 consumer is told to go back. An older leader epoch fences nobody.
+
+ACLs: DESCRIBE on each topic, or CLUSTER_ACTION, as followers have it.
 """
 
 from typing import Any, Final
@@ -11,26 +13,40 @@ from kio.static.protocol import Payload
 
 from broker.cluster import LOG_EPOCH
 from broker.fresh_offsets import refresh_topics
-from broker.refusals import code_of
+from broker.refusals import Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import KnownTopic
+from protocol.acl import Operation, ResourceType
 from storage.errors import MetadataUnavailable
 
 _UNKNOWN: Final = -1
+_DENIED: Final = ErrorCode.topic_authorization_failed
 
 
 async def handle(request: Request) -> Payload:
     """Answer each partition by itself."""
     body, types = request.decode(), request.types
+    denied = set[str]()
+    if not request.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, audit=False):
+        denied = {
+            asked.topic
+            for asked in body.topics
+            if not request.allows(Operation.DESCRIBE, ResourceType.TOPIC, asked.topic)
+        }
     known, unavailable = await refresh_topics(
         request,
-        ((asked.topic, [one.partition for one in asked.partitions]) for asked in body.topics),
+        (
+            (asked.topic, [one.partition for one in asked.partitions])
+            for asked in body.topics
+            if asked.topic not in denied
+        ),
     )
     topics = []
     for asked in body.topics:
         topic = known.get(asked.topic)
+        refusal = Refusal(_DENIED) if asked.topic in denied else unavailable
         partitions = tuple(
-            _answer(request, topic, partition, unavailable) for partition in asked.partitions
+            _answer(request, topic, partition, refusal) for partition in asked.partitions
         )
         topics.append(types.OffsetForLeaderTopicResult(topic=asked.topic, partitions=partitions))
     response: Payload = types.OffsetForLeaderEpochResponse(
@@ -43,12 +59,12 @@ def _answer(
     request: Request,
     topic: KnownTopic | None,
     asked: Any,
-    unavailable: MetadataUnavailable | None,
+    refusal: MetadataUnavailable | Refusal | None,
 ) -> object:
     code, epoch, end_offset = ErrorCode.none, _UNKNOWN, _UNKNOWN
     log = None if topic is None else topic.log(asked.partition)
-    if unavailable is not None:
-        code = code_of(unavailable)
+    if refusal is not None:
+        code = code_of(refusal)
     elif log is None or log.removed:
         code = ErrorCode.unknown_topic_or_partition
     else:

@@ -5,6 +5,8 @@ the partitions (KIP-890), v5 TRANSACTION_ABORTABLE if they do not (here in v4, t
 
 Clients use v0-3; from v4 on it is how Kafka's brokers ask each other. All partitions of a
 transaction are added, or none.
+
+ACLs: v0-3 WRITE on the transactional id and on each topic; v4 and later CLUSTER_ACTION.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +19,7 @@ from broker.offset_requests import AskedTopic, look_up_topics
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from broker.transaction_requests import code_of_verdict, coordinating, named_producer
+from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.transactions import Producer, Verdict
 
@@ -41,6 +44,7 @@ async def handle(request: Request) -> Payload:
             throttle_time=NOT_THROTTLED, results_by_topic_v3_and_below=results
         )
         return response
+    request.authorize(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     by_transaction = []
     for each in body.transactions:
         who = (each.transactional_id, each.producer_id, each.producer_epoch)
@@ -63,10 +67,14 @@ async def _results(
 ) -> tuple[Any, ...]:
     """Do what is asked for one transaction; return its results by topic."""
     topics = [AskedTopic(one, None) for one in asked]
+    from_client = request.version < _FIRST_OF_SEVERAL
     try:
+        if from_client:
+            request.authorize(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, who[0])
         producer = named_producer(*who)
         with coordinating():
-            topics = await look_up_topics(request, asked)
+            operation = Operation.WRITE if from_client else None
+            topics = await look_up_topics(request, asked, operation)
             codes = await _codes(request, producer, topics, verify_only=verify_only)
     except Refusal as refusal:
         return _topic_results(request, topics, refusal.code, all_alike=True)

@@ -1,7 +1,8 @@
 """AddOffsetsToTxn: v0-4. v2 PRODUCER_FENCED (KIP-588), v3 flexible, v4 as v3 (KIP-890).
 
 Lets a group take part in a transaction, so that TxnOffsetCommit may bring its offsets. The group
-need not exist yet, nor be coordinated by this broker.
+need not exist yet, nor be coordinated by this broker. ACLs: WRITE on the transactional id, READ on
+the group.
 """
 
 from typing import Final
@@ -14,6 +15,7 @@ from broker.group_table import MAX_GROUP_ID_LENGTH
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from broker.transaction_requests import code_of_verdict, coordinating, named_producer
+from protocol.acl import Operation, ResourceType
 
 _FIRST_TO_SAY_FENCED: Final = 2
 
@@ -21,6 +23,8 @@ _FIRST_TO_SAY_FENCED: Final = 2
 async def handle(request: Request) -> Payload:
     """Add one group."""
     body = request.decode()
+    request.authorize(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, body.transactional_id)
+    request.authorize(Operation.READ, ResourceType.GROUP, body.group_id)
     producer = named_producer(body.transactional_id, body.producer_id, body.producer_epoch)
     group_id = named_group(body.group_id)
     if len(group_id) > MAX_GROUP_ID_LENGTH:

@@ -7,7 +7,7 @@ It does not wait for requests of the same connection that are not answered yet: 
 they have been told is written, and a batch that comes too late is refused.
 
 When it is answered, all of it has happened: markers, offsets of groups, last stable offsets. Asking
-for the same end again gets the same answer.
+for the same end again gets the same answer. ACLs: WRITE on the transactional id.
 """
 
 from typing import Final
@@ -18,6 +18,7 @@ from kio.static.protocol import Payload
 from broker.requests import NOT_THROTTLED, Request
 from broker.transaction_requests import code_of_verdict, coordinating, named_producer
 from broker.transactions import Ending
+from protocol.acl import Operation, ResourceType
 from storage.transactions import Verdict
 
 _FIRST_TO_SAY_FENCED: Final = 2
@@ -27,6 +28,7 @@ _FIRST_TO_BUMP: Final = 5
 async def handle(request: Request) -> Payload:
     """Commit or abort one transaction."""
     body, types = request.decode(), request.types
+    request.authorize(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, body.transactional_id)
     producer = named_producer(body.transactional_id, body.producer_id, body.producer_epoch)
     ending = Ending(committed=body.committed, bumps_epoch=request.version >= _FIRST_TO_BUMP)
     with coordinating():

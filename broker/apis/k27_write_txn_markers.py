@@ -6,6 +6,8 @@ the open transaction that the partition is part of, and fences its producer; a c
 
 A partition that is not part of the producer's open transaction gets no marker, and no error: there
 is nothing that a marker could end. (Kafka appends one, which changes nothing for its readers.)
+
+ACLs: ALTER on the cluster, or CLUSTER_ACTION, as Kafka's brokers have it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +19,7 @@ from kio.static.protocol import Payload
 from broker.offset_requests import AskedTopic, look_up_topics
 from broker.requests import Request
 from broker.transaction_requests import code_of_verdict
+from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 
@@ -26,18 +29,35 @@ Codes = Mapping[Partition, ErrorCode] | ErrorCode
 
 async def handle(request: Request) -> Payload:
     """Do what each marker is for; each partition answers for itself."""
-    results = [await _result(request, marker) for marker in request.decode().markers]
+    body = request.decode()
+    is_allowed = request.allows(
+        Operation.ALTER, ResourceType.CLUSTER, audit=False
+    ) or request.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    result = _result if is_allowed else _denied
+    results = [await result(request, marker) for marker in body.markers]
     response: Payload = request.types.WriteTxnMarkersResponse(markers=tuple(results))
     return response
 
 
 async def _result(request: Request, marker: Any) -> Any:
     try:
-        topics = await look_up_topics(request, marker.topics)
-        codes: Codes = await _codes(request, marker, topics)
-    except MetadataUnavailable:
-        topics = [AskedTopic(asked, None) for asked in marker.topics]
-        codes = ErrorCode.broker_not_available  # tools look for the leader, and ask again
+        topics = await look_up_topics(request, marker.topics, None)
+        codes = await _codes(request, marker, topics)
+    except MetadataUnavailable:  # tools look for the leader, and ask again
+        return _coded(request, marker, _unknown(marker), ErrorCode.broker_not_available)
+    return _coded(request, marker, topics, codes)
+
+
+async def _denied(request: Request, marker: Any) -> Any:
+    code = ErrorCode.cluster_authorization_failed
+    return _coded(request, marker, _unknown(marker), code)
+
+
+def _unknown(marker: Any) -> Sequence[AskedTopic]:
+    return [AskedTopic(asked, None) for asked in marker.topics]
+
+
+def _coded(request: Request, marker: Any, topics: Sequence[AskedTopic], codes: Codes) -> Any:
     types = request.types
     return types.WritableTxnMarkerResult(
         producer_id=marker.producer_id,

@@ -10,6 +10,8 @@ names no member is not checked at all: only the epoch of its transactional id fe
 If Postgres does not answer it is COORDINATOR_NOT_AVAILABLE, which every client repeats: producers
 before 2.0 end at COORDINATOR_LOAD_IN_PROGRESS. A KIP-848 member of another epoch is told
 ILLEGAL_GENERATION, as in Kafka: producers end at STALE_MEMBER_EPOCH.
+
+ACLs: WRITE on the transactional id, READ on the group, READ on each topic.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -34,6 +36,7 @@ from broker.offset_requests import (
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from broker.transaction_requests import code_of_verdict, coordinating, named_producer
+from protocol.acl import Operation, ResourceType
 from storage.transactions import TransactionOffsetsOutcome, Verdict
 
 _FIRST_ABORTABLE: Final = 4
@@ -44,10 +47,12 @@ async def handle(request: Request) -> Awaitable[Payload] | Payload:
     """Take what can be; each partition answers for itself."""
     body = request.decode()
     try:
+        request.authorize(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, body.transactional_id)
+        request.authorize(Operation.READ, ResourceType.GROUP, body.group_id)
         producer = named_producer(body.transactional_id, body.producer_id, body.producer_epoch)
         group_id = named_group(body.group_id)
         with coordinating():
-            topics = await look_up_topics(request, body.topics)
+            topics = await look_up_topics(request, body.topics, Operation.READ)
     except Refusal as refusal:
         topics = [AskedTopic(asked, None) for asked in body.topics]
         codes = [[refusal.code] * len(topic.asked.partitions) for topic in topics]

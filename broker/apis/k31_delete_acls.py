@@ -1,29 +1,94 @@
-"""DeleteAcls: v1-3. v2 flexible, v3 resources of users (KIP-373)."""
+"""DeleteAcls: v1-3. v2 flexible, v3 resources of users (KIP-373).
 
+Each filter answers for itself, with all that it matches, whether another matches it or not. What
+they match is deleted together, or nothing; it is gone here with the answer, and on every other
+broker within a second.
+
+ACLs: ALTER on the cluster.
+"""
+
+import asyncio
+from collections.abc import Iterable
+
+from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.authorizer import check_known, no_authorizer
+from broker.acl_requests import AclFilter, as_acls, no_authorizer
+from broker.acls import acl_changes
+from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
+from protocol.acl import Acl
+
+Matched = list[Acl] | Refusal
+"""What a filter matches, or why it deletes nothing."""
 
 
 async def handle(request: Request) -> Payload:
-    """Refuse each filter."""
-    refusal, types = no_authorizer(), request.types
-    filters = request.decode().filters
-    for asked in filters:
-        check_known(
-            asked.resource_type_filter,
-            asked.pattern_type_filter,
-            asked.operation,
-            asked.permission_type,
-        )
-    response: Payload = types.DeleteAclsResponse(
+    """Delete what the filters match."""
+    filters = [AclFilter.of(asked) for asked in request.decode().filters]
+    if not request.services.authorizer.enabled:
+        return _respond(request, [no_authorizer()] * len(filters))
+    try:
+        return _respond(request, await _delete(request, filters))
+    except CONDITIONS as condition:
+        return _respond(request, [refusal_of(condition)] * len(filters))
+
+
+def refuse(request: Request, refusal: Refusal) -> Payload:
+    """Answer each filter with the refusal."""
+    return _respond(request, [refusal] * len(request.decode().filters))
+
+
+async def _delete(request: Request, filters: Iterable[AclFilter]) -> list[Matched]:
+    configs = request.services.entity_configs
+    await configs.refresh()  # what another broker has just created can be deleted
+    matched: list[Matched] = []
+    for wanted in filters:
+        matched.append(await _matched(request, wanted))
+        await asyncio.sleep(0)  # each looks at all ACLs; other requests get their turn
+    doomed = {acl: None for each in matched if not isinstance(each, Refusal) for acl in each}
+    if doomed:
+        await configs.alter(acl_changes(deleted=doomed))
+    return matched
+
+
+async def _matched(request: Request, wanted: AclFilter) -> Matched:
+    try:
+        wanted.check()
+    except Refusal as refusal:
+        return refusal
+    return as_acls(await wanted.find(request.services.authorizer.acls))
+
+
+def _respond(request: Request, matched: Iterable[Matched]) -> Payload:
+    response: Payload = request.types.DeleteAclsResponse(
         throttle_time=NOT_THROTTLED,
-        filter_results=tuple(
-            types.DeleteAclsFilterResult(
-                error_code=refusal.code, error_message=str(refusal), matching_acls=()
-            )
-            for _ in filters
-        ),
+        filter_results=tuple(_result(request, each) for each in matched),
     )
     return response
+
+
+def _result(request: Request, matched: Matched) -> object:
+    types = request.types
+    if isinstance(matched, Refusal):
+        return types.DeleteAclsFilterResult(
+            error_code=matched.code, error_message=str(matched), matching_acls=()
+        )
+    return types.DeleteAclsFilterResult(
+        error_code=ErrorCode.none,
+        error_message=None,
+        matching_acls=tuple(
+            types.DeleteAclsMatchingAcl(
+                error_code=ErrorCode.none,
+                error_message=None,
+                resource_type=acl.pattern.resource_type,
+                resource_name=acl.pattern.name,
+                pattern_type=acl.pattern.pattern_type,
+                principal=acl.rule.principal,
+                host=acl.rule.host,
+                operation=acl.rule.operation,
+                permission_type=acl.rule.permission,
+            )
+            for acl in matched
+        ),
+    )

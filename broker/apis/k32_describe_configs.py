@@ -4,6 +4,8 @@ Topics; the broker that is asked (an empty broker name is what is set of the who
 and client-metrics subscriptions, whether there are such or not; the log levels of the broker that
 is asked. A resource that the request names twice is answered once, with the names asked for first:
 an answer must not be larger than the topics that there are.
+
+ACLs: DESCRIBE_CONFIGS on the topic, the group or else the cluster.
 """
 
 import asyncio
@@ -21,13 +23,20 @@ from broker.config_reports import (
     describe_topic_configs,
     topic_entry,
 )
-from broker.config_resources import ResourceType, check_node_id, find_entity, find_topic
+from broker.config_resources import (
+    ResourceType,
+    authorize,
+    check_node_id,
+    find_entity,
+    find_topic,
+)
 from broker.config_types import ConfigEntry, ConfigSource
 from broker.dynamic_broker_config import CLUSTER_WIDE
 from broker.log_levels import LOG_LEVELS, LOGGERS
 from broker.refusals import CONDITIONS, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topic_config_table import TOPIC_CONFIGS
+from protocol.acl import Operation
 from storage.entity_configs import Entity, EntityKind
 
 _UNTYPED: Final = 0
@@ -84,6 +93,7 @@ class _Describe:
         self._refreshed = False
 
     async def resource(self, resource_type: int, name: str) -> Described:
+        authorize(self._request, resource_type, name, Operation.DESCRIBE_CONFIGS)
         if resource_type == ResourceType.TOPIC:
             known = await find_topic(self._request, name)
             return self._topic(known.topic.configs)

@@ -2,6 +2,8 @@
 
 Replaces all configs of a resource: what is not named goes back to its default. Brokers, groups and
 client metrics as in IncrementalAlterConfigs; log levels (BROKER_LOGGER) cannot be replaced.
+
+ACLs: ALTER_CONFIGS on the topic, the group or else the cluster.
 """
 
 from collections.abc import Mapping

@@ -2,37 +2,50 @@
 
 There is one directory (see k35): to move a replica there is done, there is no other. A broker has
 the replicas that Metadata names it for.
+
+ACLs: ALTER on the cluster.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.refusals import CONDITIONS, code_of
+from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import KnownTopic
 
 
 async def handle(request: Request) -> Payload:
     """Accept what is so, and refuse all else; each partition answers for itself."""
-    types = request.types
-    response: Payload = types.AlterReplicaLogDirsResponse(
-        throttle_time=NOT_THROTTLED,
-        results=tuple(
-            [
-                await _topic(request, asked.path, topic)
-                for asked in request.decode().dirs
-                for topic in asked.topics
-            ]
-        ),
+    results = [
+        _topic(request, topic, await _codes(request, asked.path, topic))
+        for asked in request.decode().dirs
+        for topic in asked.topics
+    ]
+    return _response(request, results)
+
+
+def refuse(request: Request, refusal: Refusal) -> Payload:
+    """Answer each partition with the refusal."""
+    results = [
+        _topic(request, topic, [refusal.code] * len(topic.partitions))
+        for asked in request.decode().dirs
+        for topic in asked.topics
+    ]
+    return _response(request, results)
+
+
+def _response(request: Request, results: Iterable[object]) -> Payload:
+    response: Payload = request.types.AlterReplicaLogDirsResponse(
+        throttle_time=NOT_THROTTLED, results=tuple(results)
     )
     return response
 
 
-async def _topic(request: Request, path: str, asked: Any) -> object:
+def _topic(request: Request, asked: Any, codes: Iterable[ErrorCode]) -> object:
     types = request.types
-    codes = await _codes(request, path, asked)
     return types.AlterReplicaLogDirTopicResult(
         topic_name=asked.name,
         partitions=tuple(

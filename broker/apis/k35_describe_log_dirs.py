@@ -6,6 +6,8 @@ is that of the batches, without indexes. A store has no size of its own: -1 is u
 
 A broker that gets no sizes from Postgres, and has none from before, says so of the directory, not
 of the request: UIs drop whole lists of topics when the request fails.
+
+ACLs: DESCRIBE on the cluster.
 """
 
 from collections.abc import Awaitable, Iterable
@@ -15,6 +17,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.log_dirs import Sizes
+from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import KnownTopic
 from protocol.ids import Partition
@@ -31,6 +34,11 @@ async def handle(request: Request) -> Awaitable[Payload]:
     return _respond(request, request.decode())
 
 
+def refuse(request: Request, refusal: Refusal) -> Payload:
+    """Describe nothing; from v3 on the answer tells why."""
+    return _response(request, refusal.code)
+
+
 async def _respond(request: Request, body: Any) -> Payload:
     code = ErrorCode.none
     wanted: Wanted = {}
@@ -39,22 +47,22 @@ async def _respond(request: Request, body: Any) -> Payload:
         wanted, sizes = await _measure(request, body)
     except MetadataUnavailable:
         code = ErrorCode.kafka_storage_error
-    types = request.types
-    response: Payload = types.DescribeLogDirsResponse(
-        throttle_time=NOT_THROTTLED,
-        error_code=ErrorCode.none,
-        results=(
-            types.DescribeLogDirsResult(
-                error_code=code,
-                log_dir=request.services.log_dir.name,
-                topics=tuple(
-                    _topic(request, name, partitions, sizes) for name, partitions in wanted.items()
-                ),
-                total_bytes=_UNKNOWN_BYTES,
-                usable_bytes=_UNKNOWN_BYTES,
-                is_cordoned=False,
-            ),
+    described = request.types.DescribeLogDirsResult(
+        error_code=code,
+        log_dir=request.services.log_dir.name,
+        topics=tuple(
+            _topic(request, name, partitions, sizes) for name, partitions in wanted.items()
         ),
+        total_bytes=_UNKNOWN_BYTES,
+        usable_bytes=_UNKNOWN_BYTES,
+        is_cordoned=False,
+    )
+    return _response(request, ErrorCode.none, described)
+
+
+def _response(request: Request, code: ErrorCode, *results: object) -> Payload:
+    response: Payload = request.types.DescribeLogDirsResponse(
+        throttle_time=NOT_THROTTLED, error_code=code, results=results
     )
     return response
 

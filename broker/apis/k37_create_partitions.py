@@ -1,7 +1,7 @@
 """CreatePartitions: v0-3. v2 flexible, v3 may be throttled (KIP-599).
 
 Each topic answers for itself. Assignments are accepted and counted; where records lie does not
-depend on them (D1). Not done: the request's timeout.
+depend on them (D1). ACLs: ALTER on each topic. Not done: the request's timeout.
 """
 
 from typing import Final
@@ -12,6 +12,7 @@ from kio.static.protocol import Payload
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topic_changes import MorePartitions, plan_partitions
+from protocol.acl import Operation, ResourceType
 from storage.metadata import Topic
 
 _FIRST_THROTTLED: Final = 3
@@ -30,8 +31,14 @@ async def handle(request: Request) -> Payload:
         )
         for topic in body.topics
     ]
-    found = [await services.topics.find(each.name) for each in requests]
-    plans = plan_partitions(requests, {each.topic.name: each.topic for each in found if each})
+    denied = {
+        topic.name
+        for topic in body.topics
+        if not request.allows(Operation.ALTER, ResourceType.TOPIC, topic.name)
+    }
+    found = [await services.topics.find(each.name) for each in requests if each.name not in denied]
+    existing = {each.topic.name: each.topic for each in found if each}
+    plans = plan_partitions(requests, existing, denied)
     wanted = {each.name: each.partition_count for each in requests}
     results = []
     for name, plan in plans.items():
@@ -57,14 +64,10 @@ async def _add(
 ) -> Topic | Refusal:
     services = request.services
     try:
-        if request.quota is not None:
-            strict = request.version >= _FIRST_THROTTLED
-            request.quota.mutate(partition_count - topic.partition_count, strict=strict)
+        request.mutate(partition_count - topic.partition_count, refused_from=_FIRST_THROTTLED)
         if validate_only:
             return topic
-        before = services.topics.version
-        grown = await services.metadata.add_partitions(topic.topic_id, partition_count)
+        adding = services.metadata.add_partitions(topic.topic_id, partition_count)
+        return (await services.topics.change(adding)).topic
     except CONDITIONS as condition:
         return refusal_of(condition)
-    services.topics.changed(grown, before)
-    return grown

@@ -2,22 +2,23 @@
 
 from kio.static.protocol import Payload
 
-from broker.delegation_tokens import NEVER, PRINCIPAL, PRINCIPAL_TYPE, REFUSAL
+from broker.delegation_tokens import PRINCIPAL_TYPE, token_refusal
 from broker.requests import NOT_THROTTLED, Request
 
 
 async def handle(request: Request) -> Payload:
     """Refuse to make a token."""
     request.decode()
+    refusal, user = token_refusal(request.session), request.session.principal
     response: Payload = request.types.CreateDelegationTokenResponse(
-        error_code=REFUSAL,
+        error_code=refusal.code,
         principal_type=PRINCIPAL_TYPE,
-        principal_name=PRINCIPAL,
+        principal_name=user,
         token_requester_principal_type=PRINCIPAL_TYPE,
-        token_requester_principal_name=PRINCIPAL,
-        issue_timestamp=NEVER,
-        expiry_timestamp=NEVER,
-        max_timestamp=NEVER,
+        token_requester_principal_name=user,
+        issue_timestamp=refusal.time,
+        expiry_timestamp=refusal.time,
+        max_timestamp=refusal.time,
         token_id="",
         hmac=b"",
         throttle_time=NOT_THROTTLED,

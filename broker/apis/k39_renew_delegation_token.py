@@ -2,14 +2,15 @@
 
 from kio.static.protocol import Payload
 
-from broker.delegation_tokens import NEVER, REFUSAL
+from broker.delegation_tokens import token_refusal
 from broker.requests import NOT_THROTTLED, Request
 
 
 async def handle(request: Request) -> Payload:
     """Refuse to renew a token."""
     request.decode()
+    refusal = token_refusal(request.session)
     response: Payload = request.types.RenewDelegationTokenResponse(
-        error_code=REFUSAL, expiry_timestamp=NEVER, throttle_time=NOT_THROTTLED
+        error_code=refusal.code, expiry_timestamp=refusal.time, throttle_time=NOT_THROTTLED
     )
     return response

@@ -2,7 +2,7 @@
 
 from kio.static.protocol import Payload
 
-from broker.delegation_tokens import REFUSAL
+from broker.delegation_tokens import token_refusal
 from broker.requests import NOT_THROTTLED, Request
 
 
@@ -10,6 +10,6 @@ async def handle(request: Request) -> Payload:
     """Refuse to describe tokens."""
     request.decode()
     response: Payload = request.types.DescribeDelegationTokenResponse(
-        error_code=REFUSAL, tokens=(), throttle_time=NOT_THROTTLED
+        error_code=token_refusal(request.session).code, tokens=(), throttle_time=NOT_THROTTLED
     )
     return response

@@ -1,4 +1,7 @@
-"""DeleteGroups: v0-2 (KIP-229). v2 flexible. Groups without members, with their offsets."""
+"""DeleteGroups: v0-2 (KIP-229). v2 flexible. Groups without members, with their offsets.
+
+ACLs: DELETE on each group.
+"""
 
 from collections.abc import Awaitable
 
@@ -7,21 +10,34 @@ from kio.static.protocol import Payload
 
 from broker.group_requests import outcome_of
 from broker.requests import NOT_THROTTLED, Request
+from protocol.acl import Operation, ResourceType
 
 
 async def handle(request: Request) -> Awaitable[Payload]:
     """Delete each group, named once or twice; one that cannot be answers for itself."""
     body = request.decode()
-    delete = request.services.groups.delete
-    deletions = {group_id: delete(group_id) for group_id in dict.fromkeys(body.groups_names)}
+    deletions = {
+        group_id: _delete(request, group_id) for group_id in dict.fromkeys(body.groups_names)
+    }
     return _respond(request, deletions)
 
 
-async def _respond(request: Request, deletions: dict[str, Awaitable[ErrorCode]]) -> Payload:
+def _delete(request: Request, group_id: str) -> Awaitable[ErrorCode] | ErrorCode:
+    if not request.allows(Operation.DELETE, ResourceType.GROUP, group_id):
+        return ErrorCode.group_authorization_failed
+    return request.services.groups.delete(group_id)
+
+
+async def _respond(
+    request: Request, deletions: dict[str, Awaitable[ErrorCode] | ErrorCode]
+) -> Payload:
     types = request.types
     results = [
-        types.DeletableGroupResult(group_id=group_id, error_code=await outcome_of(deletion))
-        for group_id, deletion in deletions.items()
+        types.DeletableGroupResult(
+            group_id=group_id,
+            error_code=one if isinstance(one, ErrorCode) else await outcome_of(one),
+        )
+        for group_id, one in deletions.items()
     ]
     response: Payload = types.DeleteGroupsResponse(
         throttle_time=NOT_THROTTLED, results=tuple(results)

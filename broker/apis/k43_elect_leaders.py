@@ -2,8 +2,11 @@
 
 A partition's leader is always the preferred one (D1), so no election is ever needed; of all
 partitions (null), as in Kafka, that is not said one by one. Not done: the timeout.
+
+ACLs: ALTER on the cluster.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -32,16 +35,26 @@ async def handle(request: Request) -> Payload:
         ]
     else:
         results = [await _topic(request, asked, unknown) for asked in body.topic_partitions]
-    response: Payload = types.ElectLeadersResponse(
-        throttle_time=NOT_THROTTLED,
-        error_code=unknown.code if unknown else ErrorCode.none,
-        replica_election_results=tuple(results),
+    return _response(request, unknown.code if unknown else ErrorCode.none, results)
+
+
+def refuse(request: Request, refusal: Refusal) -> Payload:
+    """Answer each partition, and from v1 on the request, with the refusal."""
+    results = [
+        _result(request, asked, dict.fromkeys(asked.partitions, refusal))
+        for asked in request.decode().topic_partitions or ()
+    ]
+    return _response(request, refusal.code, results)
+
+
+def _response(request: Request, code: ErrorCode, results: Iterable[object]) -> Payload:
+    response: Payload = request.types.ElectLeadersResponse(
+        throttle_time=NOT_THROTTLED, error_code=code, replica_election_results=tuple(results)
     )
     return response
 
 
 async def _topic(request: Request, asked: Any, refusal: Refusal | None) -> object:
-    types = request.types
     topic = None
     if refusal is None:
         try:
@@ -49,6 +62,11 @@ async def _topic(request: Request, asked: Any, refusal: Refusal | None) -> objec
         except CONDITIONS as condition:
             refusal = refusal_of(condition)
     refusals = {index: refusal or _refusal(topic, asked.topic, index) for index in asked.partitions}
+    return _result(request, asked, refusals)
+
+
+def _result(request: Request, asked: Any, refusals: Mapping[int, Refusal]) -> object:
+    types = request.types
     return types.ReplicaElectionResult(
         topic=asked.topic,
         partition_result=tuple(

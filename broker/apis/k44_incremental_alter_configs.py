@@ -3,6 +3,8 @@
 Configs that are not named stay as they are. Topics; brokers, whose change of an empty name is for
 the whole cluster (KIP-226); groups (KIP-848); client metrics (KIP-714); log levels (KIP-412), which
 last as long as the process.
+
+ACLs: ALTER_CONFIGS on the topic, the group or else the cluster.
 """
 
 from collections.abc import Mapping

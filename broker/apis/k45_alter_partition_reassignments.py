@@ -4,9 +4,11 @@ Where a partition is follows from the set of live brokers (D1), so nothing moves
 for what is there already is done at once. Anything else is refused with INVALID_REPLICA_ASSIGNMENT:
 accepted and left undone, Cruise Control would ask again for ever, and kafka-reassign-partitions
 --verify would report a failure without a reason.
+
+ACLs: ALTER on the cluster.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -19,15 +21,37 @@ from broker.topics import KnownTopic
 
 async def handle(request: Request) -> Payload:
     """Accept what is so, and refuse all else; each partition answers for itself."""
-    body, types = request.decode(), request.types
-    response: Payload = types.AlterPartitionReassignmentsResponse(
+    body = request.decode()
+    return _response(request, body, None, [await _topic(request, body, one) for one in body.topics])
+
+
+def refuse(request: Request, refusal: Refusal) -> Payload:
+    """Answer the request, and each partition, with the refusal."""
+    body = request.decode()
+    topics = [_refused(request, asked, refusal) for asked in body.topics]
+    return _response(request, body, refusal, topics)
+
+
+def _response(
+    request: Request, body: Any, refusal: Refusal | None, topics: Iterable[object]
+) -> Payload:
+    response: Payload = request.types.AlterPartitionReassignmentsResponse(
         throttle_time=NOT_THROTTLED,
         allow_replication_factor_change=getattr(body, "allow_replication_factor_change", True),
-        error_code=ErrorCode.none,
-        error_message=None,
-        responses=tuple([await _topic(request, body, one) for one in body.topics]),
+        error_code=refusal.code if refusal else ErrorCode.none,
+        error_message=str(refusal) if refusal else None,
+        responses=tuple(topics),
     )
     return response
+
+
+def _refused(request: Request, asked: Any, refusal: Refusal) -> object:
+    return request.types.ReassignableTopicResponse(
+        name=asked.name,
+        partitions=tuple(
+            _result(request, one, refusal.code, str(refusal)) for one in asked.partitions
+        ),
+    )
 
 
 async def _topic(request: Request, body: Any, asked: Any) -> object:
@@ -74,7 +98,7 @@ def _check(
     if asked.replicas is None:
         raise Refusal(ErrorCode.no_reassignment_in_progress, "Nothing is on its way.")
     cluster = request.services.cluster
-    live = {node.node_id for node in cluster.live}
+    live = {one.node_id for one in cluster.brokers.membership.brokers}
     if problem := _problem(asked.replicas, live):
         raise Refusal(ErrorCode.invalid_replica_assignment, problem)
     rack = cluster.rack_of(request.header.client_id)

@@ -1,4 +1,7 @@
-"""ListPartitionReassignments: v0 (KIP-455). Nothing is ever on its way: see k45."""
+"""ListPartitionReassignments: v0 (KIP-455). Nothing is ever on its way: see k45.
+
+ACLs: DESCRIBE on the cluster.
+"""
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload

@@ -1,4 +1,7 @@
-"""OffsetDelete: v0 (KIP-496). Committed offsets of topics that no member subscribes to."""
+"""OffsetDelete: v0 (KIP-496). Committed offsets of topics that no member subscribes to.
+
+ACLs: DELETE on the group, READ on each topic.
+"""
 
 from collections.abc import Awaitable, Sequence
 from typing import Any, Final
@@ -12,6 +15,7 @@ from broker.group_table import refusal_of
 from broker.offset_requests import AskedTopic, look_up_topics
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
+from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 
@@ -24,6 +28,7 @@ Line = Partition | ErrorCode
 async def handle(request: Request) -> Awaitable[Payload]:
     """Delete what can be; each partition answers for itself."""
     body = request.decode()
+    request.authorize(Operation.DELETE, ResourceType.GROUP, body.group_id)
     group = request.services.groups.find(named_group(body.group_id))
     return _respond(request, body, group)
 
@@ -36,7 +41,7 @@ async def _respond(request: Request, body: Any, found: Awaitable[GroupRunner | N
     if not machine.is_empty and machine.protocol_type != _CONSUMER:
         raise Refusal(ErrorCode.non_empty_group)  # nobody can tell what its members need
     try:
-        topics = await look_up_topics(request, body.topics)
+        topics = await look_up_topics(request, body.topics, Operation.READ)
     except MetadataUnavailable as unavailable:
         raise refusal_of(unavailable) from unavailable
     subscribed = frozenset() if machine.is_empty else machine.subscribed_topics()

@@ -2,6 +2,8 @@
 
 It tells what is set of each entity that the filter matches; what a client gets that has no quota of
 its own is not worked out. The answer is as new as the question.
+
+ACLs: DESCRIBE_CONFIGS on the cluster.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,11 +12,11 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.quota_entities import QuotaEntity, quota_values
+from broker.quota_entities import QuotaEntity
 from broker.quota_filters import quota_filter
-from broker.refusals import CONDITIONS, refusal_of
+from broker.quota_levels import quotas_in
+from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
-from storage.entity_configs import EntityKind
 
 
 async def handle(request: Request) -> Payload:
@@ -27,14 +29,18 @@ async def handle(request: Request) -> Payload:
         )
         await configs.refresh()
     except CONDITIONS as condition:
-        refusal = refusal_of(condition)
-        return _response(request, refusal.code, str(refusal), None)
-    entities = (
-        (QuotaEntity.from_text(text), quota_values(quotas))
-        for text, quotas in configs.all(EntityKind.CLIENT_QUOTA).items()
-    )
-    entries = [_entry(request, *each) for each in entities if asked.matches(each[0])]
+        return refuse(request, refusal_of(condition))
+    entries = [
+        _entry(request, entity, quotas)
+        for entity, quotas in quotas_in(configs).items()
+        if asked.matches(entity)
+    ]
     return _response(request, ErrorCode.none, "", entries)
+
+
+def refuse(request: Request, refusal: Refusal) -> Payload:
+    """Tell of no entities, which is not the same as that there are none."""
+    return _response(request, refusal.code, str(refusal), None)
 
 
 def _entry(request: Request, entity: QuotaEntity, quotas: Mapping[str, float]) -> object:

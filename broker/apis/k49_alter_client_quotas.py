@@ -2,9 +2,11 @@
 
 Each entity answers for itself. What can be done is done together, or not at all; it is in force
 here with the answer, and on every other broker within about a second.
+
+ACLs: ALTER_CONFIGS on the cluster.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -23,9 +25,21 @@ async def handle(request: Request) -> Payload:
     plans = plan_quotas([_alteration(entry) for entry in body.entries])
     changes = [plan for plan in plans.values() if isinstance(plan, EntityChange) and plan.changes]
     failure = None if body.validate_only else await _alter(request, changes)
+    return _response(
+        request,
+        {entity: plan if isinstance(plan, Refusal) else failure for entity, plan in plans.items()},
+    )
+
+
+def refuse(request: Request, refusal: Refusal) -> Payload:
+    """Answer each entity with the refusal."""
+    entities = [_alteration(entry).entity for entry in request.decode().entries]
+    return _response(request, dict.fromkeys(entities, refusal))
+
+
+def _response(request: Request, refusals: Mapping[QuotaEntity, Refusal | None]) -> Payload:
     entries = []
-    for entity, plan in plans.items():
-        refusal = plan if isinstance(plan, Refusal) else failure
+    for entity, refusal in refusals.items():
         entries.append(
             request.types.EntryData(
                 error_code=refusal.code if refusal else ErrorCode.none,

@@ -1,4 +1,7 @@
-"""DescribeUserScramCredentials: v0 (KIP-554). No users is all users, as null is."""
+"""DescribeUserScramCredentials: v0 (KIP-554). No users is all users, as null is.
+
+ACLs: DESCRIBE on the cluster.
+"""
 
 from collections import Counter
 from typing import Any
@@ -17,7 +20,7 @@ async def handle(request: Request) -> Payload:
     body, configs = request.decode(), request.services.entity_configs
     await configs.refresh()  # what another broker has just answered for is seen here, too
     counts = Counter(user.name for user in body.users or ())
-    users = counts or dict.fromkeys(sorted(configs.all(EntityKind.SCRAM)), 1)
+    users = counts or dict.fromkeys(sorted(filter(None, configs.all(EntityKind.SCRAM))), 1)
     response: Payload = request.types.DescribeUserScramCredentialsResponse(
         throttle_time=NOT_THROTTLED,
         error_code=ErrorCode.none,
@@ -37,12 +40,12 @@ def _answer(request: Request, user: str, count: int) -> object:
 def _infos(request: Request, user: str, count: int) -> tuple[object, ...]:
     if count > 1:
         raise Refusal(ErrorCode.duplicate_resource, f"The request names user {user} twice.")
-    stored = request.services.entity_configs.get(EntityKind.SCRAM, user)
-    if not stored:
+    credentials = credentials_of(request.services.entity_configs.get(EntityKind.SCRAM, user))
+    if not credentials:
         raise Refusal(ErrorCode.resource_not_found, f"User {user} has no SCRAM credential.")
     return tuple(
         request.types.CredentialInfo(mechanism=int(mechanism), iterations=credential.iterations)
-        for mechanism, credential in credentials_of(stored).items()
+        for mechanism, credential in credentials.items()
     )
 
 

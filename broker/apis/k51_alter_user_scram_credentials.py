@@ -1,8 +1,11 @@
 """AlterUserScramCredentials: v0 (KIP-554). Any broker does it; all know it within a second.
 
 Each user answers for itself. The salted password that a client sends is not kept.
+
+ACLs: ALTER on the cluster.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -21,7 +24,16 @@ from storage.entity_configs import EntityChange, EntityKind
 
 async def handle(request: Request) -> Payload:
     """Delete and set the credentials that can be."""
-    alterations = _alterations(request.decode())
+    return _response(request, await _alter(request, _alterations(request.decode())))
+
+
+def refuse(request: Request, refusal: Refusal) -> Payload:
+    """Answer each user with the refusal."""
+    users = [alteration.user for alteration in _alterations(request.decode())]
+    return _response(request, dict.fromkeys(users, refusal))
+
+
+def _response(request: Request, refusals: Mapping[str, Refusal | None]) -> Payload:
     types = request.types
     response: Payload = types.AlterUserScramCredentialsResponse(
         throttle_time=NOT_THROTTLED,
@@ -31,7 +43,7 @@ async def handle(request: Request) -> Payload:
                 error_code=refusal.code if refusal else ErrorCode.none,
                 error_message=str(refusal) if refusal else None,
             )
-            for user, refusal in (await _alter(request, alterations)).items()
+            for user, refusal in refusals.items()
         ),
     )
     return response

@@ -4,6 +4,8 @@ There is no Raft: the metadata is in Postgres, which every broker reads and writ
 of a quorum is true of the brokers all the same: the one that Metadata names controller is its
 leader, the live ones are its voters, its epoch is their generation, its log's end is the version of
 the metadata, and nobody lags. Voters have no directories, and cannot be added or removed.
+
+ACLs: DESCRIBE on the cluster.
 """
 
 from typing import Any, Final

@@ -2,6 +2,8 @@
 
 A level that is what it shall be is accepted, any other is refused: levels never change. Not done:
 the timeout, as there is nothing to wait for.
+
+ACLs: ALTER on the cluster.
 """
 
 from typing import Any, Final

@@ -2,6 +2,8 @@
 
 A fenced broker is one that is known, and not alive: it owns nothing, and its node id is kept for a
 day, or until UnregisterBroker.
+
+ACLs: everybody may ask; DESCRIBE on the cluster for the operations on it.
 """
 
 from typing import Final
@@ -9,7 +11,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.authorized_operations import ALL_CLUSTER_OPERATIONS, NOT_ASKED
+from broker.authorized_operations import NOT_ASKED, cluster_operations
 from broker.cluster import Node
 from broker.requests import NOT_THROTTLED, Request
 
@@ -28,7 +30,8 @@ async def handle(request: Request) -> Payload:
     if getattr(body, "include_fenced_brokers", False):
         dead = await request.services.metadata.dead_brokers()
         live = {node.node_id for node in cluster.live}  # what is known here may be a moment older
-        fenced = [cluster.node(broker) for broker in dead if broker.node_id not in live]
+        known = (cluster.node(broker) for broker in dead if broker.node_id not in live)
+        fenced = [node for node in known if node is not None]
     response: Payload = request.types.DescribeClusterResponse(
         throttle_time=NOT_THROTTLED,
         error_code=ErrorCode.none,
@@ -40,7 +43,7 @@ async def handle(request: Request) -> Payload:
             *(_broker(request, node, is_fenced=False) for node in cluster.live),
             *(_broker(request, node, is_fenced=True) for node in fenced),
         ),
-        cluster_authorized_operations=ALL_CLUSTER_OPERATIONS if asked else NOT_ASKED,
+        cluster_authorized_operations=cluster_operations(request, asked=asked),
     )
     return response
 

@@ -2,7 +2,7 @@
 
 Only the partition's leader answers, so that tools ask one broker, though each could. Coordinators
 have no epoch here (storage/transactions.py tells why they need none): it is always -1, as in Kafka
-before a producer's first transaction has ended.
+before a producer's first transaction has ended. ACLs: READ on each topic.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,8 @@ from kio.static.protocol import Payload
 
 from broker.offset_requests import AskedTopic, Line, look_up_topics
 from broker.refusals import code_of
-from broker.requests import NOT_THROTTLED, Request
+from broker.requests import DENIED_MESSAGE, NOT_THROTTLED, Request
+from protocol.acl import Operation
 from protocol.ids import Partition
 from protocol.topics import name_problem
 from storage.errors import MetadataUnavailable
@@ -23,6 +24,7 @@ _NO_COORDINATOR_EPOCH: Final = -1
 _MESSAGES: Final = {
     ErrorCode.unknown_topic_or_partition: "There is no such topic or partition.",
     ErrorCode.invalid_topic_exception: "No topic can have this name.",
+    ErrorCode.topic_authorization_failed: DENIED_MESSAGE,
     ErrorCode.not_leader_or_follower: "Another broker is the leader of this partition.",
 }
 
@@ -32,7 +34,7 @@ async def handle(request: Request) -> Payload:
     body = request.decode()
     states: dict[Partition, list[ProducerState]] = {}
     try:
-        topics = await look_up_topics(request, body.topics)
+        topics = await look_up_topics(request, body.topics, Operation.READ)
         lines = [_lines(request, topic) for topic in topics]
         wanted = [line for of_topic in lines for line in of_topic if isinstance(line, Partition)]
         if wanted:

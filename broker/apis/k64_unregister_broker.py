@@ -2,6 +2,8 @@
 
 Its node id is free from then on. A live broker is refused: it says four times a second that it is
 there, so there is nothing that could be taken from it.
+
+ACLs: ALTER on the cluster.
 """
 
 from typing import Final

@@ -2,6 +2,8 @@
 
 Unlike Kafka's, the answer has no partitions of __consumer_offsets: a group that takes part is kept
 as such (storage/transactions.py).
+
+ACLs: DESCRIBE on each transactional id; topics without DESCRIBE are left out.
 """
 
 import datetime as dt
@@ -16,6 +18,7 @@ from kio.static.protocol import Payload
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from broker.transaction_requests import coordinating
+from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.transactions import TransactionRecord
 
@@ -25,21 +28,26 @@ _EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 async def handle(request: Request) -> Payload:
     """Describe each id; one that cannot be answers for itself."""
     body = request.decode()
-    answered = []
+    allowed = {
+        one: request.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one)
+        for one in body.transactional_ids
+    }
+    described: dict[str, Any] = {}
+    failure: ErrorCode | None = None
     try:
         with coordinating():
-            named = [one for one in dict.fromkeys(body.transactional_ids) if one]
-            found = await request.services.metadata.find_transactions(named)
-            records = {one.producer.transactional_id: one for one in found}
-            for transactional_id in body.transactional_ids:
-                record = records.get(transactional_id)
-                answered.append(
-                    _missing(request, transactional_id)
-                    if record is None
-                    else await _described(request, record)
-                )
+            named = [one for one, is_allowed in allowed.items() if one and is_allowed]
+            for record in await request.services.metadata.find_transactions(named):
+                state = await _described(request, record)
+                described[record.producer.transactional_id] = state
     except Refusal as refusal:
-        answered = [_refused(request, one, refusal.code) for one in body.transactional_ids]
+        described, failure = {}, refusal.code
+    denied = ErrorCode.transactional_id_authorization_failed
+    answered = [
+        described.get(one)
+        or _refused(request, one, (failure or _missing_code(one)) if allowed[one] else denied)
+        for one in body.transactional_ids
+    ]
     response: Payload = request.types.DescribeTransactionsResponse(
         throttle_time=NOT_THROTTLED, transaction_states=tuple(answered)
     )
@@ -60,20 +68,21 @@ async def _described(request: Request, record: TransactionRecord) -> Any:
 
 
 async def _topics(request: Request, partitions: Iterable[Partition]) -> tuple[Any, ...]:
-    """Return the partitions by topic; a topic that has just been deleted is not shown."""
+    """Return the partitions by topic, of topics that the client may know of and that exist."""
     topics = []
     for topic_id, found in groupby(partitions, key=lambda one: one.topic_id):
         known = await request.services.topics.find(topic_id=topic_id)
-        if known is not None:
+        if known is not None and request.allows(
+            Operation.DESCRIBE, ResourceType.TOPIC, known.topic.name, audit=False
+        ):
             indexes = tuple(one.index for one in found)
             topics.append(request.types.TopicData(topic=known.topic.name, partitions=indexes))
     return tuple(topics)
 
 
-def _missing(request: Request, transactional_id: str) -> Any:
+def _missing_code(transactional_id: str) -> ErrorCode:
     named = bool(transactional_id)
-    code = ErrorCode.transactional_id_not_found if named else ErrorCode.invalid_request
-    return _refused(request, transactional_id, code)
+    return ErrorCode.transactional_id_not_found if named else ErrorCode.invalid_request
 
 
 def _refused(request: Request, transactional_id: str, code: ErrorCode) -> Any:

@@ -5,6 +5,8 @@ coordinates, so that none is listed twice. Filters all apply; an empty one lets 
 Unlike Kafka, which takes its own -1 for a start, an id without an open transaction has not been
 running for any time. A pattern is RE2, and matches a whole id.
 
+ACLs: only transactional ids with DESCRIBE are listed.
+
 If Postgres does not answer it is COORDINATOR_LOAD_IN_PROGRESS: admin clients repeat no other code.
 """
 
@@ -17,6 +19,7 @@ from kio.static.protocol import Payload
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.subscriptions import InvalidPattern, compile_pattern
+from protocol.acl import Operation, ResourceType
 from storage.errors import MetadataUnavailable
 from storage.transactions import TransactionListing, TransactionState
 
@@ -40,7 +43,7 @@ async def handle(request: Request) -> Payload:
     except MetadataUnavailable as unavailable:
         raise Refusal(ErrorCode.coordinator_load_in_progress, str(unavailable)) from unavailable
     coordinates = request.services.cluster.brokers.coordinates
-    types = request.types
+    types, describe, txn = request.types, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID
     response: Payload = types.ListTransactionsResponse(
         throttle_time=NOT_THROTTLED,
         error_code=ErrorCode.none,
@@ -52,7 +55,9 @@ async def handle(request: Request) -> Payload:
                 transaction_state=one.state.value,
             )
             for one in listed
-            if all(passes(one) for passes in filters) and coordinates(one.transactional_id)
+            if all(passes(one) for passes in filters)
+            and coordinates(one.transactional_id)
+            and request.allows(describe, txn, one.transactional_id, audit=False)
         ),
     )
     return response

@@ -2,6 +2,9 @@
 
 v1 subscription by a regular expression (RE2), and member ids that clients make.
 
+ACLs: READ on the group; DESCRIBE on each topic that is named. A pattern matches only topics with
+DESCRIBE, as ACLs are at the member's last heartbeat: it loses others then.
+
 Joining, leaving and acknowledging an assignment are all heartbeats; one that changes nothing does
 not touch Postgres.
 """
@@ -19,10 +22,12 @@ from kio.static.protocol import Payload
 from broker.group_requests import client_host, milliseconds
 from broker.group_table import refusal_of
 from broker.requests import NOT_THROTTLED, Request
+from broker.topic_access import VisibleTopics
 from coordinator.answers import ConsumerHeartbeatAnswer
 from coordinator.consumer_checks import check_new_pattern, check_request
 from coordinator.consumer_core import Refused
 from coordinator.events import ConsumerHeartbeat, Token
+from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 
@@ -33,6 +38,9 @@ _JOINING: Final = 0
 async def handle(request: Request) -> Awaitable[Payload] | Payload:
     """Tell the group what a member says, and the member what it may hold."""
     body = request.decode()
+    request.authorize(Operation.READ, ResourceType.GROUP, body.group_id)
+    for name in body.subscribed_topic_names or ():
+        request.authorize(Operation.DESCRIBE, ResourceType.TOPIC, name)
     try:
         _check_ids(request, body)
         event = _event(request, body, None)
@@ -83,6 +91,7 @@ def _event(request: Request, body: Any, token: Token) -> ConsumerHeartbeat:
         server_assignor=body.server_assignor,
         owned_partitions=None if owned is None else _partitions(owned),
         catalog=request.services.groups.catalog.current(),
+        visible_topics=VisibleTopics(request) if request.services.authorizer.enabled else None,
     )
 
 

@@ -1,6 +1,8 @@
 """ConsumerGroupDescribe: v0-1 (KIP-848). v1 which protocol a member speaks.
 
 Of consumer groups only: DescribeGroups is for classic ones.
+
+ACLs: DESCRIBE on each group, and on all topics that its members subscribe to or have.
 """
 
 from collections.abc import Awaitable, Iterable
@@ -10,16 +12,18 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.authorized_operations import ALL_GROUP_OPERATIONS, NOT_ASKED
+from broker.authorized_operations import NOT_ASKED, authorized_operations
 from broker.group_requests import named_group, outcome_of
 from broker.group_runner import GroupRunner
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.descriptions import ConsumerDescription, ConsumerMemberDescription
+from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 
 _CLASSIC_MEMBER: Final = 0
 _CONSUMER_MEMBER: Final = 1
+_HIDDEN: Final = "The group uses topics that this client may not describe."
 
 Found = Awaitable[GroupRunner | None] | ErrorCode
 
@@ -33,6 +37,7 @@ async def handle(request: Request) -> Awaitable[Payload]:
 
 def _find(request: Request, group_id: str) -> Found:
     try:
+        request.authorize(Operation.DESCRIBE, ResourceType.GROUP, group_id)
         return request.services.groups.find(named_group(group_id))
     except Refusal as refusal:
         return refusal.code
@@ -60,6 +65,14 @@ def _describe(
     group = outcome.machine.describe()
     if not isinstance(group, ConsumerDescription):
         return _without(request, group_id, not_found, f"Group {group_id} is not a consumer group.")
+    if not all(
+        request.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        for name in _topic_names(request, group)
+    ):
+        return _without(request, group_id, ErrorCode.topic_authorization_failed, _HIDDEN)
+    operations = NOT_ASKED
+    if asked:
+        operations = authorized_operations(request, ResourceType.GROUP, group_id)
     return request.types.DescribedGroup(
         error_code=ErrorCode.none,
         error_message=None,
@@ -69,8 +82,19 @@ def _describe(
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.assignor_name,
         members=tuple(_member(request, member) for member in group.members),
-        authorized_operations=ALL_GROUP_OPERATIONS if asked else NOT_ASKED,
+        authorized_operations=operations,
     )
+
+
+def _topic_names(request: Request, group: ConsumerDescription) -> set[str]:
+    """Return all topics that the description of a group would name."""
+    topics = request.services.groups.catalog.current().by_id
+    names = set[str]()
+    for member in group.members:
+        names.update(member.subscribed_topic_names)
+        held = {one.topic_id for one in (*member.assignment, *member.target_assignment)}
+        names.update(topics[topic_id].name for topic_id in held & topics.keys())
+    return names
 
 
 def _member(request: Request, member: ConsumerMemberDescription) -> object:

@@ -2,6 +2,8 @@
 
 Topics, brokers and log levels of brokers are named whether something is set of them or not; groups
 and client-metrics subscriptions where something is. A type that nobody knows fails the request.
+
+ACLs: DESCRIBE_CONFIGS on the cluster.
 """
 
 from collections.abc import Iterable

@@ -2,6 +2,8 @@
 
 A page holds max.request.partition.size.limit partitions at most. Any broker can lead any partition
 (D1), so there are no eligible leaders to be told of besides the replicas.
+
+ACLs: DESCRIBE on each topic; where all are asked for, the others are left out.
 """
 
 from collections.abc import Container
@@ -10,11 +12,12 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.authorized_operations import ALL_TOPIC_OPERATIONS, NOT_ASKED
+from broker.authorized_operations import NOT_ASKED, authorized_operations
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topic_pages import Cursor, page_of
 from broker.topics import KnownTopic
+from protocol.acl import Operation, ResourceType
 from protocol.topics import name_problem
 
 
@@ -44,9 +47,16 @@ async def handle(request: Request) -> Payload:
 async def _topics(request: Request, body: Any) -> dict[str, KnownTopic | ErrorCode]:
     topics = request.services.topics
     if not body.topics:
-        return {known.topic.name: known for known in topics.all()}
+        return {
+            known.topic.name: known
+            for known in topics.all()
+            if request.allows(Operation.DESCRIBE, ResourceType.TOPIC, known.topic.name, audit=False)
+        }
     found: dict[str, KnownTopic | ErrorCode] = {}
     for asked in body.topics:
+        if not request.allows(Operation.DESCRIBE, ResourceType.TOPIC, asked.name):
+            found[asked.name] = ErrorCode.topic_authorization_failed
+            continue
         if name_problem(asked.name):
             found[asked.name] = ErrorCode.invalid_topic_exception
             continue
@@ -89,13 +99,17 @@ def _describe(request: Request, topic: KnownTopic, span: range) -> object:
         topic_id=topic.topic.topic_id,
         is_internal=False,
         partitions=partitions,
-        topic_authorized_operations=ALL_TOPIC_OPERATIONS,
+        topic_authorized_operations=authorized_operations(
+            request, ResourceType.TOPIC, topic.topic.name
+        ),
     )
 
 
 def _refused(request: Request, name: str, code: ErrorCode) -> object:
     unknown = code is ErrorCode.unknown_topic_or_partition  # what one might do if it were there
-    operations = ALL_TOPIC_OPERATIONS if unknown else NOT_ASKED
+    operations = NOT_ASKED
+    if unknown:
+        operations = authorized_operations(request, ResourceType.TOPIC, name)
     return request.types.DescribeTopicPartitionsResponseTopic(
         error_code=code,
         name=name,

@@ -70,4 +70,4 @@ async def test_metrics_count_what_was_done(
     assert value("streamhouse_records_committed") >= 3
     assert value("streamhouse_request_seconds", api="produce") >= 1
     assert value("streamhouse_partition_reads", source="tail") >= 1
-    assert value("streamhouse_connections") >= 1
+    assert value("streamhouse_connections", listener=f"PLAINTEXT://{broker.bootstrap}") >= 1

@@ -2,11 +2,14 @@
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.clients.aiokafka_client import Aiokafka
 from tests.clients.confluent import Confluent
@@ -25,7 +28,9 @@ from tests.clients.long_log_readers import (
 )
 from tests.clients.long_logs import LongLogs, running_long_logs
 from tests.clients.records import READERS, Reader
-from tests.clients.spark_session import Spark, local_session
+from tests.clients.secured import Secured
+from tests.clients.secured_brokers import STRICT, Strictness, running_secured
+from tests.clients.spark_session import Spark
 
 
 @pytest.fixture(scope="session")
@@ -74,10 +79,8 @@ def java_tools_fixture(bootstrap: str) -> JavaTools:
 
 
 @pytest.fixture(scope="session")
-def spark(bootstrap: str) -> Iterator[Spark]:
-    session = local_session()
-    yield Spark(session=session, bootstrap=bootstrap)
-    session.stop()
+def spark(bootstrap: str, session: SparkSession) -> Spark:
+    return Spark(session=session, bootstrap=bootstrap)
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +124,31 @@ def reader(request: pytest.FixtureRequest, confluent: Confluent) -> Reader:
         return lambda topic: tools.consume(topic, confluent.record_counts(topic))
     client: Confluent | Aiokafka | Kcat | Spark = request.getfixturevalue(request.param)
     return client.consume
+
+
+@pytest.fixture(scope="session")
+def secured_clusters(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Secured, Secured]]:
+    """Two brokers that keep strangers out, started at the same time."""
+    with ExitStack() as stack, ThreadPoolExecutor() as pool:
+        starting = [
+            pool.submit(
+                stack.enter_context, running_secured(tmp_path_factory.mktemp("secured"), strictness)
+            )
+            for strictness in (Strictness(), STRICT)
+        ]
+        secured, strict = (one.result() for one in starting)
+        yield secured, strict
+
+
+@pytest.fixture(scope="session")
+def secured(secured_clusters: tuple[Secured, Secured]) -> Secured:
+    """Takes every mechanism, asks for no certificate, and has clients authenticate again soon."""
+    return secured_clusters[0]
+
+
+@pytest.fixture(scope="session")
+def strict(secured_clusters: tuple[Secured, Secured]) -> Secured:
+    """Takes PLAIN, SCRAM-SHA-512 and certificates only, once for each connection."""
+    return secured_clusters[1]

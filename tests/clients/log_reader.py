@@ -1,8 +1,6 @@
 """LogReader.java as a process: compiled once per machine, started once, often asked."""
 
 import base64
-import functools
-import hashlib
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.clients.cache import filled_once
+from tests.clients.java_programs import java_classes
 from tests.clients.java_tools import JavaTools
-from tests.clients.processes import ProgramFailed, program, run
+from tests.clients.processes import ProgramFailed
 from tests.clients.records import ConsumedRecord
 
 SOURCE: Final = Path(__file__).with_name("LogReader.java")
@@ -59,7 +57,7 @@ class LogReader:
 @contextmanager
 def log_reader(tools: JavaTools) -> Iterator[LogReader]:
     """Run the program for the length of a block."""
-    command = [*tools.command("LogReader", classes=_classes(tools.jars)), tools.bootstrap]
+    command = [*tools.command("LogReader", classes=java_classes(SOURCE)), tools.bootstrap]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -67,17 +65,6 @@ def log_reader(tools: JavaTools) -> Iterator[LogReader]:
             yield LogReader(process)
         finally:
             process.kill()
-
-
-@functools.cache
-def _classes(jars: Path) -> Path:
-    def compile_into(directory: Path) -> None:
-        javac = program("javac", debian_package="openjdk-17-jdk-headless")
-        options = ("-Xlint:all", "-cp", f"{jars}/*", "-d", str(directory))
-        run([javac, *options, str(SOURCE)], timeout_s=COMPILE_S)
-
-    version = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
-    return filled_once(f"LogReader-{version}", compile_into)
 
 
 def _record(offset: int, timestamp: str, key: str, value: str) -> ConsumedRecord:

@@ -5,12 +5,12 @@ import json
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark.session import Package, build_session
 from tests.clients.cache import cache_directory, one_at_a_time
 from tests.clients.processes import program
 from tests.clients.records import ConsumedRecord, SentRecord
@@ -47,28 +47,28 @@ class Spark:
         writer.option("topic", topic).option("kafka.compression.type", codec).save()
 
 
-def local_session() -> SparkSession:
-    """Start Spark on two threads; the first start on a machine fetches the connector's jars.
+def local_session(directory: Path) -> SparkSession:
+    """Start Spark with all packages; the first start on a machine fetches their jars.
+
+    Args:
+        directory: for tables that are named, and for checkpoints of queries that name none.
 
     Raises:
         ProgramMissing: there is no Java, and Debian's cannot be installed.
     """
     program("java", debian_package="openjdk-17-jre-headless")
-    connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"
-    settings: dict[str, bool | float | int | str | None] = {
-        "spark.jars.packages": connector,
-        "spark.jars.ivy": str(cache_directory() / "ivy"),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "1g",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }
-    builder = SparkSession.builder.master("local[2]").appName("streamhouse-tests")
     with one_at_a_time("ivy"):
-        return builder.config(map=settings).getOrCreate()
+        return build_session(
+            "streamhouse-tests",
+            packages=tuple(Package),
+            warehouse=directory / "warehouse",
+            checkpoints=directory / "checkpoints",
+            settings={
+                "spark.jars.ivy": str(cache_directory() / "ivy"),
+                # many short queries: the second compiler takes twice the CPU and gives nothing back
+                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+            },
+        )
 
 
 def _header_rows(record: SentRecord) -> list[tuple[str, bytes | None]] | None:

@@ -6,7 +6,6 @@ broker's, which inherits them and refuses what it does not know.)
 """
 
 import os
-import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -19,17 +18,6 @@ from tests.crash.checks import report, violations
 from tests.crash.ledger import Ledger
 
 Judge = Callable[[Ledger], None]
-
-
-@pytest.fixture(scope="session")
-def seed() -> int:
-    return int(os.environ.get("CRASH_SEED") or random.SystemRandom().randrange(2**32))
-
-
-@pytest.fixture
-def dice(seed: int, request: pytest.FixtureRequest) -> random.Random:
-    """Return what a test's random choices are made with; the same for the same seed."""
-    return random.Random(f"{seed} {request.node.name}")
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tests.clients.java_programs import java_program
 from tests.crash.exactly_once_settings import (
     ABORT_EVERY,
     ABORTED,
@@ -16,7 +17,6 @@ from tests.crash.exactly_once_settings import (
     ProcessorSettings,
 )
 from tests.transactions.java_client import SERIALIZERS
-from tests.transactions.java_programs import java_program
 
 ROOT: Final = Path(__file__).parents[2]
 JAVA_SOURCE: Final = Path(__file__).with_name("ExactlyOnceProcessor.java")

@@ -19,7 +19,7 @@ import yaml  # type: ignore[import-untyped]
 
 from broker.addresses import parse_address
 from broker.config import Settings, read_settings
-from broker.main import app
+from broker.serve_command import app
 from storage.config import S3Config
 from storage.open_store import open_store, parse_store_url
 from tests.deploy.dockerfile import (
@@ -40,6 +40,8 @@ from tests.support.s3_server import REGION, S3Server
 COMPOSE: Final[dict[str, Any]] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 SERVICES: Final[dict[str, Any]] = COMPOSE["services"]
 BROKERS: Final = ("b1", "b2", "b3")
+TOKEN_VARIABLE: Final = "STREAMHOUSE_HTTP_TOKEN"
+TOKEN: Final = "0123456789abcdef" * 4
 
 ReadSettings = Callable[[Sequence[str], Mapping[str, str]], Settings]
 
@@ -68,9 +70,16 @@ def broker_settings(settings_of: ReadSettings) -> dict[str, Settings]:
     """Return the settings of each broker of compose.yaml, on top of the image's."""
     services = {name: SERVICES[name] for name in BROKERS}
     return {
-        name: settings_of(service["command"], image_environment() | service["environment"])
+        name: settings_of(service["command"], image_environment() | interpolated(service))
         for name, service in services.items()
     }
+
+
+def interpolated(service: Mapping[str, Any]) -> dict[str, str]:
+    """Return a service's variables as compose sets them: what only the user knows is filled in."""
+    variables: dict[str, str] = service["environment"]
+    required = re.compile(rf"\$\{{{TOKEN_VARIABLE}:\?[^}}]+}}")
+    return {name: required.sub(TOKEN, value) for name, value in variables.items()}
 
 
 def published(service: Mapping[str, Any]) -> dict[int, int]:
@@ -112,9 +121,11 @@ def test_the_image_serves_where_its_ports_are(settings_of: ReadSettings) -> None
     (entrypoint,) = (json.loads(value) for value in in_image("ENTRYPOINT"))
     assert set(entrypoint) <= set(project()["project"]["scripts"])
     settings = settings_of(image_command(), image_environment())
-    listening = [parse_address(text, listener=True) for text in (*settings.listen, settings.http)]
-    assert {address.host for address in listening} == {"0.0.0.0"}
-    assert in_image("EXPOSE") == [" ".join(str(address.port) for address in listening)]
+    (kafka,) = (parse_address(text, listener=True) for text in settings.listen)
+    http = parse_address(settings.http, listener=False)
+    assert kafka.host == "0.0.0.0"
+    assert http.host == "127.0.0.1"  # nobody else is asked for a token there
+    assert in_image("EXPOSE") == [f"{kafka.port} {http.port}"]
     assert in_image("WORKDIR") == [str(settings.data)]
     assert in_image("USER") == ["10001"]
     assert any(f"--uid 10001 --home-dir {settings.data}" in step for step in in_image("RUN"))
@@ -214,6 +225,24 @@ def test_prometheus_scrapes_every_broker(broker_settings: dict[str, Settings]) -
         for name, settings in broker_settings.items()
     }
     assert targets["targets"] == [f"{name}:{port}" for name, port in ports.items()]
+
+
+def test_prometheus_brings_the_token_that_the_brokers_ask_for(
+    broker_settings: dict[str, Settings],
+) -> None:
+    assert {settings.secrets.http_token for settings in broker_settings.values()} == {TOKEN}
+    config = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())
+    (job,) = config["scrape_configs"]
+    (secret,) = SERVICES["prometheus"]["secrets"]
+    assert COMPOSE["secrets"][secret] == {"environment": TOKEN_VARIABLE}
+    assert job["authorization"] == {"credentials_file": f"/run/secrets/{secret}"}
+
+
+def test_compose_does_not_start_without_a_token() -> None:
+    for name in BROKERS:
+        environment = SERVICES[name]["environment"]
+        token = environment["STREAMHOUSE_SECRETS__HTTP_TOKEN"]
+        assert token.startswith(f"${{{TOKEN_VARIABLE}:?")
 
 
 def test_the_bucket_service_creates_the_bucket(

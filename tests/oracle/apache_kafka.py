@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,12 +54,20 @@ class ApacheKafka:
 
 
 @contextmanager
-def running_kafka(home: Path, settings: Mapping[str, str] | None = None) -> Iterator[ApacheKafka]:
+def running_kafka(
+    home: Path,
+    settings: Mapping[str, str] | None = None,
+    *,
+    users: Mapping[str, str] | None = None,
+    jvm: Sequence[str] = (),
+) -> Iterator[ApacheKafka]:
     """Run an empty Apache Kafka for the length of a block.
 
     Args:
         home: an empty directory, for all that it keeps.
         settings: added to its server.properties, or in place of what stands there.
+        users: those that it begins with: their passwords, for each SCRAM mechanism.
+        jvm: added to the options of its JVM.
 
     Raises:
         KafkaFailed: it ended, or was not ready in time.
@@ -67,9 +75,9 @@ def running_kafka(home: Path, settings: Mapping[str, str] | None = None) -> Iter
     tools = java_tools("")
     port, controller_port = _free_port(), _free_port()
     file = _write_properties(home, port, controller_port, settings or {})
-    _format(tools, file)
+    _format(tools, file, users or {})
     log = home / "kafka.log"
-    command = [tools.java, *BROKER_JVM, "-cp", f"{tools.jars}/*", "kafka.Kafka", str(file)]
+    command = [tools.java, *BROKER_JVM, *jvm, "-cp", f"{tools.jars}/*", "kafka.Kafka", str(file)]
     with log.open("ab") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
@@ -108,12 +116,17 @@ def _write_properties(
     return file
 
 
-def _format(tools: JavaTools, properties: Path) -> None:
+def _format(tools: JavaTools, properties: Path, users: Mapping[str, str]) -> None:
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     storage = [tools.java, *FORMAT_JVM, "-cp", f"{tools.jars}/*", "kafka.tools.StorageTool"]
     # with =, for an id may begin with a dash
     named = [f"--cluster-id={cluster_id}", "--config", str(properties), "--standalone"]
-    run([*storage, "format", *named, *FEATURES], timeout_s=START_S)
+    scram = [
+        f"--add-scram={mechanism}=[name={user},password={password}]"
+        for user, password in users.items()
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+    ]
+    run([*storage, "format", *named, *FEATURES, *scram], timeout_s=START_S)
 
 
 def _wait_until_started(process: "subprocess.Popen[bytes]", log: Path) -> None:

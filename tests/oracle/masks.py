@@ -31,7 +31,7 @@ MASKS: Final = tuple(
         (r"\b(adminclient|producer|consumer|admin-client)-\d+\b", r"\1-N"),
         (r"\bconsole-consumer-\d+\b", "console-consumer-N"),
         (r"\bperf-consumer-\d+\b", "perf-consumer-N"),
-        (r"\b1[6-9]\d{11}\b", "TIME"),  # milliseconds, in this age
+        (r"(?<![.])\b1[6-9]\d{11}\b", "TIME"),  # milliseconds, in this age
         (r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,:]\d+(Z|\+\d+)?", "TIME"),
         (r"(\"avg_throughput\":)[\d.]+", r"\1N"),
         (r"\bconsumer-(RUN\S*?)-\d+(?=-UUID|\s|$)", r"consumer-\1-N"),

@@ -26,8 +26,12 @@ NEVER_WRONG: Final[Exempt] = {
     (74, 0): "nothing can be said in it",
 }
 NEVER_RIGHT: Final[Exempt] = {
+    (17, 0): "the listener is without SASL",
+    (17, 1): "the listener is without SASL",
     (29, 1): "there is no authorizer",
     (29, 3): "there is no authorizer",
+    (36, 0): "the listener is without SASL",
+    (36, 2): "the listener is without SASL",
     (38, 1): "tokens need an authenticated connection",
     (38, 3): "tokens need an authenticated connection",
     (39, 1): "tokens need an authenticated connection",

@@ -1,7 +1,5 @@
 """ToolRunner.java as a process: all stock tools in one JVM, for starting one takes a second."""
 
-import functools
-import hashlib
 import itertools
 import json
 import subprocess
@@ -14,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tests.clients.cache import filled_once
-from tests.clients.java_tools import JavaTools, java_tools
-from tests.clients.processes import ProgramFailed, program, run
+from tests.clients.java_programs import java_classes
+from tests.clients.java_tools import java_tools
+from tests.clients.processes import ProgramFailed
 
 SOURCES: Final = tuple(
     Path(__file__).with_name(name) for name in ("ToolRunner.java", "OpenTransaction.java")
@@ -126,11 +124,11 @@ class ToolRunner:
 
 
 @contextmanager
-def tool_runner() -> Iterator[ToolRunner]:
-    """Run the JVM for the length of a block."""
+def tool_runner(*programs: Path) -> Iterator[ToolRunner]:
+    """Run the JVM for the length of a block; `programs` are more classes with a main, as source."""
     tools = java_tools("")
     of_tools, others = _parted(tools.jars)
-    class_path = ":".join(map(str, (_classes(tools), *others)))
+    class_path = ":".join(map(str, (java_classes(*SOURCES, *programs), *others)))
     command = [tools.java, *JVM, "-cp", class_path, "ToolRunner", *map(str, of_tools)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -143,18 +141,6 @@ def tool_runner() -> Iterator[ToolRunner]:
         finally:
             process.kill()
             reader.join()
-
-
-@functools.cache
-def _classes(tools: JavaTools) -> Path:
-    def compile_into(directory: Path) -> None:
-        javac = program("javac", debian_package="openjdk-17-jdk-headless")
-        options = ("-Xlint:all", "-cp", f"{tools.jars}/*", "-d", str(directory))
-        run([javac, *options, *map(str, SOURCES)], timeout_s=COMPILE_S)
-
-    text = b"".join(source.read_bytes() for source in SOURCES)
-    version = hashlib.sha256(text).hexdigest()[:12]
-    return filled_once(f"ToolRunner-{version}", compile_into)
 
 
 def _parted(jars: Path) -> tuple[list[Path], list[Path]]:

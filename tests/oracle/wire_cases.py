@@ -23,7 +23,7 @@ class Ask:
     Attributes:
         version: instead of the one that the case is replayed at.
         save: names for values of the answer.
-        on: the connection, by a name of the case's choosing.
+        on: the connection, by a name of the case's choosing; behind @ the address it comes from.
         until: ask again until the answer has these values, for what takes a moment to be seen
             everywhere; what comes last is compared.
         own: compare only those elements of these arrays that name something of this case.

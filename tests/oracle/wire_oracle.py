@@ -11,7 +11,7 @@ import fnmatch
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -61,13 +61,31 @@ class Outcome:
         ]
 
 
+Compared = tuple[Outcome, Sequence[Difference]]
+"""Both replays, and what differs in them."""
+
+
 def is_error(answer: Answer) -> bool:
     """Whether it refuses anything; what is no answer of an API does."""
     return isinstance(answer.plain, str) or bool(error_codes(answer.plain))
 
 
-async def replay_to_both(here: str, kafka: str, cases: Sequence[Case] = CASES) -> Outcome:
-    """Replay the corpus to two running brokers."""
+async def replay_to_both(
+    here: str,
+    kafka: str,
+    cases: Sequence[Case] = CASES,
+    *,
+    oldest_too: Callable[[int], bool] = lambda _: True,
+) -> Outcome:
+    """Replay the corpus to two running brokers.
+
+    Args:
+        here: HOST:PORT of one of them.
+        kafka: of the other.
+        cases: of the corpus.
+        oldest_too: whether an API's cases are replayed at its lowest version, and not only at its
+            highest.
+    """
     ours, theirs = await asyncio.gather(_advertised(here), _advertised(kafka))
     versions = {
         key: (
@@ -75,6 +93,9 @@ async def replay_to_both(here: str, kafka: str, cases: Sequence[Case] = CASES) -
             min(ours[key][1], theirs[key][1]),
         )
         for key in ours.keys() & theirs.keys()
+    }
+    versions = {
+        key: (low if oldest_too(key) else high, high) for key, (low, high) in versions.items()
     }
     name = uuid.uuid4().hex[:4]
     runs = [Run(bootstrap, versions, name) for bootstrap in (here, kafka)]
@@ -112,21 +133,32 @@ async def _wake(run: Run) -> None:
     await CaseReplay(run, case, 0, Memory(here=f"wake-{run.name}")).run()
 
 
-def main() -> None:
+def print_report(
+    compare: Callable[[str, str, Sequence[Case]], Coroutine[Any, Any, Compared]],
+    is_listed: Callable[[Difference], bool],
+) -> None:
+    """Compare the brokers of the command line, and print what no list has."""
     here, kafka, *patterns = sys.argv[1:]
     pattern = patterns[0] if patterns else "*"
     cases = [one for one in CASES if fnmatch.fnmatch(f"k{one.api_key} {one.name}", pattern)]
     began_s = time.monotonic()
-    outcome = asyncio.run(replay_to_both(here, kafka, cases))
-    listed = listed_differences()
-    found = outcome.differences
+    outcome, found = asyncio.run(compare(here, kafka, cases))
     for one in found:
-        if not any(row.covers(one) for row in listed):
+        if not is_listed(one):
             print(one)  # noqa: T201
     for failure in outcome.failed:
         print(failure)  # noqa: T201
     took_s = time.monotonic() - began_s
     print(f"{len(cases)} cases, {len(found)} differences, {took_s:.1f} s")  # noqa: T201
+
+
+def main() -> None:
+    async def compare(here: str, kafka: str, cases: Sequence[Case]) -> Compared:
+        outcome = await replay_to_both(here, kafka, cases)
+        return outcome, outcome.differences
+
+    listed = listed_differences()
+    print_report(compare, lambda found: any(row.covers(found) for row in listed))
 
 
 if __name__ == "__main__":

@@ -239,7 +239,8 @@ class CaseReplay:
 
     async def _client(self, on: str) -> WireClient:
         if on not in self._clients:
-            self._clients[on] = await WireClient.connect(self.of.bootstrap)
+            _, _, host = on.partition("@")
+            self._clients[on] = await WireClient.connect(self.of.bootstrap, local_host=host or None)
         return self._clients[on]
 
     def _save(self, step: Ask | Given, answer: Any) -> None:
@@ -251,7 +252,7 @@ class CaseReplay:
         if isinstance(answer, str):
             return answer
         for name in step.own:
-            elements = getattr(answer, name)
+            elements = getattr(answer, name) or ()  # a refusal may have none
             mine = tuple(one for one in elements if self.memory.here in repr(one))
             answer = replace(answer, **{name: mine})
         return answer

@@ -164,17 +164,34 @@ def test_unknown_tagged_fields_are_limited_and_cheap() -> None:
         check_request(HeartbeatRequest, over, 0)
 
 
-def test_the_densest_request_costs_at_most_32_times_its_size() -> None:
-    # Given as many empty topic names as fit: two bytes each, an object each when decoded
-    body = (50_000).to_bytes(4, "big") + b"\0\0" * 50_000 + b"\0"
+@pytest.mark.parametrize("count", [10_000, 20_000, 30_000, 100_000])
+def test_the_densest_request_costs_eight_times_its_size(count: int) -> None:
+    # Given empty topic names: two bytes each, a tuple's pointer and an object each when decoded
+    body = count.to_bytes(4, "big") + b"\0\0" * count + b"\0"
     decode_request(MetadataRequest, b"\0\0\0\0\0", 0)
     tracemalloc.start()
     try:
-        # When they are decoded
-        request = decode_request(MetadataRequest, body, 0)
+        # When they are decoded, or refused
+        if count <= 20_000:
+            request = decode_request(MetadataRequest, body, 0)
+            assert request.topics is not None
+            assert len(request.topics) == count
+        else:
+            with pytest.raises(MalformedRequest, match="memory"):
+                decode_request(MetadataRequest, body, 0)
         # Then memory stays in proportion
-        assert tracemalloc.get_traced_memory()[1] < 32 * len(body)
+        assert tracemalloc.get_traced_memory()[1] < 8 * len(body) + 2**20
     finally:
         tracemalloc.stop()
+
+
+def test_a_large_request_with_usual_names_is_decoded() -> None:
+    # Given as many topics as a request may have elements, with names as people give them
+    names = [b"team-%05d.orders.v1" % number for number in range(99_000)]
+    body = len(names).to_bytes(4, "big")
+    body += b"".join(len(name).to_bytes(2, "big") + name for name in names) + b"\0"
+
+    request = decode_request(MetadataRequest, body, 0)
+
     assert request.topics is not None
-    assert len(request.topics) == 50_000
+    assert len(request.topics) == 99_000

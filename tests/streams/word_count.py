@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from tests.clients.cache import filled_once
+from tests.clients.java_programs import java_classes
 from tests.clients.java_tools import JVM_OPTIONS
 from tests.clients.maven import copy_dependencies
-from tests.clients.processes import program, run
+from tests.clients.processes import program
 
 POM: Final = Path(__file__).with_name("pom.xml")
 SOURCE: Final = Path(__file__).with_name("WordCount.java")
@@ -59,7 +60,7 @@ class WordCount:
             **PROPERTIES,
         }
         pairs = [f"{name}={value}" for name, value in properties.items()]
-        class_path = f"{_classes()}:{_jars()}/*"
+        class_path = f"{java_classes(SOURCE, jars=_jars())}:{_jars()}/*"
         java = program("java", debian_package="openjdk-17-jre-headless")
         command = [java, *JVM_OPTIONS, "-cp", class_path, "WordCount"]
         with self._log.open("a") as log:
@@ -109,16 +110,6 @@ def killed_in_the_end(application: WordCount) -> Iterator[WordCount]:
 @functools.cache
 def _jars() -> Path:
     return filled_once(f"kafka-streams-{_version(POM)}", partial(copy_dependencies, POM))
-
-
-@functools.cache
-def _classes() -> Path:
-    def compile_into(directory: Path) -> None:
-        javac = program("javac", debian_package="openjdk-17-jdk-headless")
-        options = ("-Xlint:all", "-cp", f"{_jars()}/*", "-d", str(directory))
-        run([javac, *options, str(SOURCE)], timeout_s=COMPILE_S)
-
-    return filled_once(f"WordCount-{_version(SOURCE)}", compile_into)
 
 
 def _version(file: Path) -> str:

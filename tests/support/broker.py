@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.support.secrets import check_log
+
 READY: Final = re.compile(r"ready bootstrap=(\S+) http=(\S+)")
 START_S: Final = 60
 
@@ -43,13 +45,15 @@ class BrokerProcess:
         return int(self.bootstrap.rpartition(":")[2])
 
     def stop(self, timeout_s: float = 10) -> int:
-        """Ask it to stop; return its exit code."""
+        """Ask it to stop; return its exit code. Its log must have no secret."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(timeout_s)
+            code = self.process.wait(timeout_s)
         finally:
             self.kill()
+        check_log(self.log)
+        return code
 
     def kill(self) -> None:
         """End it at once, as a crash does."""
@@ -64,8 +68,9 @@ def start_broker(
     *arguments: str,
     listen: str = "127.0.0.1:0",
     environment: Mapping[str, str] | None = None,
+    program: Sequence[str] = ("broker.main",),
 ) -> BrokerProcess:
-    """Start a broker on `data` and wait until it serves.
+    """Start a broker on `data` and wait until it serves; `program` is a module, and its words.
 
     Without a STREAMHOUSE_UPKEEP__ variable in its environment it has no upkeep process: most tests
     are about something else.
@@ -76,7 +81,7 @@ def start_broker(
     data.mkdir(parents=True, exist_ok=True)
     log = data / "broker.log"
     command: Sequence[str] = (
-        *(sys.executable, "-m", "broker.main", "serve"),
+        *(sys.executable, "-m", *program, "serve"),
         *("--listen", listen, "--http", "127.0.0.1:0", "--data", str(data)),
         *arguments,
     )

@@ -158,7 +158,12 @@ class ContainerRunner:
 
 
 def versitygw_runner(
-    program: Path, directory: Path, *, port: int, environment: Mapping[str, str]
+    program: Path,
+    directory: Path,
+    *,
+    port: int,
+    environment: Mapping[str, str],
+    options: Sequence[str | Path] = (),
 ) -> ProcessRunner:
     """Run the program with all its data in `directory`."""
     data, sidecar = directory / "data", directory / "sidecar"  # the latter: no xattrs needed
@@ -167,19 +172,19 @@ def versitygw_runner(
     listen = [*VERSITYGW_OPTIONS, "--port", f"127.0.0.1:{port}"]
     return ProcessRunner(
         str(program),
-        [program, *listen, "posix", "--sidecar", sidecar, data],
+        [program, *listen, *options, "posix", "--sidecar", sidecar, data],
         environment=environment,
         log_file=directory / "server.log",
         durable=True,
     )
 
 
-def moto_runner(directory: Path, *, port: int) -> ProcessRunner:
+def moto_runner(directory: Path, *, port: int, options: Sequence[str | Path] = ()) -> ProcessRunner:
     """Run moto; objects live in its memory."""
     directory.mkdir(parents=True, exist_ok=True)
     return ProcessRunner(
         "moto_server",
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port), *options],
         environment={},
         log_file=directory / "server.log",
         durable=False,

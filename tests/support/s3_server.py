@@ -17,7 +17,9 @@ import http.client
 import logging
 import os
 import socket
+import ssl
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -46,9 +48,10 @@ log = logging.getLogger(__name__)
 class S3Server:
     """One running server. Its port, objects and buckets are the same after `restart`."""
 
-    def __init__(self, runner: Runner, port: int) -> None:
+    def __init__(self, runner: Runner, port: int, authority: Path | None = None) -> None:
         self.port = port
-        self.endpoint = f"http://127.0.0.1:{port}"
+        self.endpoint = f"{'https' if authority else 'http'}://127.0.0.1:{port}"
+        self._authority = authority
         self._runner = runner
         self._buckets: list[str] = []
 
@@ -70,8 +73,25 @@ class S3Server:
         return cls._started(runner, port)
 
     @classmethod
-    def _started(cls, runner: Runner, port: int) -> Self:
-        server = cls(runner, port)
+    def start_tls(cls, directory: Path, certificate: Path, key: Path, authority: Path) -> Self:
+        """Start a process that speaks https only; who asks it trusts the certificates of a file."""
+        port = _free_port()
+        program = find_versitygw()
+        if program is None:
+            options: Sequence[str | Path] = ("--ssl-cert", certificate, "--ssl-key", key)
+            return cls._started(moto_runner(directory, port=port, options=options), port, authority)
+        runner = versitygw_runner(
+            program,
+            directory,
+            port=port,
+            environment=_server_environment(),
+            options=("--cert", certificate, "--key", key),
+        )
+        return cls._started(runner, port, authority)
+
+    @classmethod
+    def _started(cls, runner: Runner, port: int, authority: Path | None = None) -> Self:
+        server = cls(runner, port, authority)
         server.restart()
         log.info("S3 server: %s at %s", server.kind, server.endpoint)
         return server
@@ -141,6 +161,7 @@ class S3Server:
             "s3",
             region_name=REGION,
             endpoint_url=self.endpoint,
+            verify=str(self._authority) if self._authority else None,
             aws_access_key_id=ACCESS_KEY,
             aws_secret_access_key=SECRET_KEY,
             config=Config(s3={"addressing_style": "path"}),
@@ -154,7 +175,7 @@ class S3Server:
         """Wait for any HTTP answer; an open port is not enough, as a container's proxy has one."""
         deadline = time.monotonic() + READY_TIMEOUT_S
         while True:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=1)
+            connection = self._connection()
             try:
                 connection.request("GET", "/")
                 connection.getresponse().read()
@@ -167,6 +188,12 @@ class S3Server:
                 return
             finally:
                 connection.close()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._authority is None:
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=1)
+        context = ssl.create_default_context(cafile=self._authority)
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=1, context=context)
 
 
 def _server_environment() -> dict[str, str]:

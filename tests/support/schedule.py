@@ -6,11 +6,12 @@ from xdist.scheduler import LoadScopeScheduling
 
 # What these share for a whole session costs much, or may be there only once: a Spark session and
 # all flights in memory; Apache Kafka.
-TOGETHER: Final = ("tests/clients/", "tests/oracle/")
+TOGETHER: Final = ("tests/clients/", "tests/spark/", "tests/oracle/")
 
 # The longest come first, so that no process ends long before another. The rest follows by name.
 FIRST: Final = (
     "tests/clients/",
+    "tests/spark/",
     "tests/oracle/",
     "tests/crash/",
     "tests/transactions/",

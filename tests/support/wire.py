@@ -6,6 +6,7 @@ It encodes and decodes with the generic codec (kio), not with the broker's own.
 import asyncio
 import datetime as dt
 import io
+import ssl
 import struct
 from typing import Any, Self
 from uuid import UUID
@@ -61,9 +62,17 @@ class WireClient:
         self._correlation_id = 0
 
     @classmethod
-    async def connect(cls, bootstrap: str) -> Self:
+    async def connect(
+        cls,
+        bootstrap: str,
+        *,
+        local_host: str | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> Self:
+        """Connect, from that address of this machine and with TLS if they are given."""
         host, _, port = bootstrap.rpartition(":")
-        return cls(*await asyncio.open_connection(host, int(port)))
+        here = None if local_host is None else (local_host, 0)
+        return cls(*await asyncio.open_connection(host, int(port), local_addr=here, ssl=tls))
 
     async def __aenter__(self) -> Self:
         return self

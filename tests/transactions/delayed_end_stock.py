@@ -14,10 +14,10 @@ from typing import Any, Final, Self
 
 from confluent_kafka import KafkaException
 
+from tests.clients.java_programs import java_program
 from tests.transactions.client import Fenced, MustAbort
 from tests.transactions.confluent_client import ConfluentWriter
 from tests.transactions.delayed_end_clients import Refused
-from tests.transactions.java_programs import java_program
 
 SOURCE: Final = Path(__file__).with_name("DelayedEndClient.java")
 REQUEST_MS: Final = 500

@@ -9,6 +9,7 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import Any, Final
 
+from tests.clients.java_programs import java_program
 from tests.transactions.client import (
     CALL_S,
     FETCH_WAIT_MS,
@@ -19,7 +20,6 @@ from tests.transactions.client import (
     Read,
     TooLate,
 )
-from tests.transactions.java_programs import java_program
 
 SOURCE: Final = Path(__file__).with_name("TransactionsClient.java")
 SERIALIZERS: Final = "org.apache.kafka.common.serialization"

@@ -150,7 +150,7 @@ def test_the_level_of_a_package_takes_effect(
     def logged(group: str) -> bool:
         change(wire, group, (SESSION_TIMEOUT_MS, SET, "50000"), kind=GROUP)
         lines = map(json.loads, admin_broker.log.read_text().splitlines())
-        return any(line.get("name") == group for line in lines)
+        return any(line.get("name") == group and line.get("logger") != "audit" for line in lines)
 
     assert logged(f"{name}-1")
 
@@ -161,6 +161,7 @@ def test_the_level_of_a_package_takes_effect(
     assert not logged(f"{name}-3")
     shown = by_name(wire, "0", LOGGER)
     assert {logger: one.value for logger, one in shown.items()} == {
+        "audit": "ERROR",
         "broker": "ERROR",
         "root": "ERROR",
         "storage": "ERROR",

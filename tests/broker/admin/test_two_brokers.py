@@ -1,6 +1,7 @@
 """What tools are told by several brokers, together and after one of them has gone."""
 
 import asyncio
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,6 +90,10 @@ def test_a_partition_stays_where_the_brokers_agree_that_it_is(pair: Pair, topic:
     ((described,), _) = partitions_of(one, topic)
     replicas = described.partitions[0].replica_nodes
     assert sorted(replicas) == [0, 1]
+    deadline_s = time.monotonic() + SEEN_S
+    while reassign(other, topic, replicas).error_code is ErrorCode.unknown_topic_or_partition:
+        assert time.monotonic() < deadline_s, "the other broker never hears of the topic"
+        time.sleep(GLANCE_S)
 
     # When it is to be where it is, then that is done
     for wire in (one, other):

@@ -32,10 +32,15 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A broker's address; every question has a connection of its own."""
+    """A broker's address; every question has a connection of its own.
+
+    Attributes:
+        source: the address that it is asked from.
+    """
 
     host: str
     port: int
+    source: str = "127.0.0.1"
 
     def ask(self, request: Any) -> Any:
         """Return the typed response.
@@ -73,7 +78,9 @@ class Wire:
         header = _make(kind.__header_schema__, header_values)
         entity_writer(type(header))(body, header)
         entity_writer(kind)(body, request)
-        with socket.create_connection((self.host, self.port), timeout=20) as connection:
+        with socket.create_connection(
+            (self.host, self.port), timeout=20, source_address=(self.source, 0)
+        ) as connection:
             connection.sendall(struct.pack(">i", body.tell()) + body.getvalue())
             (size,) = struct.unpack(">i", _read(connection, 4))
             return _read(connection, size)

@@ -10,12 +10,15 @@ from prometheus_client import CollectorRegistry
 
 from broker.connection import Connection
 from broker.entity_configs import EntityConfigs
+from broker.listeners import parse_listener
 from broker.memory import MemoryBudget
 from broker.metrics import BrokerMetrics
 from broker.ordered_answers import Answer, Reply
 from broker.quota_connections import UNLIMITED, ConnectionRates
 from broker.quota_metrics import QuotaMetrics
-from broker.server import Server, ServerLimits
+from broker.reception import ServerLimits
+from broker.refused import RefusalLog, Refused
+from broker.server import Server
 from storage.metadata_memory import MemoryMetadata
 
 HOUR_S = 3600.0
@@ -81,19 +84,24 @@ class World:
         )
         limits = ServerLimits(
             max_frame_bytes=2**30,
+            max_early_bytes=2**16,
             max_connections=10,
             max_connections_per_ip=10,
             max_idle_s=600,
             backlog=10,
         )
         self.server = Server(
-            memory=self.memory, metrics=BrokerMetrics(registry), limits=limits, rates=self.rates
+            memory=self.memory,
+            metrics=BrokerMetrics(registry),
+            limits=limits,
+            rates=self.rates,
+            refusals=RefusalLog(lambda: 0.0),
         )
         self._port = 0
         self._writers: list[asyncio.StreamWriter] = []
 
     async def start(self) -> None:
-        self._port = await self.server.bind("127.0.0.1", 0)
+        self._port = await self.server.bind(parse_listener("127.0.0.1:0"))
         await self.server.serve([self.echo])
 
     async def client(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -215,13 +223,15 @@ async def test_being_muted_is_neither_idling_nor_stalling(world: World) -> None:
     now_s = asyncio.get_running_loop().time()
 
     # Then it is not closed for the bytes that nobody reads, until it has been idle for too long
-    assert connection.expired(now_s + 599, max_idle_s=600) == ""
-    assert connection.expired(now_s + 602, max_idle_s=600) == "muted for 600 s"
+    assert connection.expired(now_s + 599, max_idle_s=600) is None
+    assert connection.expired(now_s + 602, max_idle_s=600) == (Refused.IDLE, "muted for 600 s")
 
     # And afterwards the rest is waited for as ever
     connection.unmute()
-    assert connection.expired(now_s + 29, max_idle_s=600) == ""
-    assert connection.expired(now_s + 60, max_idle_s=600).startswith("did not finish")
+    assert connection.expired(now_s + 29, max_idle_s=600) is None
+    stalled = connection.expired(now_s + 60, max_idle_s=600)
+    assert stalled is not None
+    assert stalled[0] is Refused.STALLED
 
 
 async def test_a_muted_connection_ends_with_the_server(world: World) -> None:

@@ -39,6 +39,9 @@ class FakeConnection:
     def mute(self, wait_s: float) -> None:
         self.muted_s = max(self.muted_s, wait_s)
 
+    def postpone(self, wait_s: float) -> None:
+        self.mute(wait_s)
+
     def dismiss(self, after_s: float) -> None:
         self.dismissed_s = after_s
 

@@ -1,0 +1,57 @@
+"""What is done around the handlers of some APIs: a check before, a line in the audit log after."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
+
+from broker.audit_changes import audit_changes
+from broker.ordered_answers import Answer
+from broker.refusals import Refusal
+from broker.requests import DENIED_MESSAGE, Request
+from protocol.acl import Operation, ResourceType
+
+Later = Awaitable[Payload | Answer]
+"""For what may take long: the connection's next requests begin meanwhile."""
+
+Handler = Callable[[Request], Awaitable[Payload | Answer | Later]]
+
+Refuse = Callable[[Request, Refusal], Payload]
+"""Returns the answer to a request that is refused as a whole, in an API whose answers tell that of
+each thing that the request names, or in another way of their own."""
+
+
+def on_cluster(handle: Handler, operation: Operation, refuse: Refuse | None) -> Handler:
+    """Return a handler for those only who may do the operation on the cluster."""
+
+    async def handle_allowed(request: Request) -> Payload | Answer | Later:
+        if request.allows(operation, ResourceType.CLUSTER):
+            return await handle(request)
+        refusal = Refusal(ErrorCode.cluster_authorization_failed, DENIED_MESSAGE)
+        if refuse is None:
+            raise refusal
+        return refuse(request, refusal)
+
+    return handle_allowed
+
+
+def audited(handle: Handler) -> Handler:
+    """Return a handler that writes what it has changed to the audit log."""
+
+    async def handle_audited(request: Request) -> Payload | Answer | Later:
+        result = await handle(request)
+        if isinstance(result, Awaitable):
+            return _audited_later(request, result)
+        return _audited(request, result)
+
+    return handle_audited
+
+
+async def _audited_later(request: Request, later: Awaitable[Payload | Answer]) -> Payload | Answer:
+    return _audited(request, await later)
+
+
+def _audited(request: Request, result: Payload | Answer) -> Payload | Answer:
+    if result is not None and not isinstance(result, bytes | Sequence):
+        audit_changes(request, result)
+    return result

@@ -1,0 +1,74 @@
+"""Looks into the records of batches: off the event loop, few at a time, and never for long.
+
+A batch of a megabyte may hold 64 of them, and millions of records. To look through usual batches
+takes a thread a moment. What has very many records would keep the interpreter from the event loop
+again and again for seconds: that is done by a process of its own (record_look_process.py), which is
+started when the first such batch comes. What takes it too much time is refused.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+from broker.record_look_process import RecordLookProcess
+from protocol.batch import read_header
+from protocol.errors import ProtocolError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+AT_ONCE: Final = 2
+MANY_RECORDS: Final = 5000
+"""From here on a look is work for the other process; a thread needs about ten milliseconds."""
+
+SWITCH_S: Final = 0.0005
+"""How long a look may go on when the event loop has something to do. Python's own 5 ms, for each of
+them and each time the loop wakes up, would be felt by every client."""
+
+
+class RecordLooks:
+    """The looks of one broker."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="record-look")
+        self._process_thread = ThreadPoolExecutor(1, thread_name_prefix="record-look-process")
+        self._process = RecordLookProcess()
+
+    async def look(
+        self,
+        work: Callable[Concatenate[memoryview, P], T],
+        batch: memoryview,
+        *arguments: P.args,
+        **options: P.kwargs,
+    ) -> T:
+        """Return what `work`, a function of a module, returns for the batch.
+
+        Raises:
+            InvalidRecords: it took too long.
+            NothingWritten: the process that did it has died; it may be asked again.
+            ProtocolError: what `work` raises.
+        """
+        loop = asyncio.get_running_loop()
+        if read_header(batch).record_count >= MANY_RECORDS:
+            return await loop.run_in_executor(
+                self._process_thread, lambda: self._process.ask(work, batch, *arguments, **options)
+            )
+
+        def run() -> T:
+            try:
+                return work(batch, *arguments, **options)
+            except ProtocolError as error:
+                error.__context__ = None  # its frames have the records, decompressed
+                raise error.with_traceback(None) from None
+
+        if sys.getswitchinterval() > SWITCH_S:
+            sys.setswitchinterval(SWITCH_S)
+        return await loop.run_in_executor(self._threads, run)
+
+    def close(self) -> None:
+        """End the process, whatever it does, and look no more."""
+        self._process_thread.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._process.close()

@@ -1,0 +1,44 @@
+"""Topics that a client names, as far as ACLs let it do something with them."""
+
+from collections.abc import Hashable
+from uuid import UUID
+
+from broker.requests import Request
+from broker.topics import KnownTopic
+from protocol.acl import Operation, ResourceType
+
+
+class VisibleTopics:
+    """The names of topics that a client may describe, as ACLs are when one is looked for."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    @property
+    def edition(self) -> Hashable:
+        """Return what decides which they are."""
+        session = self._request.session
+        return session.principal, session.host, self._request.services.authorizer.edition
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._request.allows(
+            Operation.DESCRIBE, ResourceType.TOPIC, name, audit=False
+        )
+
+
+async def find_topic(
+    request: Request, operation: Operation, name: str = "", topic_id: UUID | None = None
+) -> KnownTopic | None:
+    """Return the topic with that id or name, which the client may do that with.
+
+    Raises:
+        Refusal: TOPIC_AUTHORIZATION_FAILED; by name, whether or not there is such a topic, and
+            before anybody looks.
+        MetadataUnavailable: it is not known here, and Postgres could not be asked.
+    """
+    if topic_id is None:
+        request.authorize(operation, ResourceType.TOPIC, name)
+    topic = await request.services.topics.find(name, topic_id)
+    if topic_id is not None and topic is not None:
+        request.authorize(operation, ResourceType.TOPIC, topic.topic.name)
+    return topic

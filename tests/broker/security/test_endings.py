@@ -1,0 +1,173 @@
+"""Connections that end by halves, or wait before they begin: what they may cost the broker."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from broker.connection import Connection
+from broker.deadlines import CLOSE_S, LOGIN_S
+from broker.entity_configs import EntityConfigs
+from broker.listeners import parse_listener
+from broker.memory import MemoryBudget
+from broker.metrics import BrokerMetrics
+from broker.ordered_answers import Reply
+from broker.quota_connections import ConnectionRates
+from broker.quota_metrics import QuotaMetrics
+from broker.reception import ServerLimits
+from broker.refused import RefusalLog, Refused
+from broker.server import Server
+from broker.tls_stream import TlsStream
+from storage.metadata_memory import MemoryMetadata
+from tests.support.certificates import make_authority
+
+ANSWER_BYTES: Final = 4 * 2**20
+REQUEST: Final = (1).to_bytes(4) + b"?"
+RATE: Final = 1
+BURST_S: Final = 1
+PATIENCE_S: Final = 10.0
+
+
+class Reception:
+    """A server that answers every request with as much as may wait for a peer, and a bit less.
+
+    Attributes:
+        connections: that of each request.
+        rate: max.connection.creation.rate.
+    """
+
+    def __init__(self) -> None:
+        self.connections: list[Connection] = []
+        self.rate = 2**31 - 1
+        registry = CollectorRegistry()
+        rates = ConnectionRates(
+            EntityConfigs(MemoryMetadata(Random(1))),
+            limit=lambda: self.rate,
+            burst_s=BURST_S,
+            longest_s=1,
+            metrics=QuotaMetrics(registry),
+            clock=lambda: 0.0,
+        )
+        limits = ServerLimits(
+            max_frame_bytes=2**20,
+            max_early_bytes=2**16,
+            max_connections=10,
+            max_connections_per_ip=10,
+            max_idle_s=600,
+            backlog=10,
+        )
+        self.server = Server(
+            memory=MemoryBudget(-1),
+            metrics=BrokerMetrics(registry),
+            limits=limits,
+            rates=rates,
+            refusals=RefusalLog(lambda: 0.0),
+        )
+
+    async def dispatch(
+        self, frame: bytearray, connection: Connection, give_back: Callable[[], None]
+    ) -> Reply:
+        self.connections.append(connection)
+        return bytes(ANSWER_BYTES)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not holds():
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def reception() -> AsyncIterator[Reception]:
+    made = Reception()
+    yield made
+    made.server.stop_accepting()
+    await made.server.close(1)
+
+
+async def test_who_sends_nothing_more_has_seconds_to_read_the_rest(reception: Reception) -> None:
+    # Given a client that reads nothing, with less to read than a slow reader may have
+    port = await reception.server.bind(parse_listener("127.0.0.1:0"))
+    await reception.server.serve([reception])
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(REQUEST * 2)
+        await reception.until(lambda: len(reception.connections) == 2)
+        connection = reception.connections[0]
+        now_s = asyncio.get_running_loop().time()
+        assert connection.expired(now_s + CLOSE_S + 1, max_idle_s=600) is None
+
+        # When it says that it will send nothing more
+        client.shutdown(socket.SHUT_WR)
+
+        # Then it is closed soon, however long it stays
+        await reception.until(
+            lambda: connection.expired(now_s + CLOSE_S + PATIENCE_S, max_idle_s=600) is not None
+        )
+        late = connection.expired(now_s + CLOSE_S + PATIENCE_S, max_idle_s=600)
+        assert late == (Refused.SLOW_READER, f"did not read its last answers for {CLOSE_S} s")
+        connection.refuse(late[1], late[0])
+        await reception.until(lambda: connection.session.ended)
+
+
+async def test_the_time_to_log_in_begins_when_a_connection_is_served(
+    reception: Reception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given connections that come much faster than max.connection.creation.rate
+    admitted: list[Connection] = []
+    admit = reception.server.admit
+
+    def remember(connection: Connection, ip: str) -> Refused | None:
+        admitted.append(connection)
+        return admit(connection, ip)
+
+    monkeypatch.setattr(reception.server, "admit", remember)
+    port = await reception.server.bind(parse_listener("SASL_PLAINTEXT://127.0.0.1:0"))
+    await reception.server.serve([reception])
+    reception.rate = RATE
+    clients = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+    await reception.until(lambda: len(admitted) == len(clients))
+    await reception.until(lambda: admitted[-1].muted_ms() > 0)
+    now_s = asyncio.get_running_loop().time()
+    wait_s = admitted[-1].muted_ms() / 1000
+    assert wait_s > 2
+
+    # Then the last one is not late while it is not served, and is when it has had its time
+    first, last = admitted[0], admitted[-1]
+    assert first.expired(now_s + LOGIN_S + 1, max_idle_s=600) is not None
+    assert last.expired(now_s + LOGIN_S + 1, max_idle_s=600) is None
+    late = last.expired(now_s + wait_s + LOGIN_S + 1, max_idle_s=600)
+    assert late is not None
+    assert late[0] is Refused.UNAUTHENTICATED
+    for _, writer in clients:
+        writer.close()
+
+
+def test_nothing_is_kept_of_what_comes_behind_a_goodbye(tmp_path: Path) -> None:
+    # Given a client of TLS that has said goodbye
+    authority = make_authority()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.issue().write_keystore(tmp_path / "keystore.pem"))
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    trusting = ssl.create_default_context(cadata=authority.certificate_pem().decode())
+    client = trusting.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+    stream = TlsStream(context)
+    for step in (client.do_handshake, client.do_handshake, client.unwrap):
+        with suppress(ssl.SSLWantReadError):
+            step()
+        if data := outgoing.read():
+            stream.feed(memoryview(data))
+        stream.shake_hands()
+        incoming.write(stream.take_outgoing())
+    room = memoryview(bytearray(100))
+    assert stream.read_into(room) == 0
+    assert stream.ended
+
+    # When it goes on sending, then that is not kept
+    stream.feed(memoryview(bytes(2**20)))
+    assert stream._incoming.pending == 0

@@ -1,0 +1,69 @@
+"""What a broker with a SASL listener says when it starts, and what it does not start with."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.config import InvalidSettings, read_settings
+from tests.support.sasl import PASSWORD, running_sasl_broker
+
+LISTEN = ("SASL_PLAINTEXT://127.0.0.1:9092",)
+
+
+def problems(**configs: str) -> str:
+    with pytest.raises(InvalidSettings) as invalid:
+        read_settings({"listen": LISTEN, "set": configs}, None)
+    return str(invalid.value)
+
+
+def test_tokens_need_keys() -> None:
+    told = problems(**{"sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER"})
+    assert told.startswith("set sasl.oauthbearer.jwks.endpoint.url:")
+
+
+def test_a_listener_needs_a_mechanism() -> None:
+    assert problems(**{"sasl.enabled.mechanisms": ""}).startswith("set sasl.enabled.mechanisms:")
+
+
+def test_a_first_user_needs_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMHOUSE_SECRETS__BOOTSTRAP_USER", "admin")
+    assert "bootstrap_password" in problems()
+
+
+@pytest.mark.parametrize("url", ["http://keys.example/jwks", "keys.json", "ftp://keys.example/k"])
+def test_keys_come_from_a_file_or_by_https(url: str) -> None:
+    assert "https://" in problems(**{"sasl.oauthbearer.jwks.endpoint.url": url})
+
+
+def test_without_a_sasl_listener_nothing_of_it_is_needed() -> None:
+    configs = {"sasl.enabled.mechanisms": "OAUTHBEARER"}
+    read_settings({"listen": ("127.0.0.1:9092",), "set": configs}, None)
+
+
+def test_what_is_unwise_is_told_once(tmp_path: Path) -> None:
+    # Given a broker that takes passwords in the clear, has no user and no keys yet
+    missing = tmp_path / "jwks.json"
+    configs = {"sasl.oauthbearer.jwks.endpoint.url": missing.as_uri()}
+    mechanisms = ("PLAIN", "OAUTHBEARER")
+    with running_sasl_broker(
+        tmp_path / "data", mechanisms=mechanisms, configs=configs, user=""
+    ) as broker:
+        log = broker.log.read_text()
+
+    # Then it starts, and says so
+    assert log.count("passwords cross the network") == 1
+    assert log.count("nobody can log in") == 1
+    assert "STREAMHOUSE_SECRETS__BOOTSTRAP_USER" in log
+    assert log.count("no keys for tokens yet") == 1
+    assert log.count("tokens cross the network") == 1
+    assert log.count("sasl.oauthbearer.expected.audience is not set") == 1
+
+
+def test_the_password_of_the_first_user_is_nowhere(tmp_path: Path) -> None:
+    with running_sasl_broker(tmp_path) as broker:
+        log = broker.log.read_text()
+        shown = Path(f"/proc/{broker.pid}/cmdline").read_text()
+    assert "first user made" in log
+    assert "it comes back" in log
+    assert "nobody can log in" not in log
+    assert PASSWORD not in log + shown

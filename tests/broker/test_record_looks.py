@@ -1,0 +1,174 @@
+"""Looks into records: few at a time, so that memory and processors are left for others."""
+
+import asyncio
+import gc
+import os
+import signal
+import threading
+import tracemalloc
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from broker.record_look_process import RecordLookProcess
+from broker.record_looks import AT_ONCE, MANY_RECORDS, RecordLooks
+from protocol.batch_scan import has_null_key
+from protocol.compression import Codec
+from protocol.errors import DecompressedTooLarge, InvalidRecords, ProtocolError
+from protocol.records import Record, encode_records
+from storage.errors import NothingWritten
+from tests.fuzz.batches import bomb
+
+
+@pytest.fixture
+def records() -> Iterator[RecordLooks]:
+    looks = RecordLooks()
+    yield looks
+    looks.close()
+
+
+async def test_few_look_at_a_time(records: RecordLooks) -> None:
+    # Given more looks than there are places, each of which waits
+    begun, go = threading.Semaphore(0), threading.Event()
+    together: list[int] = []
+    lock = threading.Lock()
+    inside = 0
+
+    def work(_: memoryview, number: int) -> int:
+        nonlocal inside
+        with lock:
+            inside += 1
+            together.append(inside)
+        begun.release()
+        go.wait(10)
+        with lock:
+            inside -= 1
+        return number
+
+    # When all of them are asked for
+    batch = memoryview(bomb(Codec.NONE, b"", 1))
+    looks = [asyncio.ensure_future(records.look(work, batch, number)) for number in range(10)]
+    for _ in range(AT_ONCE):
+        await asyncio.to_thread(begun.acquire, timeout=10)
+    go.set()
+
+    # Then each has its answer, and there were never more than a few at once
+    assert await asyncio.gather(*looks) == list(range(10))
+    assert max(together) == AT_ONCE
+
+
+NOISE = Random(0).randbytes(512 * 1024)
+
+
+@pytest.mark.parametrize(
+    ("payload", "kind"),
+    [
+        pytest.param(bytes(70 * 2**20), DecompressedTooLarge, id="too large"),
+        pytest.param(NOISE + bytes(20 * 2**20), InvalidRecords, id="no records"),
+    ],
+)
+async def test_a_refusal_that_is_kept_does_not_keep_the_records(
+    records: RecordLooks, payload: bytes, kind: type[ProtocolError]
+) -> None:
+    # Given a batch that holds much more than it is, and a look whose refusal somebody keeps
+    batch = memoryview(bomb(Codec.GZIP, payload, 1))
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        with pytest.raises(kind) as kept:
+            await records.look(has_null_key, batch)
+        left = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+
+    # Then there is nothing in memory but the refusal
+    assert left < 2**20, kept.value
+
+
+def with_keys(count: int, *, but: int = -1) -> memoryview:
+    """Return a batch of records with keys, but for one."""
+    made = (Record(offset_delta=at, key=None if at == but else b"k") for at in range(count))
+    return memoryview(bomb(Codec.ZSTD, encode_records(made), count))
+
+
+def pid_of(_: memoryview) -> int:
+    return os.getpid()
+
+
+def loop_for_ever(_: memoryview) -> None:
+    while True:
+        pass
+
+
+def die(_: memoryview) -> None:
+    os._exit(1)
+
+
+async def test_many_records_are_looked_through_by_another_process(records: RecordLooks) -> None:
+    # Given batches of very many records, all with keys, with one without, and one that is broken
+    whole, without = with_keys(MANY_RECORDS), with_keys(MANY_RECORDS, but=MANY_RECORDS - 1)
+    broken = memoryview(bomb(Codec.ZSTD, b"", MANY_RECORDS))
+
+    # When they are looked through, then each has the answer that it has in this process
+    assert not await records.look(has_null_key, whole)
+    assert await records.look(has_null_key, without)
+    with pytest.raises(InvalidRecords):
+        await records.look(has_null_key, broken)
+    # and it is one process that gives it, which is not this one
+    pids = {await records.look(pid_of, whole) for _ in range(2)}
+    assert len(pids) == 1
+    assert pids != {os.getpid()}
+    assert await records.look(pid_of, with_keys(MANY_RECORDS - 1)) == os.getpid()
+
+
+async def test_a_look_that_takes_too_long_is_given_up(
+    records: RecordLooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a process that looks, and work for it that never ends
+    batch = with_keys(MANY_RECORDS)
+    first = await records.look(pid_of, batch)
+    monkeypatch.setattr("broker.record_look_process.LONGEST_S", 0.3)
+
+    # When it is asked, then the batch is refused, and the process goes on
+    with pytest.raises(InvalidRecords, match="fewer"):
+        await records.look(loop_for_ever, batch)
+    assert await records.look(pid_of, batch) == first
+
+
+async def test_a_process_without_an_answer_is_replaced(
+    records: RecordLooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a process that does not get the processor that its work needs
+    batch = with_keys(MANY_RECORDS)
+    first = await records.look(pid_of, batch)
+    os.kill(first, signal.SIGSTOP)
+    monkeypatch.setattr("broker.record_look_process.PATIENCE_S", 0.3)
+
+    # When it is asked, then the client may ask again, and another process goes on
+    with pytest.raises(NothingWritten):
+        await records.look(pid_of, batch)
+    monkeypatch.undo()
+    assert await records.look(pid_of, batch) != first
+
+
+async def test_a_process_that_dies_is_started_again(records: RecordLooks) -> None:
+    # Given work that kills the process
+    batch = with_keys(MANY_RECORDS)
+
+    # When it is asked, then the client may ask again
+    with pytest.raises(NothingWritten):
+        await records.look(die, batch)
+    assert await records.look(pid_of, batch) > 0
+
+
+def test_nothing_is_begun_once_it_is_closed() -> None:
+    # Given one that is closed
+    process = RecordLookProcess()
+    process.close()
+
+    # When it is asked, then it says so
+    with pytest.raises(NothingWritten):
+        process.ask(pid_of, with_keys(1))

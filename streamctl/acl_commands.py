@@ -1,6 +1,5 @@
 """streamctl acl list | add | delete: who may do what (KIP-11, KIP-290)."""
 
-import sys
 from typing import Annotated, Final
 
 import typer
@@ -17,6 +16,7 @@ from streamctl.acl_rules import (
     OPERATIONS,
     acl_filter,
     as_json,
+    find_acls,
     named_resource,
     operation_of,
     order,
@@ -26,9 +26,10 @@ from streamctl.acl_rules import (
 from streamctl.connection import Connection
 from streamctl.errors import Failure, UsageError
 from streamctl.names import complete_groups, complete_topics
-from streamctl.options import FormatOption, connected, flag
+from streamctl.options import FormatOption, confirm_deletion, connected, flag
 from streamctl.output import Format, counted, note, print_done, print_json, results, table
 from streamctl.requests import REQUEST_TIMEOUT_S, Requests
+from streamctl.wire import Wire
 
 _WHAT: Final = "What"
 
@@ -102,9 +103,8 @@ def list_acls(
     # MATCH finds patterns that cover the name: literal, prefixed and *
     pattern = ResourcePatternType.MATCH if resource else ResourcePatternType.ANY
     wanted = acl_filter(kind, name, pattern, user=user)
-    requests = Requests(connection)
-    asked = requests.client.describe_acls(wanted, request_timeout=REQUEST_TIMEOUT_S)
-    bindings = sorted(requests.wait(asked, "ACLs"), key=order)
+    with Wire.connect(connection) as wire:
+        bindings = find_acls(wire, wanted)
     if output is Format.JSON:
         print_json([as_json(one) for one in bindings])
     elif bindings:
@@ -191,22 +191,16 @@ def delete(
     filters = [
         acl_filter(kind, name, pattern, user=user, operation=one) for one in operation or (None,)
     ]
-    requests = Requests(connection)
-    found = {
-        binding: None
-        for one in filters
-        for binding in requests.wait(
-            requests.client.describe_acls(one, request_timeout=REQUEST_TIMEOUT_S), "ACLs"
-        )
-    }
+    with Wire.connect(connection) as wire:
+        found = {binding: None for one in filters for binding in find_acls(wire, one)}
     if not found:
         raise Failure("no ACL fits", fix="streamctl acl list shows all")
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UsageError("deleting needs a yes", fix="add --yes to delete without being asked")
-        _print(sorted(found, key=order))
-        if not typer.confirm(f"Delete {counted(len(found), 'ACL')}?", err=True):
-            raise Failure("nothing was deleted")
+    confirm_deletion(
+        f"Delete {counted(len(found), 'ACL')}?",
+        yes=yes,
+        show=lambda: _print(sorted(found, key=order)),
+    )
+    requests = Requests(connection)
     asked = requests.client.delete_acls(filters, request_timeout=REQUEST_TIMEOUT_S)
     for answer in asked.values():
         for binding in requests.wait(answer, "ACLs"):

@@ -1,6 +1,7 @@
 """A broker's HTTP port, for what the Kafka protocol has no request for."""
 
-from http.client import HTTPConnection, HTTPException
+import os
+from http.client import UNAUTHORIZED, HTTPConnection, HTTPException
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -8,6 +9,9 @@ from streamctl.errors import Failure, UsageError
 
 DEFAULT_HTTP: Final = "127.0.0.1:9644"
 HTTP_ENVIRONMENT: Final = "STREAMHOUSE_HTTP"
+TOKEN_ENVIRONMENT: Final = "STREAMHOUSE_SECRETS__HTTP_TOKEN"  # noqa: S105 (a variable's name)
+"""The broker's own variable; there is no flag, because every user of a machine can read flags."""
+
 CONNECT_S: Final = 5.0
 
 
@@ -18,6 +22,17 @@ class HttpUnreachable(Failure):
         super().__init__(
             f"no broker answered at http://{http} ({reason})",
             fix="name one: --http HOST:PORT; a broker prints http=… once it serves",
+        )
+
+
+class HttpRefused(Failure):
+    """The port asks for a token, and for another one than was given."""
+
+    def __init__(self, http: str) -> None:
+        given = "another token" if os.environ.get(TOKEN_ENVIRONMENT) else "a token"
+        super().__init__(
+            f"the broker at http://{http} asks for {given}",
+            fix=f"set {TOKEN_ENVIRONMENT} to the broker's",
         )
 
 
@@ -48,17 +63,25 @@ def get_page(http: str, path: str, *, answer_s: float) -> tuple[int, str]:
     Raises:
         UsageError: `http` is not HOST:PORT.
         HttpUnreachable: there was no answer.
+        HttpRefused: the token is missing or wrong.
     """
     host, port = http_address(http)
     connection = HTTPConnection(host, port, timeout=min(CONNECT_S, answer_s))
     try:
         connection.connect()
         connection.sock.settimeout(answer_s)
-        connection.request("GET", path)
+        connection.request("GET", path, headers=_authorization())
         response = connection.getresponse()
+        if response.status == UNAUTHORIZED:
+            raise HttpRefused(f"{host}:{port}")
         return response.status, response.read().decode("utf-8", "replace")
     except (OSError, HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise HttpUnreachable(f"{host}:{port}", reason) from error
     finally:
         connection.close()
+
+
+def _authorization() -> dict[str, str]:
+    token = os.environ.get(TOKEN_ENVIRONMENT, "")
+    return {"Authorization": f"Bearer {token}"} if token else {}

@@ -83,6 +83,8 @@ def cost(
     builds and compacts segments. Clients beyond the first 1,000 of an hour are (other).
     Bytes that no topic has any more, and that are about to go, are (to be removed).
 
+    A broker whose HTTP port has a token is asked with STREAMHOUSE_SECRETS__HTTP_TOKEN.
+
     Examples:
       streamctl cost
       streamctl cost --since 24h --by client

@@ -11,6 +11,7 @@ UNREACHABLE: Final = frozenset({"_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN",
 PERMANENT: Final = frozenset(
     {"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
 )
+_ALLOWED_BY: Final = "an administrator can allow it, such as: streamctl acl add --user USER"
 HINTS: Final = {
     "TOPIC_ALREADY_EXISTS": "streamctl topic alter NAME changes it; --if-not-exists keeps it",
     "INVALID_PARTITIONS": "a topic's partition count can only grow",
@@ -18,11 +19,22 @@ HINTS: Final = {
     "INVALID_CONFIG": "streamctl config describe KIND NAME --all lists names and values",
     "POLICY_VIOLATION": "the broker's policy forbids this; ask who runs it",
     "MSG_SIZE_TOO_LARGE": "streamctl topic alter NAME --set max.message.bytes=N allows larger ones",
-    "TOPIC_AUTHORIZATION_FAILED": "this user may not do that with the topic; see its ACLs",
-    "CLUSTER_AUTHORIZATION_FAILED": "this user may not do that; see the cluster's ACLs",
+    "TOPIC_AUTHORIZATION_FAILED": f"{_ALLOWED_BY} --operation read --topic NAME",
+    "GROUP_AUTHORIZATION_FAILED": f"{_ALLOWED_BY} --operation read --group NAME",
+    "CLUSTER_AUTHORIZATION_FAILED": f"{_ALLOWED_BY} --operation describe --cluster",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": (
+        f"{_ALLOWED_BY} --operation write --transactional-id ID"
+    ),
     "SECURITY_DISABLED": "this cluster checks no permissions, so it keeps no ACLs",
     "UNSUPPORTED_VERSION": "this broker does not offer that request",
 }
+
+
+CHECK_LOGIN: Final = "check security.protocol, sasl.… and ssl.… in -X and --config"
+_NOT_LET_IN: Final = ("SASL authentication error: ", "mechanism handshake failed: Broker: ")
+"""How librdkafka begins to tell what a broker has said of a login."""
+_NOT_TRUSTED: Final = "certificate verify failed"
+_UNKNOWN_REASONS: Final = ("", "the broker closed the connection")
 
 
 class Failure(Exception):
@@ -51,14 +63,41 @@ class BrokerUnreachable(Failure):
     """No broker answered in time, or a connection can never come about."""
 
     def __init__(self, bootstrap: str, *, waited_s: float, reason: str) -> None:
+        said, fix = _not_let_in(reason) or _not_trusted(reason) or ("", "")
+        if said:
+            super().__init__(f"{bootstrap} {said}", fix=fix)
+            return
         because = f" ({reason})" if reason else ""
-        security = "SASL" in reason or "SSL" in reason  # also "connecting to a SSL listener?"
         super().__init__(
             f"no broker answered at {bootstrap} within {waited_s:g} s{because}",
-            fix="check security.protocol, sasl.… and ssl.… in -X and --config"
-            if security
-            else "start one with `make run`, or name another: streamctl --bootstrap HOST:PORT …",
+            fix=_fix_of_silence(reason),
         )
+
+
+def _not_let_in(reason: str) -> tuple[str, str] | None:
+    for words in _NOT_LET_IN:
+        _, refused, said = reason.partition(words)
+        if refused:
+            return f"lets nobody in like this: {said}", CHECK_LOGIN
+    return None
+
+
+def _not_trusted(reason: str) -> tuple[str, str] | None:
+    if _NOT_TRUSTED not in reason:
+        return None
+    return (
+        "has a certificate that is not trusted, or not for that host",
+        "ssl.ca.location has to name who signed it, --bootstrap a host that it is for",
+    )
+
+
+def _fix_of_silence(reason: str) -> str:
+    if "SASL" in reason or "SSL" in reason:  # also "connecting to a SSL listener?"
+        return CHECK_LOGIN
+    another = "name another: streamctl --bootstrap HOST:PORT …"
+    if reason in _UNKNOWN_REASONS:  # as of a broker that waits for TLS, or for a login
+        return f"does it want TLS or a login? {CHECK_LOGIN}; or {another}"
+    return f"start one with `make run`, or {another}"
 
 
 class UnknownTopic(Failure):

@@ -1,6 +1,5 @@
 """streamctl group list | delete; describe and reset have files of their own."""
 
-import sys
 from typing import Annotated
 
 import typer
@@ -8,13 +7,12 @@ from rich.text import Text
 
 from streamctl.cluster import Cluster
 from streamctl.connection import Connection
-from streamctl.errors import Failure, UsageError
 from streamctl.group_describe import describe, state_cell
 from streamctl.group_reset import reset
 from streamctl.group_state import GroupListing
 from streamctl.groups import GroupInUse, Groups
 from streamctl.names import GroupArguments
-from streamctl.options import FormatOption, connected, flag
+from streamctl.options import FormatOption, confirm_deletion, connected, flag
 from streamctl.output import Format, note, print_done, print_json, results, table
 from streamctl.printable import printable_text
 
@@ -87,12 +85,7 @@ def delete(
     for group in groups.existing(wanted):  # all must be free before the first one goes
         if group.members:
             raise GroupInUse(group.group_id, group.members)
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UsageError("deleting needs a yes", fix="add --yes to delete without being asked")
-        question = f"Delete {', '.join(wanted)} and every offset committed there?"
-        if not typer.confirm(question, err=True):
-            raise Failure("nothing was deleted")
+    confirm_deletion(f"Delete {', '.join(wanted)} and every offset committed there?", yes=yes)
     for group_id in wanted:
         groups.delete(group_id)
         print_done(f"deleted group {group_id}")

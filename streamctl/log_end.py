@@ -8,7 +8,7 @@ import re
 from http.client import OK
 from typing import Final
 
-from streamctl.broker_http import HttpUnreachable, get_page
+from streamctl.broker_http import HttpRefused, HttpUnreachable, get_page
 
 GAUGE: Final = "streamhouse_partition_log_end_offset"
 _TIMEOUT_S: Final = 2.0
@@ -43,6 +43,6 @@ def log_end_offsets(http: str, topic: str) -> dict[int, int] | None:
 def _metrics_page(http: str) -> str | None:
     try:
         status, page = get_page(http, "/metrics", answer_s=_TIMEOUT_S)
-    except HttpUnreachable:
+    except (HttpUnreachable, HttpRefused):
         return None
     return page if status == OK else None

@@ -20,6 +20,7 @@ from storage.postgres_binaries import (
     server_user,
     unix_socket_dsn,
 )
+from storage.postgres_dsn import check_dsn
 from storage.postgres_embedded import EmbeddedPostgres
 from storage.postgres_process import read_pid_file
 from streamctl.errors import Failure, UsageError
@@ -53,6 +54,8 @@ async def open_stores(
             fix="give --postgres DSN and --store URL, or --data DIR of a broker without them",
         )
     with as_failures():
+        if postgres is not None:
+            check_dsn(postgres)
         async with AsyncExitStack() as stack:
             objects = await open_store(store or f"file://{data}/objects")
             stack.push_async_callback(objects.close)
@@ -63,6 +66,32 @@ async def open_stores(
             if not is_new:
                 await _check_schema(dsn)
             yield dsn, objects
+
+
+@asynccontextmanager
+async def open_postgres(postgres: str | None, data: Path | None) -> AsyncIterator[str]:
+    """Give the address of Postgres, for what needs no object store.
+
+    Raises:
+        UsageError: the options do not go together.
+        Failure: it cannot be used.
+    """
+    _log_warnings_only()
+    if (data is None) == (postgres is None):
+        raise UsageError(
+            "it is not said where Postgres is" if data is None else "two places are named",
+            fix="give either --postgres DSN, or --data DIR of a broker without it",
+        )
+    with as_failures():
+        async with AsyncExitStack() as stack:
+            if data is not None:
+                dsn = await stack.enter_async_context(_embedded(data / "postgres", is_new=False))
+            else:
+                assert postgres is not None, "checked above"
+                check_dsn(postgres)
+                dsn = postgres
+            await _check_schema(dsn)
+            yield dsn
 
 
 @contextmanager

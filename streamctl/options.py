@@ -2,16 +2,18 @@
 
 import inspect
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, Final, TypeVar, cast
 
 import typer
 from typer.models import OptionInfo
 
 from streamctl.connection import DEFAULT_BOOTSTRAP, Connection
+from streamctl.errors import Failure, UsageError
 from streamctl.output import Format
 from streamctl.properties import parse_assignments, read_properties
 from streamctl.topic_settings import CleanupPolicy, Compression
@@ -27,6 +29,8 @@ from streamctl.units import (
 Command = TypeVar("Command", bound=Callable[..., None])
 
 PANEL = "Connection"
+_FILES: Final = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
+_PROBE: Final = "probe"  # librdkafka looks for the system's authorities
 BOOTSTRAP_ENVIRONMENT = "STREAMHOUSE_BOOTSTRAP"
 
 Bootstrap = Annotated[
@@ -79,12 +83,21 @@ def given_connection(
     for path in config or ():
         from_files |= read_properties(path)
     merged = {**from_files, **connection.properties, **parse_assignments("-X", properties or ())}
+    _check_files(merged)
     from_properties = merged.pop("bootstrap.servers", None)
     return replace(
         connection,
         bootstrap=bootstrap or from_properties or connection.bootstrap,
         properties=merged,
     )
+
+
+def _check_files(properties: Mapping[str, str]) -> None:
+    """Check that files are there: librdkafka would name a routine of OpenSSL, but not the file."""
+    for name in _FILES:
+        file = properties.get(name, "")
+        if file and file != _PROBE and not Path(file).exists():
+            raise UsageError(f"{name}: there is no file {file}", fix="give another with -X")
 
 
 def connected(command: Callable[..., None]) -> Callable[..., None]:
@@ -133,6 +146,28 @@ def flag(*names: str, text: str) -> OptionInfo:
     """Return an option without a value; `text` explains it."""
     first, *others = names
     return cast("OptionInfo", typer.Option(first, *others, metavar="", help=text))
+
+
+def confirm_deletion(question: str, *, yes: bool, show: Callable[[], None] | None = None) -> None:
+    """Ask before something is deleted for good, unless --yes said so.
+
+    Args:
+        question: names what goes.
+        yes: of the command line.
+        show: prints what goes, if that is more than the question says.
+
+    Raises:
+        UsageError: nobody is there to be asked.
+        Failure: the answer was no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("deleting needs a yes", fix="add --yes to delete without being asked")
+    if show is not None:
+        show()
+    if not typer.confirm(question, err=True):
+        raise Failure("nothing was deleted")
 
 
 def duration_ms(text: str) -> int:

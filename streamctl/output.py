@@ -45,9 +45,19 @@ def note(text: str) -> None:
 def print_failure(failure: Failure) -> None:
     """Print what went wrong, and below it what helps."""
     console = notes()
-    console.print(f"[bold red]error:[/] {escape(failure.message)}", soft_wrap=True)
+    console.print(f"[bold red]error:[/] {_shown(failure.message)}", soft_wrap=True)
     if failure.fix:
-        console.print(f"[bold cyan]  fix:[/] {escape(failure.fix)}", soft_wrap=True)
+        console.print(f"[bold cyan]  fix:[/] {_shown(failure.fix)}", soft_wrap=True)
+
+
+def _shown(text: str) -> str:
+    """Return what may be the words of a broker that is none: they must not drive the terminal."""
+    return escape(
+        "".join(
+            one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode()
+            for one in text
+        )
+    )
 
 
 def print_done(text: str) -> None:

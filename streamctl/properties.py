@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from streamctl.errors import Failure, UsageError
+from streamctl.process_title import hide_secrets
 
 _LINE_END = re.compile(r"\r\n|\n|\r")  # not splitlines(): values may hold U+2028
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -50,7 +51,8 @@ def parse_pairs(option: str, assignments: Iterable[str]) -> list[tuple[str, str]
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"{option} {assignment!r} is not of the form name=value")
+            shown = hide_secrets([assignment])[0]
+            raise UsageError(f"{option} {shown!r} is not of the form name=value")
         pairs.append((name.strip(), value))
     return pairs
 

@@ -1,6 +1,5 @@
 """streamctl topic create | list | alter | delete; describe has a file of its own."""
 
-import sys
 from typing import Annotated
 
 import typer
@@ -16,6 +15,7 @@ from streamctl.options import (
     RetentionBytesOption,
     RetentionOption,
     SetOption,
+    confirm_deletion,
     connected,
     flag,
 )
@@ -225,12 +225,7 @@ def delete(
     cluster = Cluster(connection)
     cluster.identity()
     topics = cluster.topics(wanted)  # all must exist before the first one goes
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UsageError("deleting needs a yes", fix="add --yes to delete without being asked")
-        question = f"Delete {', '.join(wanted)} and every record in it?"
-        if not typer.confirm(question, err=True):
-            raise Failure("nothing was deleted")
+    confirm_deletion(f"Delete {', '.join(wanted)} and every record in it?", yes=yes)
     for topic in topics:
         cluster.delete_topic(topic.name)
         print_done(f"deleted topic {topic.name}")

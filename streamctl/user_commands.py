@@ -2,7 +2,6 @@
 
 import getpass
 import sys
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -18,9 +17,10 @@ from rich.text import Text
 
 from streamctl.connection import Connection
 from streamctl.errors import Failure, UsageError
-from streamctl.options import FormatOption, connected, flag
+from streamctl.options import FormatOption, confirm_deletion, connected, flag
 from streamctl.output import Format, note, print_done, print_json, results, table
 from streamctl.requests import REQUEST_TIMEOUT_S, Requests
+from streamctl.wire import Wire, refused
 
 MECHANISMS: Final = {
     "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
@@ -29,6 +29,7 @@ MECHANISMS: Final = {
 LEAST_ITERATIONS: Final = 4096  # Kafka's bounds
 MOST_ITERATIONS: Final = 16384
 _STDIN: Final = Path("-")
+_DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50
 
 app = typer.Typer(no_args_is_help=True, help="Users that log in with a password (SASL/SCRAM).")
 
@@ -48,7 +49,7 @@ def list_users(connection: Connection, *, output: FormatOption = Format.TABLE) -
       streamctl user list
       streamctl user list --format json | jq -r '.[].name'
     """
-    users = _credentials(Requests(connection))
+    users = _credentials(connection)
     if output is Format.JSON:
         print_json([{"name": name, "mechanisms": {**found}} for name, found in users.items()])
         return
@@ -118,16 +119,12 @@ def delete(
       streamctl user delete alice --mechanism SCRAM-SHA-256 --yes
     """
     wanted = _mechanisms(mechanism)
-    requests = Requests(connection)
-    found = _credentials(requests).get(name, {})
+    found = _credentials(connection).get(name, {})
     gone = [one for one in wanted if one in found]
     if not gone:
         raise Failure(f"user {name!r} has no such password", fix="streamctl user list shows all")
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UsageError("deleting needs a yes", fix="add --yes to delete without being asked")
-        if not typer.confirm(f"Delete the password of {name}?", err=True):
-            raise Failure("nothing was deleted")
+    confirm_deletion(f"Delete the password of {name}?", yes=yes)
+    requests = Requests(connection)
     for one in gone:
         _alter(requests, name, UserScramCredentialDeletion(name, MECHANISMS[one]))
     print_done(f"deleted the password of {name} for {' and '.join(gone)}")
@@ -166,17 +163,19 @@ def _password(user: str, file: Path | None) -> bytes:
     return password.encode()
 
 
-def _credentials(requests: Requests) -> dict[str, dict[str, int]]:
-    """Return the iterations of each user's mechanisms, sorted by name."""
-    asked = requests.client.describe_user_scram_credentials(None, request_timeout=REQUEST_TIMEOUT_S)
-    assert isinstance(asked, Future)  # it would be one for each user, if some were named
+def _credentials(connection: Connection) -> dict[str, dict[str, int]]:
+    """Return the iterations of each user's mechanisms, sorted by name.
+
+    librdkafka 2.16 crashes when this is refused, so it is not asked.
+    """
     names = {mechanism.value: name for name, mechanism in MECHANISMS.items()}
-    users = requests.wait(asked, "users")
+    with Wire.connect(connection) as wire:
+        answer = wire.ask(_DESCRIBE_USER_SCRAM_CREDENTIALS, users=None)
+    if answer.error_code:
+        raise refused("users", answer.error_code, answer.error_message)
     return {
-        name: {
-            names[one.mechanism.value]: one.iterations for one in users[name].scram_credential_infos
-        }
-        for name in sorted(users)
+        one.user: {names[info.mechanism]: info.iterations for info in one.credential_infos}
+        for one in sorted(answer.results, key=lambda result: result.user)
     }
 
 

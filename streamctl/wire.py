@@ -1,7 +1,7 @@
 """Requests that librdkafka has no call for, sent as they are: configs of any resource, quotas.
 
-One socket, one request at a time. The version is the highest that both sides know. Reaches brokers
-by PLAINTEXT and SSL.
+One socket, one request at a time. The version is the highest that both sides know. How a broker is
+reached is said by librdkafka's properties: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
 """
 
 import socket
@@ -12,9 +12,12 @@ from typing import Any, Final, Self
 from confluent_kafka import KafkaError
 
 from streamctl.connection import Connection
-from streamctl.errors import BrokerUnreachable, Failure, UsageError, refusal
+from streamctl.errors import CHECK_LOGIN, BrokerUnreachable, Failure, UsageError, refusal
 from streamctl.requests import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S
+from streamctl.sasl import conversation
 
+_SASL_HANDSHAKE: Final = 17
+_SASL_AUTHENTICATE: Final = 36
 _DESCRIBE_CLUSTER: Final = 60
 _BROKERS: Final = 1
 _DEFAULT_PORT: Final = 9092
@@ -45,6 +48,7 @@ class Wire:
 
         Raises:
             BrokerUnreachable: none does.
+            Failure: the broker does not let us in.
             UsageError: the connection's properties ask for what is not offered here.
         """
         context = _tls(connection.properties)
@@ -60,7 +64,13 @@ class Wire:
                 continue
             sock.settimeout(REQUEST_TIMEOUT_S)
             wire = cls(sock, one, connection)
-            wire._learn_versions()
+            try:
+                wire._learn_versions()
+                if _protocol(connection.properties).startswith("sasl_"):
+                    wire._log_in()
+            except Failure:
+                sock.close()
+                raise
             return wire
         raise BrokerUnreachable(connection.bootstrap, waited_s=CONNECT_TIMEOUT_S, reason=reason)
 
@@ -113,6 +123,32 @@ class Wire:
             api.api_key: range(api.min_version, api.max_version + 1) for api in answer.api_keys
         }
 
+    def _log_in(self) -> None:
+        """Say who we are.
+
+        Raises:
+            Failure: the broker does not believe it, or does not know the mechanism.
+        """
+        mechanism, messages = conversation(self._connection.properties)
+        shaken = self._exchange(self._codec.build(_SASL_HANDSHAKE, 1, {"mechanism": mechanism}))
+        if shaken.error_code:
+            raise Failure(
+                f"the broker at {self._address} does not take SASL {mechanism}",
+                fix=f"set sasl.mechanism to one of {', '.join(shaken.mechanisms)}"
+                if shaken.mechanisms
+                else "set security.protocol to PLAINTEXT or SSL: this listener is without SASL",
+            )
+        message = next(messages)
+        while True:
+            answer = self.ask(_SASL_AUTHENTICATE, auth_bytes=message)
+            if answer.error_code:
+                said = answer.error_message or "authentication failed"
+                raise Failure(f"{self._address} lets nobody in like this: {said}", fix=CHECK_LOGIN)
+            try:
+                message = messages.send(answer.auth_bytes)
+            except StopIteration:
+                return
+
     def _exchange(self, request: Any) -> Any:
         self._correlation_id += 1
         try:
@@ -148,16 +184,17 @@ def _host_and_port(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def _protocol(properties: Mapping[str, str]) -> str:
+    return properties.get("security.protocol", "plaintext").lower()
+
+
 def _tls(properties: Mapping[str, str]) -> ssl.SSLContext | None:
     """Return how to wrap the socket, from librdkafka's properties; None for PLAINTEXT."""
-    protocol = properties.get("security.protocol", "plaintext").lower()
-    if protocol == "plaintext":
+    protocol = _protocol(properties)
+    if protocol in ("plaintext", "sasl_plaintext"):
         return None
-    if protocol != "ssl":
-        raise UsageError(
-            f"this command does not speak {protocol.upper()}",
-            fix="use a PLAINTEXT or SSL listener for it",
-        )
+    if protocol not in ("ssl", "sasl_ssl"):
+        raise UsageError(f"security.protocol={protocol.upper()} is none of Kafka's")
     try:
         context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"))
         if certificate := properties.get("ssl.certificate.location"):

@@ -1,0 +1,46 @@
+"""Spark's jobs, each a process of its own: this package shares no code with them."""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+from streamctl.errors import Failure
+
+
+def check_spark() -> None:
+    """See whether a job could run at all.
+
+    Raises:
+        Failure: Spark or Java is missing.
+    """
+    if find_spec("pyspark") is None:
+        raise Failure("pyspark is not installed", fix="pip install 'streamhouse[spark]'")
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home, "bin", "java") if home else None
+    if not (java.exists() if java else shutil.which("java")):
+        where = f"JAVA_HOME is {home}, which has none" if home else "no java is on the PATH"
+        raise Failure(
+            f"Spark needs Java 17: {where}",
+            fix="apt-get install openjdk-17-jre-headless, or set JAVA_HOME",
+        )
+
+
+def become_job(module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    """Go on as a job, in this process and on this terminal: signals and exit code are its own.
+
+    Args:
+        module: that is run.
+        arguments: of the job; no secrets, which a command line would show.
+        environment: what the job's has beyond this one.
+
+    Raises:
+        Failure: Spark or Java is missing.
+    """
+    check_spark()
+    command = [sys.executable, "-m", module, *arguments]
+    sys.stdout.flush()
+    os.execve(sys.executable, command, {**os.environ, **environment})  # noqa: S606 (our own module)

@@ -1,0 +1,113 @@
+"""streamctl sql: Spark SQL over topics, in a process of its own."""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+
+from streamctl.errors import UsageError
+from streamctl.offline_commands import DataOption, PostgresOption, StoreOption
+from streamctl.options import explained
+from streamctl.spark_jobs import become_job
+
+JOB: Final = "spark.jobs.sql"
+POSTGRES_VARIABLE: Final = "STREAMHOUSE_POSTGRES"
+STORE_VARIABLE: Final = "STREAMHOUSE_STORE"
+
+
+class SqlFormat(StrEnum):
+    """How results are given."""
+
+    TABLE = "table"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+@explained
+def sql(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="SELECT ... FROM topic ...")],
+    *,
+    form: Annotated[
+        SqlFormat, typer.Option("--format", help="How results are given.")
+    ] = SqlFormat.TABLE,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", metavar="DIR", help="Where Parquet goes: a directory or URL."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, metavar="N", help="Rows at most.")
+    ] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--as-of", metavar="ID|TIME", help="A snapshot, or a time, to read topics as of."
+        ),
+    ] = None,
+    schema: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--schema",
+            metavar="TOPIC=COLUMNS",
+            help="Types of fields, such as 'orders=id bigint, amount double'. Repeatable.",
+        ),
+    ] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option("--registry", metavar="URL", help="Schema registry that values are of."),
+    ] = None,
+    postgres: PostgresOption = None,
+    store: StoreOption = None,
+    data: DataOption = None,
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Spark's master. Default: two threads here."),
+    ] = None,
+) -> None:
+    r"""Ask topics with SQL, on Spark, straight from the object store: brokers have no part in it.
+
+    A topic is a table. Fields of its JSON objects are columns (as its last records have them), or
+    those of its schemas with --registry; beside them are _key, _value, _headers, _partition,
+    _offset and _timestamp. A value that has no such field, or is no JSON, has null there. Names
+    with other letters than a-z, 0-9 and _ stand in backticks.
+
+    All topics of a query are read up to the same moment: now, or --as-of. Only committed records
+    are. Conditions on _partition, _offset and _timestamp narrow what is read.
+
+    Needs Java 17 and the extra streamhouse[spark]. Times are in UTC. A table shows 1,000 rows
+    unless --limit says otherwise.
+
+    Examples:
+      streamctl sql 'SELECT event_type, count(*) FROM order_events GROUP BY 1' \
+          --data ./streamhouse-data
+      streamctl sql 'SELECT * FROM `user-events` WHERE _partition = 3 AND _offset >= 1000' \
+          --limit 20
+      streamctl sql "SELECT sum(amount) FROM orders WHERE _timestamp >= '2026-06-24'" \
+          --as-of before-backfill --format json
+      streamctl sql 'SELECT * FROM orders' --registry http://localhost:8081 \
+          --format parquet --output /data/orders
+    """
+    if (form is SqlFormat.PARQUET) != (output is not None):
+        raise UsageError(
+            "--format parquet and --output DIR go together", fix="give both, or neither of them"
+        )
+    arguments = [query, "--format", form.value]
+    told = {
+        "--output": output,
+        "--limit": limit,
+        "--as-of": as_of,
+        "--registry": registry,
+        "--data": data,
+        "--master": master,
+    }
+    for option, value in told.items():
+        if value is not None:
+            arguments += [option, str(value)]
+    for word in schema or ():
+        arguments += ["--schema", word]
+    become_job(JOB, arguments, _environment(postgres, store, is_told=data is None))
+
+
+def _environment(postgres: str | None, store: str | None, *, is_told: bool) -> dict[str, str]:
+    """Return what the job's has more; a DSN may have a password, which ps would show."""
+    told = {POSTGRES_VARIABLE: postgres, STORE_VARIABLE: store} if is_told else {}
+    return {name: value for name, value in told.items() if value}

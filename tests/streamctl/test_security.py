@@ -1,0 +1,157 @@
+"""Commands of a user who may not do all, or does not get that far: what is wrong is said."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients.logins import Login
+from tests.clients.secured import Secured, acl, traffic
+from tests.clients.secured_brokers import Strictness, running_secured
+from tests.streamctl.conftest import Ended, Streamctl
+from tests.support.certificates import make_authority
+
+RunHere = Callable[..., Ended]
+SOON_S = 5.0
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with running_secured(tmp_path_factory.mktemp("secured"), Strictness()) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def login(secured: Secured) -> Login:
+    return secured.login(secured.new_user(), "SASL_SSL", "SCRAM-SHA-512")
+
+
+@pytest.fixture
+def admin(secured: Secured) -> list[str]:
+    return _options(secured.admin_login(), secured.home / "admin.properties")
+
+
+def _options(login: Login, file: Path, **changes: str) -> list[str]:
+    """Write a login into a file, as people do who keep passwords off the command line."""
+    properties = {**login.librdkafka(), **changes}
+    file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    return ["--config", str(file)]
+
+
+@pytest.mark.parametrize("command", [("topic", "list"), ("quota", "list")])
+@pytest.mark.parametrize("wrong", ["authority", "host", "file"])
+def test_a_certificate_that_is_not_trusted_is_named(
+    login: Login, run_here: RunHere, tmp_path: Path, command: tuple[str, ...], wrong: str
+) -> None:
+    other = make_authority().write_truststore(tmp_path / "other.pem")
+    logins = {
+        "authority": login.but(trust=other),
+        "host": login.but(bootstrap=login.bootstrap.replace("localhost", "127.0.0.1")),
+        "file": login.but(trust=tmp_path / "missing.pem"),
+    }
+    began_s = time.monotonic()
+    ended = run_here(*command, *_options(logins[wrong], tmp_path / "client.properties"))
+    assert ended.exit_code == (2 if wrong == "file" else 1)
+    assert time.monotonic() - began_s < SOON_S
+    said = "there is no file" if wrong == "file" else "has a certificate that is not trusted"
+    assert said in ended.err
+    assert "ssl.ca.location" in ended.err
+
+
+def test_a_listener_for_others_is_guessed(secured: Secured, run_here: RunHere) -> None:
+    ended = run_here("quota", "list", "--bootstrap", secured.addresses["SASL_SSL"])
+    assert ended.exit_code == 1
+    assert "does it want TLS or a login?" in ended.err
+
+
+def test_what_no_acl_allows_is_said_with_what_would(
+    secured: Secured, login: Login, run_here: RunHere, tmp_path: Path
+) -> None:
+    topic = secured.new_topic()
+    options = _options(login, tmp_path / "client.properties")
+    (tmp_path / "password").write_text("secret\n")
+    password = ("--password-file", str(tmp_path / "password"))
+    refused = {
+        ("topic", "describe", topic): "streamctl acl add --user USER --operation read --topic NAME",
+        ("topic", "create", "--name", "new", "--partitions", "1"): "TOPIC_AUTHORIZATION_FAILED",
+        ("topic", "delete", topic, "--yes"): "TOPIC_AUTHORIZATION_FAILED",
+        ("consume", "--topic", topic, "--limit", "1"): "TOPIC_AUTHORIZATION_FAILED",
+        ("group", "describe", "any"): "--operation read --group NAME",
+        ("acl", "list"): "CLUSTER_AUTHORIZATION_FAILED",
+        ("acl", "delete", "--user", "any", "--yes"): "CLUSTER_AUTHORIZATION_FAILED",
+        ("acl", "add", "--user", "any", "--operation", "all", "--cluster"): (
+            "CLUSTER_AUTHORIZATION_FAILED"
+        ),
+        ("user", "list"): "CLUSTER_AUTHORIZATION_FAILED",
+        ("user", "set-password", "any", *password): "CLUSTER_AUTHORIZATION_FAILED",
+        ("user", "delete", "any", "--yes"): "CLUSTER_AUTHORIZATION_FAILED",
+        ("quota", "list"): "CLUSTER_AUTHORIZATION_FAILED",
+        ("config", "describe", "broker", "0"): "CLUSTER_AUTHORIZATION_FAILED",
+    }
+    ended = {command: run_here(*command, *options) for command in refused}
+    surprises = {
+        command: one
+        for command, one in ended.items()
+        if one.exit_code != 1 or refused[command] not in one.err or "fix: " not in one.err
+    }
+    assert not surprises
+
+
+def test_an_administrator_sets_up_a_user(
+    secured: Secured, run_here: RunHere, admin: list[str], tmp_path: Path
+) -> None:
+    # Given a user, a topic and the ACLs for it, all made by commands
+    (tmp_path / "password").write_text("wonderland\n")
+    topic, group = f"of-{tmp_path.name}", f"group-of-{tmp_path.name}"
+    operations = ("--operation", "read", "--operation", "write")
+    for command in (
+        ("user", "set-password", "alice", "--password-file", str(tmp_path / "password")),
+        ("topic", "create", "--name", topic, "--partitions", "1"),
+        ("acl", "add", "--user", "alice", *operations, "--topic", topic),
+        ("acl", "add", "--user", "alice", "--operation", "read", "--group", group),
+    ):
+        ended = run_here(*command, *admin)
+        assert ended.exit_code == 0, ended
+
+    # Then the user can do that, and no more
+    login = secured.login("alice", "SASL_SSL", "SCRAM-SHA-256").but(password="wonderland")
+    options = _options(login, tmp_path / "client.properties")
+    Streamctl(bootstrap="").well("produce", "--topic", topic, *options, stdin=b"one\n")
+    reading = ("consume", "--topic", topic, "--from-beginning", "--limit", "1")
+    read = run_here(*reading, "--group", group, *options)
+    assert read.exit_code == 0, read
+    assert "one" in read.text
+    refused = run_here(*reading, "--group", "another", *options)
+    assert "GROUP_AUTHORIZATION_FAILED" in refused.err
+
+    # And what was made is listed, in Kafka's own words for programs
+    listed = run_here("acl", "list", "--user", "alice", "--format", "json", *admin)
+    assert {(one["resource"], one["operation"]) for one in json.loads(listed.text)} == {
+        ("topic", "read"),
+        ("topic", "write"),
+        ("group", "read"),
+    }
+    users = run_here("user", "list", "--format", "json", *admin)
+    assert {"admin", "alice"} <= {one["name"] for one in json.loads(users.text)}
+
+
+def test_acls_of_every_kind_are_listed(
+    secured: Secured, run_here: RunHere, admin: list[str]
+) -> None:
+    rules = [
+        *traffic("lister", "*", "*"),
+        *acl("lister", "ALL", "TOPIC", "raw.", prefixed=True, denied=True, host="192.0.2.1"),
+        *acl("lister", "IDEMPOTENT_WRITE", "BROKER", "kafka-cluster"),
+        *acl("lister", "DESCRIBE", "TRANSACTIONAL_ID", "etl"),
+    ]
+    secured.allow(*rules)
+    listed = run_here("acl", "list", "--user", "lister", "--format", "json", *admin)
+    assert len(json.loads(listed.text)) == len(rules)
+    deleted = run_here("acl", "delete", "--user", "lister", "--yes", *admin)
+    assert len(deleted.lines) + len(deleted.err.splitlines()) == len(rules), deleted
+    assert (
+        json.loads(run_here("acl", "list", "--user", "lister", "--format", "json", *admin).text)
+        == []
+    )

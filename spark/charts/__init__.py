@@ -1,0 +1,1 @@
+"""Results as pictures that people look at."""

@@ -1,0 +1,1 @@
+"""Programs: `python -m spark.jobs.NAME --help`, or `streamctl pipeline NAME`."""

@@ -1,0 +1,182 @@
+"""From a topic into a generation of a table: what `warehouse` and `replay` have in common.
+
+The checkpoint of a generation is its own directory below the one of the options. Parquet is one
+streaming query with one file sink: rows and dead letters of a micro-batch are committed together.
+Delta and Iceberg get each micro-batch through `spark.sinks.lake_batches`.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from spark.jobs.logic import Logic, UnknownFields, value_columns
+from spark.jobs.options import JobFailed, PipelineOptions, WrongUsage
+from spark.jobs.queries import Counted, Goal
+from spark.jobs.topics import read_now, read_stream
+from spark.sinks.batch_tables import BatchTables, OtherRun
+from spark.sinks.hadoop_files import HadoopFiles
+from spark.sinks.lake_batches import LakeBatches
+from spark.sinks.parquet_tables import KIND, rows_and_dead_letters
+from spark.sinks.warehouse import LakeWarehouse, ParquetWarehouse, Warehouse
+from spark.tables.decoded import decode
+
+SAMPLE_COUNT: Final = 10_000
+"""Records that columns are found out from; spread over the partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loading:
+    """A topic, a table, and how one becomes the other.
+
+    Attributes:
+        partition_by: columns that make partitions, of a table that is not there yet.
+        name: of its queries, in metrics.
+    """
+
+    options: PipelineOptions
+    warehouse: Warehouse
+    logic: Logic
+    partition_by: tuple[str, ...] = ("_kafka_date",)
+    name: str = "warehouse"
+
+    def checkpoint(self, generation: int) -> str:
+        """Return where the query of a generation keeps its progress."""
+        return f"{self.options.checkpoint.rstrip('/')}/g{generation}"
+
+    def prepare(self, generation: int) -> None:
+        """Make a generation, unless it is there; columns that the options add are added.
+
+        Raises:
+            WrongUsage: the columns cannot be found out, or do not go together with the table's.
+            JobFailed: there is no table, and the checkpoint is behind records of one.
+        """
+        there = self.warehouse.columns(generation)
+        if there is None:
+            self._refuse_used_checkpoint(generation)
+            columns = self._table_columns(self.logic.columns or self._found())
+            self._check_partitions(columns)
+            self.warehouse.create(generation, columns, self.partition_by)
+        elif self.logic.columns is not None:
+            _check_types(there, self.logic.columns)
+            self.warehouse.create(generation, self._table_columns(self.logic.columns))
+
+    def start(self, generation: int) -> tuple[StreamingQuery, LakeBatches | None]:
+        """Start the query of a generation that was prepared, and return it.
+
+        Raises:
+            JobFailed: files and checkpoint are not of one query.
+        """
+        match self.warehouse:
+            case ParquetWarehouse():
+                return self._start_files(self.warehouse, generation), None
+            case LakeWarehouse():
+                return self._start_batches(self.warehouse, generation)
+            case _:
+                raise AssertionError(f"no such warehouse: {self.warehouse}")
+
+    def load_what_is_there(self, generation: int) -> None:
+        """Load what the topics have now, and return when all of it is in the table."""
+        goal = Goal.now(self.options)
+        while True:
+            query, _ = self.start(generation)
+            query.awaitTermination()
+            counted = Counted()
+            counted.note(query)
+            if goal.is_reached(counted):
+                return
+
+    def decoded(self, records: DataFrame, columns: StructType) -> tuple[StructType, DataFrame]:
+        """Return the columns of values and the records decoded; new fields become columns."""
+        values = self.logic.values(records, columns)
+        return values.columns, decode(records, values)
+
+    def _found(self) -> StructType:
+        sample = read_now(self.warehouse.session, self.options).limit(SAMPLE_COUNT)
+        finding = Logic(registry=self.logic.registry)
+        columns = finding.values(sample, StructType()).columns
+        if not columns and self.logic.unknown is not UnknownFields.add:
+            raise WrongUsage(
+                f"no record of {', '.join(self.options.topics)} tells which columns there are",
+                fix="name them: --schema 'id bigint, name string'",
+            )
+        return columns
+
+    def _table_columns(self, columns: StructType) -> StructType:
+        records = read_now(self.warehouse.session, self.options)  # its schema; nothing is read
+        return self.logic.table_columns(records, columns)
+
+    def _check_partitions(self, columns: StructType) -> None:
+        for name in self.partition_by:
+            if name not in columns.names:
+                raise WrongUsage(f"--partition-by {name}: the table has no such column")
+
+    def _start_batches(
+        self, warehouse: LakeWarehouse, generation: int
+    ) -> tuple[StreamingQuery, LakeBatches]:
+        live = warehouse.live()
+        batches = LakeBatches(
+            rows=warehouse.rows_table(generation),
+            letters=warehouse.letters_table(generation),
+            decoder=self.decoded,
+            to_rows=self.logic.rows,
+            live=live,
+            generation=live.generation(warehouse.session),
+        )
+        batches.look(warehouse.session)
+        stream = read_stream(warehouse.session, self.options)
+        writer = stream.writeStream.queryName(self.name).foreachBatch(batches)
+        writer = writer.trigger(**self.options.trigger())
+        return writer.start(checkpointLocation=self.checkpoint(generation)), batches
+
+    def _start_files(self, warehouse: ParquetWarehouse, generation: int) -> StreamingQuery:
+        session, table = warehouse.session, warehouse.table
+        if not table.has_batches(session, generation):
+            self._refuse_used_checkpoint(generation)
+        files = BatchTables(session=session, path=table.directory(generation))
+        try:  # the file sink would take another query's batches for old ones
+            files.claim(self.checkpoint(generation), {})
+        except OtherRun as error:
+            raise JobFailed(
+                f"{files.path} was written with another checkpoint than"
+                f" {self.checkpoint(generation)}",
+                fix="give that one with --checkpoint, or make the table anew: replay",
+            ) from error
+        stored = warehouse.columns(generation)
+        assert stored is not None, "prepared"
+        schemas = self.logic.of_subjects(session, self.options.topics)
+        values = self.logic.fixed(value_columns(stored), schemas)
+        decoded = decode(read_stream(session, self.options), values)
+        both = self.logic.changed(rows_and_dead_letters(decoded))
+        writer = both.writeStream.queryName(self.name).format("parquet")
+        writer = writer.partitionBy(KIND, *warehouse.partition_by(generation))
+        return writer.trigger(**self.options.trigger()).start(
+            path=table.directory(generation), checkpointLocation=self.checkpoint(generation)
+        )
+
+    def _refuse_used_checkpoint(self, generation: int) -> None:
+        """Refuse to go on in the middle: what was read before is in no table.
+
+        Raises:
+            JobFailed: the checkpoint has batches.
+        """
+        checkpoint = self.checkpoint(generation)
+        if HadoopFiles(session=self.warehouse.session, path=checkpoint).names("commits"):
+            raise JobFailed(
+                f"{checkpoint} is of records that {self.options.output} does not have",
+                fix="give the --output it was used with, or another --checkpoint to begin anew",
+            )
+
+
+def _check_types(there: StructType, wanted: StructType) -> None:
+    types = {one.name.lower(): one.dataType for one in there}
+    for one in wanted:
+        kind = types.get(one.name.lower(), one.dataType)
+        if kind != one.dataType:
+            raise WrongUsage(
+                f"--schema: {one.name} is {kind.simpleString()} in the table,"
+                f" not {one.dataType.simpleString()}",
+                fix="a column keeps its type; make the table anew: replay",
+            )

@@ -1,0 +1,161 @@
+"""Copy a topic into another one with more (or fewer) partitions, exactly once.
+
+    python -m spark.jobs.repartition --data DIR --topic old --output new --partitions 24
+
+The new topic is made with the configs of the old one, unless it is there and empty. Keys go where
+Kafka's clients put them, and keep their order: spark/upkeep/repartitioning.py says what is kept.
+Without --follow it ends when all is copied that was there at the start; with it, it goes on. To
+change over: copy; stop the producers; run it once more; let everybody use the new topic. Offsets
+are other ones there, so committed offsets of groups do not carry over.
+
+Exactly once: a micro-batch is one write of the direct sink, all partitions in one transaction of
+Postgres, which also notes (id of the query, number of the batch). The id is that of the checkpoint,
+which has the offsets of each batch before it is begun. So, if anything dies
+- before that transaction: nothing of the batch is in the new topic; the next run does it, from and
+  to the same offsets.
+- after it, before Spark has noted it: the next run does it again, and its write is left out.
+- a new checkpoint has a new id: the job refuses to copy into a topic that has records, then.
+A source that was compacted or retained between two tries of a batch changes nothing of this: the
+batch was committed as a whole, or it was not.
+"""
+
+import asyncio
+import threading
+from dataclasses import dataclass, field
+from typing import Annotated, Final
+
+import typer
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark.jobs.options import JobFailed, PipelineOptions, Source, WrongUsage, pipeline, run
+from spark.jobs.queries import Counted, Goal, measured
+from spark.jobs.topics import read_stream
+from spark.log_location import POSTGRES
+from spark.session import Package
+from spark.sinks.hadoop_files import HadoopFiles
+from spark.sources.direct_stream import MAX_OFFSETS
+from spark.upkeep.job import job_session
+from spark.upkeep.output import counted, note, print_json
+from spark.upkeep.repartitioning import Copy, prepare_target, repartitioned
+from spark.upkeep.settings import AsJson
+from spark.upkeep.stores import UpkeepOrder, open_upkeep
+
+BATCH_OFFSETS: Final = 2_000_000
+"""Of one micro-batch: what one transaction commits, and what is sorted at a time."""
+
+START_S: Final = 120.0
+POLL_S: Final = 1
+
+
+@dataclass(slots=True, kw_only=True)
+class BatchWriter:
+    """Writes one micro-batch after the other; Spark may give it one again.
+
+    Attributes:
+        query_id: of the checkpoint; `known` is set once it is there.
+    """
+
+    options: PipelineOptions
+    partition_count: int
+    compression: str
+    query_id: str = ""
+    known: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Make it part of the new topic, unless it is."""
+        if not self.known.wait(START_S):  # Spark may be here before start() has returned
+            raise TimeoutError("the query was started, and nobody says its id")
+        place = {name: value for name, value in self.options.log.items() if name != POSTGRES}
+        writer = repartitioned(batch, self.partition_count).write.format("streamhouse")
+        writer = writer.mode("append").options(**place).option("topic", self.options.output)
+        writer = writer.option("kafka.compression.type", self.compression)
+        writer = writer.option("idempotencyKey", f"repartition:{self.query_id}")
+        writer.option("idempotencyVersion", str(batch_id)).save()
+
+
+@pipeline
+def repartition(
+    options: PipelineOptions,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", min=1, help="Of the new topic, to make it.")
+    ] = None,
+    compression: Annotated[
+        str, typer.Option("--compression", help="Where the topic leaves it to the producer.")
+    ] = "lz4",
+    as_json: AsJson = False,
+) -> None:
+    """Copy a topic into another one with another number of partitions, exactly once."""
+    if len(options.topics) != 1:
+        raise WrongUsage("one topic is copied at a time: give --topic once")
+    copy = Copy(source=options.topics[0], target=options.output, partition_count=partitions)
+    packages = (Package.KAFKA,) if options.source is Source.kafka else ()
+    with (
+        job_session("repartition", options, packages) as session,
+        measured(session, options),
+    ):
+        done = copy_topic(session, options, copy, compression)
+    if as_json:
+        print_json(
+            {
+                "from": copy.source,
+                "into": copy.target,
+                "records": done.records,
+                "batches": done.batches,
+            }
+        )
+    note(f"{counted(done.records, 'record')} of {copy.source} read into {copy.target}")
+
+
+def copy_topic(
+    session: SparkSession, options: PipelineOptions, copy: Copy, compression: str = "lz4"
+) -> Counted:
+    """Copy what there is, or for ever with `follow`; return what this run has done.
+
+    Raises:
+        LookupError: the topics cannot be what was asked for.
+        JobFailed: the query failed; a run after this one goes on where it was.
+    """
+    is_resumed = HadoopFiles(session=session, path=options.checkpoint).exists("metadata")
+    count = asyncio.run(_prepare(options, copy, is_resumed=is_resumed))
+    writer = BatchWriter(options=options, partition_count=count, compression=compression)
+    limited = options.with_reader(**{MAX_OFFSETS: str(BATCH_OFFSETS)})
+    goal, done = Goal.now(limited), Counted()
+    while True:
+        one_run = Counted()
+        _finish(_start(session, limited, writer), one_run)
+        done.add(one_run)
+        if goal.is_reached(one_run):
+            return done
+
+
+async def _prepare(options: PipelineOptions, copy: Copy, *, is_resumed: bool) -> int:
+    """Return the number of new partitions."""
+    async with open_upkeep(UpkeepOrder(location=options.location())) as stores:
+        return await prepare_target(stores.metadata, copy, is_resumed=is_resumed)
+
+
+def _start(session: SparkSession, options: PipelineOptions, writer: BatchWriter) -> StreamingQuery:
+    writer.known.clear()
+    stream = read_stream(session, options).writeStream.foreachBatch(writer)
+    query = stream.trigger(**options.trigger()).start(checkpointLocation=options.checkpoint)
+    writer.query_id = str(query.id)
+    writer.known.set()
+    return query
+
+
+def _finish(query: StreamingQuery, one_run: Counted) -> None:
+    try:
+        while not query.awaitTermination(POLL_S):
+            one_run.note(query)
+        one_run.note(query)
+    except StreamingQueryException as error:
+        reason = str(error).partition("\n")[0]
+        raise JobFailed(f"the copy has failed: {reason}", fix="run it again") from error
+    finally:
+        query.stop()
+
+
+if __name__ == "__main__":
+    run(repartition)

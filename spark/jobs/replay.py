@@ -1,0 +1,202 @@
+"""Make a table anew from offset 0 with other logic, then swap (`python -m spark.jobs.replay`).
+
+The new generation is loaded beside the table from the beginning of the topics, with a checkpoint
+of its own. A run that died goes on where it was if it is given the same logic; other logic makes
+another generation, so that no table has rows of both. When it has come as far as the table, the
+records of both are counted, rows and dead letters together, up to the same offsets: what it lacks
+would be lost by a swap (retention or compaction took it from the log), so that needs --force.
+
+The swap is one step (see spark.sinks.warehouse). Dying before it leaves the table as it was; dying
+after it leaves it swapped, with the generation's checkpoint to go on from. A `warehouse --follow`
+that runs meanwhile goes on with the new generation by itself.
+"""
+
+import sys
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import typer
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from spark.jobs.loading import Loading
+from spark.jobs.options import JobFailed, PipelineOptions, WrongUsage, pipeline, run
+from spark.jobs.queries import measured
+from spark.jobs.warehouse_options import (
+    ChangeName,
+    Format,
+    PartitionBy,
+    RegistryUrl,
+    Schema,
+    Unknown,
+    make_loading,
+    open_session,
+)
+from spark.sinks.hadoop_files import HadoopFiles
+from spark.sinks.warehouse import TableFormat, Warehouse, positions
+from spark.tables import deadletter
+
+CATCH_UP_ROUNDS: Final = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Records of a topic's partition up to the same offset, in rows and dead letters together.
+
+    Attributes:
+        last_offset: the last one counted.
+    """
+
+    topic: str
+    partition: int
+    last_offset: int
+    table: int
+    made: int
+
+
+@pipeline
+def replay(
+    options: PipelineOptions,
+    table_format: Format = TableFormat.parquet,
+    schema: Schema = None,
+    registry: RegistryUrl = None,
+    unknown_fields: Unknown = None,
+    logic: ChangeName = None,
+    partition_by: PartitionBy = None,
+    *,
+    swap: Annotated[
+        bool, typer.Option("--swap/--no-swap", help="Swap when counts agree, or only compare.")
+    ] = True,
+    force: Annotated[
+        bool, typer.Option("--force", metavar="", help="Swap even if records would be lost.")
+    ] = False,
+) -> None:
+    """Make a table anew from offset 0 with other logic, compare counts, then swap atomically."""
+    if options.follow:
+        raise WrongUsage("replay ends with what is there", fix="leave --follow to warehouse")
+    session = open_session("replay", options, table_format)
+    loading = make_loading(
+        session,
+        options,
+        table_format=table_format,
+        schema=schema,
+        registry=registry,
+        unknown_fields=unknown_fields,
+        logic=logic,
+        partition_by=partition_by,
+        name="replay",
+    )
+    with measured(session, options):
+        generation = backfill(loading)
+    for one in compare(loading.warehouse, generation):
+        sys.stdout.write(
+            f"{one.topic}-{one.partition} up to offset {one.last_offset}:"
+            f" {one.table} records in the table, {one.made} in generation {generation}\n"
+        )
+    if swap:
+        swap_if_whole(loading.warehouse, generation, force=force)
+        sys.stdout.write(f"the table is generation {generation} now\n")
+
+
+def backfill(loading: Loading) -> int:
+    """Load the generation after the table's, until it has come as far; return its number.
+
+    Raises:
+        JobFailed: there is no table, or it grows faster than it can be followed.
+    """
+    warehouse = loading.warehouse
+    live = warehouse.generation()
+    if live == 0:
+        raise JobFailed(f"there is no table at {loading.options.output}", fix="run warehouse first")
+    generation = _generation(loading, live + 1)
+    loading.prepare(generation)
+    for _ in range(CATCH_UP_ROUNDS):
+        loading.load_what_is_there(generation)
+        made = positions(warehouse, generation)
+        table = positions(warehouse, live)
+        if all(made.get(place, -1) >= last for place, last in table.items() if place in made):
+            return generation
+    raise JobFailed("the table grows faster than it can be followed", fix="pause its loader")
+
+
+def _generation(loading: Loading, first: int) -> int:
+    """Return the first generation that is not of other options: one table has rows of one logic.
+
+    What a function of --logic does may have changed under its name; who changes it says so by
+    another name.
+    """
+    files = HadoopFiles(session=loading.warehouse.session, path=loading.options.checkpoint)
+    wanted = loading.logic.described()
+    generation = first
+    while True:
+        marker = f"g{generation}-logic.json"
+        there = files.read_text(marker)
+        if there is None:
+            files.write_text(marker, wanted)
+        if there in {None, wanted}:
+            return generation
+        generation += 1
+
+
+def compare(warehouse: Warehouse, generation: int) -> list[Compared]:
+    """Count the records of the table and of the generation that was made, up to the same offsets.
+
+    A partition that the new generation has nothing of is counted whole.
+    """
+    live = warehouse.generation()
+    last = positions(warehouse, live)
+    table = _count(warehouse, live, last)
+    made = _count(warehouse, generation, last)
+    return [
+        Compared(
+            topic=topic,
+            partition=partition,
+            last_offset=offset,
+            table=table.get((topic, partition), 0),
+            made=made.get((topic, partition), 0),
+        )
+        for (topic, partition), offset in sorted(last.items())
+    ]
+
+
+def swap_if_whole(warehouse: Warehouse, generation: int, *, force: bool = False) -> None:
+    """Make a generation the table, if it lacks no record of the table.
+
+    Raises:
+        JobFailed: it does, and `force` is not given.
+    """
+    lacking = [one for one in compare(warehouse, generation) if one.made < one.table]
+    if lacking and not force:
+        missing = sum(one.table - one.made for one in lacking)
+        raise JobFailed(
+            f"the log no longer has {missing} records of the table; it was not swapped",
+            fix="--force swaps nevertheless; --no-swap only compares",
+        )
+    warehouse.swap(generation)
+
+
+def _count(
+    warehouse: Warehouse, generation: int, last: dict[tuple[str, int], int]
+) -> dict[tuple[str, int], int]:
+    """Return how many offsets up to the last ones are in rows or dead letters; each counts once."""
+    rows = warehouse.rows(generation).select("_kafka_topic", "_kafka_partition", "_kafka_offset")
+    letters = deadletter.places(warehouse.dead_letters(generation))
+    places = rows.union(letters).distinct()
+    counted = _up_to(places, last).groupBy("_kafka_topic", "_kafka_partition").count().collect()
+    return {(row["_kafka_topic"], row["_kafka_partition"]): row["count"] for row in counted}
+
+
+def _up_to(places: DataFrame, last: dict[tuple[str, int], int]) -> DataFrame:
+    if not last:
+        return places.limit(0)
+    session = places.sparkSession
+    limits = session.createDataFrame(
+        [(topic, partition, offset) for (topic, partition), offset in last.items()],
+        "_kafka_topic string, _kafka_partition int, last bigint",
+    )
+    joined = places.join(F.broadcast(limits), ["_kafka_topic", "_kafka_partition"])
+    return joined.where(F.col("_kafka_offset") <= F.col("last"))
+
+
+if __name__ == "__main__":
+    run(replay)

@@ -1,0 +1,135 @@
+"""SQL over topics: `python -m spark.jobs.sql "SELECT ... FROM topic ..."`, or `streamctl sql`.
+
+Each topic that the query names is a table (spark/tables/topic_rows.py), read from the object store
+without brokers: committed records up to the moment at which the query began, the same moment for
+all of its topics, or as of a snapshot or a time. Conditions on _partition, _offset and _timestamp
+narrow what is read, wherever in the query they stand.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql.types import StructType
+
+from spark.jobs.logic import parse_columns
+from spark.jobs.option_groups import DEFAULT_MASTER, LOG_OPTIONS, RUN_OPTIONS
+from spark.jobs.options import JobFailed, UpkeepOptions, WrongUsage, parse_pairs, run
+from spark.jobs.sql_output import Format, write
+from spark.jobs.sql_tables import TableOptions, TopicTables
+from spark.jobs.task_errors import explain
+from spark.log_location import DATA, POSTGRES, STORE
+from spark.session import JavaMissing, Package, build_session
+from spark.sources.query_plan import NotAQuery
+from spark.sources.registry import Registry, RegistryUnavailable
+from spark.sources.snapshots import parse_time
+from storage.errors import StorageError
+
+_PLANNING_FAILED: Final = "PYTHON_DATA_SOURCE_ERROR"
+_QUOTING: Final = "names with other letters than a-z, 0-9 and _ stand in `backticks`"
+_NAMING: Final = "fields are those of a sample of values; --schema TOPIC=COLUMNS names others"
+
+
+def sql(
+    text: Annotated[str, typer.Argument(metavar="QUERY", help="SELECT ... FROM topic ...")],
+    *,
+    form: Annotated[Format, typer.Option("--format", help="How results are given.")] = Format.table,
+    output: Annotated[
+        str | None, typer.Option("--output", metavar="DIR", help="Where Parquet goes.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, metavar="N", help="Rows at most.")
+    ] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option("--as-of", metavar="ID|TIME", help="A snapshot, or a time, to read as of."),
+    ] = None,
+    schema: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--schema", metavar="TOPIC=COLUMNS", help="Names and types of fields. Repeatable."
+        ),
+    ] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option("--registry", metavar="URL", help="Schema registry that values are of."),
+    ] = None,
+    postgres: Annotated[str | None, LOG_OPTIONS["postgres"][1]] = None,
+    store: Annotated[str | None, LOG_OPTIONS["store"][1]] = None,
+    data: Annotated[Path | None, LOG_OPTIONS["data"][1]] = None,
+    master: Annotated[str, RUN_OPTIONS["master"][1]] = DEFAULT_MASTER,
+) -> None:
+    """Ask topics with SQL, without brokers.
+
+    Fields of JSON objects (or of Avro, with --registry) are columns, beside _key, _value, _headers,
+    _partition, _offset and _timestamp.
+    """
+    if (form is Format.parquet) != (output is not None):
+        raise WrongUsage("--format parquet and --output DIR go together")
+    told = {POSTGRES: postgres, STORE: store, DATA: data}
+    log = {name: str(value) for name, value in told.items() if value is not None}
+    options = UpkeepOptions(log=log, master=master)
+    _check_time(as_of)
+    location = options.location()
+    try:
+        session = build_session(
+            "streamhouse sql",
+            master=master,
+            packages=(Package.AVRO,) if registry else (),
+            location=location,
+            settings={"spark.log.level": "OFF"},  # what fails is said below, once
+        )
+    except JavaMissing as missing:
+        raise JobFailed("Spark cannot be started", fix=str(missing)) from missing
+    tables = TableOptions(
+        columns=_schemas(schema or ()),
+        registry=Registry(url=registry) if registry else None,
+        as_of=as_of,
+    )
+    _answer(TopicTables(session, location, tables), text, form, output=output, limit=limit)
+
+
+def _answer(
+    tables: TopicTables, text: str, form: Format, *, output: str | None, limit: int | None
+) -> None:
+    """Run the query; all that Spark has to say of it comes as one line.
+
+    Raises:
+        JobFailed: it cannot be run, or has failed.
+    """
+    try:
+        write(tables.plan(text), form, output=output, limit=limit)
+    except NotAQuery as error:
+        raise WrongUsage(str(error)) from error
+    except (ParseException, AnalysisException) as error:
+        if error.getCondition() == _PLANNING_FAILED:
+            raise JobFailed(explain(error)) from error
+        said = str(error).partition("\n\nJVM stacktrace")[0].strip()
+        if isinstance(error, ParseException):  # it shows where
+            raise WrongUsage(said, fix=_QUOTING) from error
+        raise WrongUsage(said.partition(";\n")[0], fix=_NAMING) from error  # without Spark's plan
+    except (PySparkException, Py4JJavaError) as error:
+        raise JobFailed(explain(error)) from error
+    except (StorageError, RegistryUnavailable) as error:
+        raise JobFailed(f"{type(error).__name__}: {error}") from error
+
+
+def _check_time(as_of: str | None) -> None:
+    if as_of is None:
+        return
+    try:
+        parse_time(as_of)
+    except ValueError as error:
+        raise WrongUsage(f"--as-of: {error}") from error
+
+
+def _schemas(words: Sequence[str]) -> dict[str, StructType]:
+    """Return columns by topic; a session has to be there, for DDL is Spark's to parse."""
+    return {topic: parse_columns(ddl) for topic, ddl in parse_pairs("--schema", words).items()}
+
+
+if __name__ == "__main__":
+    run(sql)

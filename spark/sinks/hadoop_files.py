@@ -1,0 +1,72 @@
+"""Files where Spark itself keeps its own: any file system that it knows, by path or URL."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HadoopFiles:
+    """Small files and directories below one directory.
+
+    Attributes:
+        path: directory or URL.
+    """
+
+    session: SparkSession
+    path: str
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is a file or directory of that name."""
+        files, target = self._at(name)
+        return bool(files.exists(target))
+
+    def names(self, directory: str) -> list[str]:
+        """Return what is in a directory, in order; nothing if there is none."""
+        files, target = self._at(directory)
+        if not files.exists(target):
+            return []
+        return sorted(status.getPath().getName() for status in files.listStatus(target))
+
+    def delete(self, name: str) -> None:
+        """Delete a file, or a directory with all in it, if it is there."""
+        files, target = self._at(name)
+        files.delete(target, True)
+
+    def read_text(self, name: str) -> str | None:
+        """Return a file's text, or None if there is none."""
+        files, target = self._at(name)
+        if not files.exists(target):
+            return None
+        # not spark.read.text: it takes a name that begins with _ for a hidden file
+        stream = files.open(target)
+        try:
+            text: str = self._java().org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        finally:
+            stream.close()
+        return text
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file that is not there; who reads it finds all of it, or nothing.
+
+        Raises:
+            FileExistsError: somebody has written it.
+        """
+        files, target = self._at(name)
+        _, draft = self._at(f"{name}.draft")
+        stream = files.create(draft, True)  # in the place of one of a run that died
+        stream.write(text.encode())
+        stream.close()
+        if files.exists(target) or not files.rename(draft, target):
+            raise FileExistsError(f"{self.path}/{name} was written by another process meanwhile")
+
+    def _at(self, name: str) -> tuple[Any, Any]:
+        configuration = self.session.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+        target = self._java().org.apache.hadoop.fs.Path(f"{self.path}/{name}")
+        return target.getFileSystem(configuration), target
+
+    def _java(self) -> Any:
+        java = self.session.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to Java
+        assert java is not None
+        return java

@@ -1,0 +1,124 @@
+"""Micro-batches into two tables, rows and dead letters, each record once in one of them.
+
+Each table takes a batch once (`spark.sinks.tables`). Where the driver may die:
+
+- before rows are committed: nothing has happened; the batch comes again.
+- after rows, before dead letters: the batch comes again. Its rows are not written again, and what
+  has no row is a dead letter. Today's reasons are not asked whether it has one: the logic may have
+  been changed before this start, and a record that was bad then and is good now would be in neither
+  table (or in both, the other way round).
+- after both: the batch comes again and is in both tables; nothing is written.
+
+So batches that reach back behind what the tables have at the start are compared with the tables,
+record by record. That also holds for a checkpoint that was lost, for snapshots of Iceberg that were
+expired, and for what a loader of the generation before wrote while the table was swapped.
+One loader at a time may write into a table: Spark refuses a second one on the same checkpoint.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
+
+from spark.sinks.tables import LakeTable
+from spark.tables import deadletter
+from spark.tables.decoded import PLACES
+
+_QUERY_ID: Final = "sql.streaming.queryId"  # Spark's property of the thread that runs a query
+_PLACE: Final = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
+
+Decoder = Callable[[DataFrame, StructType], tuple[StructType, DataFrame]]
+"""From records and the table's columns of values to all columns of values, and decoded records."""
+
+
+class Superseded(RuntimeError):
+    """The table is of another generation now: its loader goes on from another checkpoint."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LakeBatches:
+    """Writes batches; one object for each start of a query.
+
+    Attributes:
+        rows: table of rows.
+        letters: table of dead letters.
+        decoder: see there.
+        to_rows: from decoded records to rows of the table.
+        generation: that `live` must have, or nothing is written.
+        live: the table whose generation counts.
+        ahead: the last offset of each topic and partition that the tables had at the start.
+        superseded: a batch came when `live` was of another generation.
+    """
+
+    rows: LakeTable
+    letters: LakeTable
+    decoder: Decoder
+    to_rows: Callable[[DataFrame], DataFrame]
+    generation: int
+    live: LakeTable
+    ahead: dict[tuple[str, int], int] = field(default_factory=dict)
+    superseded: bool = False
+
+    def look(self, session: SparkSession) -> None:
+        """Find out what the tables have; before the query starts."""
+        letters = deadletter.places(self.letters.read(session))
+        places = self.rows.read(session).select(*_PLACE).unionByName(letters)
+        last = places.groupBy(*_PLACE[:2]).agg(F.max(_PLACE[2]).alias("last"))
+        self.ahead = {(row[0], row[1]): row[2] for row in last.collect()}
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Write a batch; Spark calls this, again and again for one until it returned."""
+        session = batch.sparkSession
+        if self.live.generation(session) != self.generation:
+            self.superseded = True
+            raise Superseded(f"{self.live.name} was swapped; the new generation goes on")
+        query_id = session.sparkContext.getLocalProperty(_QUERY_ID)
+        assert query_id is not None, "a batch of a query has its id"
+        records = batch.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            self._write(records, partial(_append, query_id=query_id, batch_id=batch_id))
+        finally:
+            records.unpersist()
+
+    def _write(self, records: DataFrame, append: Callable[[LakeTable, DataFrame], None]) -> None:
+        session = records.sparkSession
+        there = self.rows.columns(session)
+        assert there is not None, "made before the query started"
+        columns, decoded = self.decoder(records, _values(there))
+        self.rows.add_columns(session, _values(columns, beside=there))
+        rows = self.to_rows(decoded)
+        if self._reaches_back(records):
+            letters = deadletter.places(self.letters.read(session))
+            before = self.rows.read(session).select(*_PLACE).unionByName(letters)
+            append(self.rows, rows.join(before, list(_PLACE), "left_anti").select(rows.columns))
+            bad = deadletter.complement(decoded, self.rows.read(session))
+            bad = deadletter.left(bad, letters)
+        else:
+            append(self.rows, rows)
+            bad = deadletter.dead_letters(decoded)
+        if not bad.isEmpty():
+            append(self.letters, bad)
+
+    def _reaches_back(self, records: DataFrame) -> bool:
+        if not self.ahead:
+            return False
+        first = records.groupBy("topic", "partition").agg(F.min("offset").alias("first"))
+        starts = {(row[0], row[1]): row[2] for row in first.collect()}
+        behind = [place for place, start in starts.items() if start <= self.ahead.get(place, -1)]
+        for place in starts.keys() - set(behind):
+            self.ahead.pop(place, None)  # offsets only grow
+        return bool(behind)
+
+
+def _append(table: LakeTable, rows: DataFrame, *, query_id: str, batch_id: int) -> None:
+    table.append(rows, query_id=query_id, batch_id=batch_id)
+
+
+def _values(columns: StructType, beside: StructType | None = None) -> StructType:
+    known = {*PLACES.names, *(beside.names if beside is not None else ())}
+    return StructType([one for one in columns if one.name not in known])

@@ -1,0 +1,170 @@
+"""Tables of Iceberg and Delta that take each micro-batch once.
+
+Delta knows the last version of each application (txnAppId, txnVersion): of a repeated batch it
+writes nothing. Iceberg has the query and the batch in the summary of each snapshot: they are looked
+up before a batch is written. Both are committed with the rows, in one step.
+
+`replace` puts other rows in the place of all, in one commit too: who reads sees the rows of before
+or the new ones. The number of the generation is a property of the table and changes with them.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StructType
+
+GENERATION: Final = "streamhouse.generation"
+PARTITION_BY: Final = "streamhouse.partition-by"
+QUERY: Final = "streamhouse.query-id"
+BATCH: Final = "streamhouse.batch-id"
+_MISSING: Final = frozenset(
+    {
+        "TABLE_OR_VIEW_NOT_FOUND",
+        "PATH_NOT_FOUND",
+        "DELTA_TABLE_NOT_FOUND",
+        "DELTA_MISSING_DELTA_TABLE",
+        "DELTA_PATH_DOES_NOT_EXIST",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeTable(ABC):
+    """A table that has transactions.
+
+    Attributes:
+        name: as SQL takes it.
+    """
+
+    name: str
+
+    @property
+    @abstractmethod
+    def provider(self) -> str:
+        """What SQL calls the format."""
+
+    @abstractmethod
+    def append(self, rows: DataFrame, *, query_id: str, batch_id: int) -> None:
+        """Write a micro-batch, or nothing if it was written before."""
+
+    def add_columns(self, session: SparkSession, added: StructType) -> None:
+        """Add nullable columns; those that are there already are left as they are."""
+        there = self.read(session).columns
+        missing = [one for one in added if one.name not in there]
+        if missing:
+            named = ", ".join(f"`{one.name}` {one.dataType.simpleString()}" for one in missing)
+            session.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({named})")
+
+    def add(self, rows: DataFrame) -> None:
+        """Append rows in one commit, as often as this is called."""
+        rows.writeTo(self.name).append()
+
+    def columns(self, session: SparkSession) -> StructType | None:
+        """Return the columns, or None if there is no such table."""
+        try:
+            return self.read(session).schema
+        except AnalysisException as error:
+            if error.getCondition() in _MISSING:
+                return None
+            raise
+
+    def read(self, session: SparkSession) -> DataFrame:
+        """Return what the table has now."""
+        return session.table(self.name)
+
+    def generation(self, session: SparkSession) -> int:
+        """Return how often all rows were replaced, plus one; 0 if there is no such table."""
+        if self.columns(session) is None:
+            return 0
+        return int(self._properties(session).get(GENERATION, "1"))
+
+    def partition_by(self, session: SparkSession) -> tuple[str, ...]:
+        """Return the columns that make partitions, of a table that `create` or `replace` made."""
+        names = self._properties(session).get(PARTITION_BY, "")
+        return tuple(names.split(",")) if names else ()
+
+    def create(
+        self, session: SparkSession, columns: StructType, partition_by: tuple[str, ...]
+    ) -> None:
+        """Make the table, unless it is there."""
+        if self.columns(session) is None:
+            self._writer(session.createDataFrame([], columns), 1, partition_by).create()
+
+    def replace(self, rows: DataFrame, *, generation: int, partition_by: tuple[str, ...]) -> None:
+        """Put rows, columns and generation in the place of those that are there: one commit."""
+        self._writer(rows, generation, partition_by).createOrReplace()
+
+    def _properties(self, session: SparkSession) -> dict[str, str]:
+        rows = session.sql(f"SHOW TBLPROPERTIES {self.name}").collect()
+        return {row["key"]: row["value"] for row in rows}
+
+    def _writer(
+        self, rows: DataFrame, generation: int, partition_by: tuple[str, ...]
+    ) -> DataFrameWriterV2:
+        writer = rows.writeTo(self.name).using(self.provider)
+        writer = writer.tableProperty(GENERATION, str(generation))
+        writer = writer.tableProperty(PARTITION_BY, ",".join(partition_by))
+        return writer.partitionedBy(*map(F.col, partition_by)) if partition_by else writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaTable(LakeTable):
+    """A directory of Delta.
+
+    Attributes:
+        path: absolute, or a URL.
+    """
+
+    path: str
+
+    @classmethod
+    def at(cls, path: str) -> "DeltaTable":
+        return cls(name=f"delta.`{path}`", path=path)
+
+    @property
+    def provider(self) -> str:
+        return "delta"
+
+    def append(self, rows: DataFrame, *, query_id: str, batch_id: int) -> None:
+        writer = rows.write.format("delta").mode("append")
+        writer = writer.option("txnAppId", query_id).option("txnVersion", batch_id)
+        writer.save(self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergTable(LakeTable):
+    """A table of a catalog."""
+
+    @property
+    def provider(self) -> str:
+        return "iceberg"
+
+    def append(self, rows: DataFrame, *, query_id: str, batch_id: int) -> None:
+        summary = F.col("summary")
+        snapshots = rows.sparkSession.table(f"{self.name}.snapshots")
+        same = (summary[QUERY] == query_id) & (summary[BATCH] == str(batch_id))
+        if not snapshots.where(same).isEmpty():
+            return
+        writer = rows.writeTo(self.name).option(f"snapshot-property.{QUERY}", query_id)
+        writer.option(f"snapshot-property.{BATCH}", str(batch_id)).append()
+
+
+def iceberg_at(session: SparkSession, path: str) -> IcebergTable:
+    """Return the Iceberg table of a directory: its parent is a catalog of directories.
+
+    Only one process may commit to such a table at a time where the file system cannot rename
+    without replacing (S3): name a table of a REST or Hive catalog there.
+    """
+    parent, _, name = path.rstrip("/").rpartition("/")
+    catalog = f"directory_{sha256(parent.encode()).hexdigest()[:12]}"
+    prefix = f"spark.sql.catalog.{catalog}"
+    session.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
+    session.conf.set(f"{prefix}.type", "hadoop")
+    session.conf.set(f"{prefix}.warehouse", parent)
+    session.conf.set(f"{prefix}.cache-enabled", "false")  # other processes commit, too
+    return IcebergTable(name=f"{catalog}.`{name}`")

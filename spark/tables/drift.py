@@ -1,0 +1,117 @@
+"""Fields that values have and a table has not: what can become a column of it, and of what type.
+
+Compatible is a new field with a plain name: it becomes a nullable column, and rows from before are
+null there. Everything else (a field that changed its type, a name that differs from another in
+case only, a name that tables cannot have) is left to the dead letters, so that nothing stalls.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import ArrayType, DataType, NullType, StructField, StructType
+
+from spark.tables.decoded import unknown_fields
+
+SHAPES_COUNT: Final = 1_000
+"""Values with a new field are told apart by names and types of their fields: so many are kept."""
+
+COLUMNS_COUNT: Final = 1_000
+"""More columns than this a table does not get: keys of a map are no fields."""
+
+SCHEMA: Final = "value string"
+
+_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+def new_shapes(records: DataFrame, columns: StructType, value: Column) -> DataFrame:
+    """Return one value of each shape that has a field without a column, as text.
+
+    Args:
+        records: those whose value is no JSON object are left out.
+        columns: that are there.
+        value: JSON of a record, binary; null where there is none.
+    """
+    text = value.cast("string")
+    unknown = unknown_fields(F.from_json(text, "map<string,string>"), columns)
+    objects = records.where(F.is_valid_utf8(text) & F.ltrim(text).startswith("{"))
+    shape = F.schema_of_variant(F.try_parse_json(text))
+    grouped = objects.where(F.size(unknown) > 0).groupBy(shape.alias("shape"))
+    return grouped.agg(F.min(text).alias("value")).limit(SHAPES_COUNT).select("value")
+
+
+def infer(session: SparkSession, texts: Iterable[str]) -> StructType:
+    """Return the columns that JSON objects have together; fields that are always null have none.
+
+    A field that is a number here and text there becomes text, a whole number bigint.
+
+    Args:
+        session: its JSON reader decides.
+        texts: those that are no JSON objects are left out.
+    """
+    values = ",".join(text for text in texts if _is_object(text))
+    if not values:
+        return StructType()
+    schema = session.range(1).select(F.schema_of_json(F.lit(f"[{values}]"))).head()
+    assert schema is not None
+    kind = session.createDataFrame([], f"value {schema[0]}").schema["value"].dataType
+    assert isinstance(kind, ArrayType)
+    assert isinstance(kind.elementType, StructType)
+    return StructType([one for one in kind.elementType if _has_type(one.dataType)])
+
+
+def additions(columns: StructType, found: Iterable[StructField]) -> StructType:
+    """Return which of the fields found become columns beside those that are there."""
+    taken = {name.lower() for name in columns.names}
+    added: list[StructField] = []
+    for one in found:
+        fits = _PLAIN.fullmatch(one.name) and one.name.lower() not in taken
+        if fits and len(taken) < COLUMNS_COUNT and _nested_plain(one.dataType):
+            taken.add(one.name.lower())
+            added.append(StructField(one.name, one.dataType))
+    return StructType(added)
+
+
+def columns_of_registered(schemas: Mapping[int, StructType]) -> StructType:
+    """Return the columns of all schemas of a topic; of a name with several types the first."""
+    columns = StructType()
+    for _, schema in sorted(schemas.items()):
+        columns = StructType([*columns, *additions(columns, schema)])
+    return columns
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _has_type(kind: DataType) -> bool:
+    """Return whether a type is known all the way down: null and {} and [] have none."""
+    match kind:
+        case NullType():
+            return False
+        case ArrayType():
+            return _has_type(kind.elementType)
+        case StructType():
+            return bool(kind.fields) and all(_has_type(one.dataType) for one in kind)
+        case _:
+            return True
+
+
+def _nested_plain(kind: DataType) -> bool:
+    """Return whether names inside of a type are plain and differ in more than case."""
+    match kind:
+        case ArrayType():
+            return _nested_plain(kind.elementType)
+        case StructType():
+            names = [one.name for one in kind]
+            plain = all(_PLAIN.fullmatch(name) for name in names)
+            apart = len({name.lower() for name in names}) == len(names)
+            return plain and apart and all(_nested_plain(one.dataType) for one in kind)
+        case _:
+            return True

@@ -1,0 +1,145 @@
+"""What becomes a row and what a dead letter, and how columns are found out."""
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.avro.functions import to_avro
+from pyspark.sql.types import (
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+from pyspark.testing import assertDataFrameEqual
+
+from spark.tables import drift
+from spark.tables.deadletter import LEFT_OUT, complement, dead_letters, left
+from spark.tables.decoded import Values, decode, rows_of
+
+RECORD = (
+    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
+    "headers array<struct<key: string, value: binary>>"
+)
+COLUMNS = StructType([StructField("id", LongType(), False), StructField("name", StringType())])
+ORDER = """{"type": "record", "name": "Order", "fields": [
+    {"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"]}]}"""
+REFUND = """{"type": "record", "name": "Refund", "fields": [{"name": "refund", "type": "long"}]}"""
+
+
+def records(session: SparkSession, *values: bytes | None) -> DataFrame:
+    rows = [("t", 0, offset, None, None, value, None) for offset, value in enumerate(values)]
+    return session.createDataFrame(rows, RECORD)
+
+
+def reasons(decoded: DataFrame) -> list[str | None]:
+    return [row["reason"] for row in decoded.sort("offset").select("reason").collect()]
+
+
+def test_what_fits_is_a_row_and_everything_else_has_a_reason(session: SparkSession) -> None:
+    # Given one value of each kind
+    given: dict[bytes | None, str | None] = {
+        b'{"id":0,"name":"x"}': None,
+        b' {"id":1}': None,
+        None: None,
+        b'{"id":3,"extra":null}': None,
+        b'{"id":4,"name":{"z":1}}': None,
+        b"nope": "the value is not a JSON object",
+        b"null": "the value is not a JSON object",
+        b'[{"id":1},{"id":2}]': "the value is not a JSON object",
+        b'{"id":1': "the value is not one JSON object",
+        b'{"id":1}{"id":2}': "the value is not one JSON object",
+        b"\xff": "the value is not UTF-8 text",
+        b'{"id":"11"}': "does not fit its column: id",
+        b'{"id":1.5}': "does not fit its column: id",
+        b'{"id":9999999999999999999}': "does not fit its column: id",
+        b'{"name":"n"}': "is missing: id",
+        b'{"id":15,"b":1,"a b":2}': "has no column: a b, b",
+    }
+
+    # When
+    decoded = decode(records(session, *given), Values(columns=COLUMNS)).cache()
+
+    # Then
+    assert reasons(decoded) == list(given.values())
+    expected = [(0, 0, "x"), (1, 1, None), (2, None, None), (3, 3, None), (4, 4, '{"z":1}')]
+    rows = rows_of(decoded).select("_kafka_offset", "id", "name")
+    assertDataFrameEqual(rows, session.createDataFrame(expected, rows.schema))
+    assert dead_letters(decoded).count() == len(given) - len(expected)
+
+
+def test_new_fields_become_columns_if_tables_can_have_them(session: SparkSession) -> None:
+    # Given fields that are new, of two types, only null, the same but for case, and without a name
+    given = records(
+        session,
+        b'{"id":1,"price":1}',
+        b'{"id":2,"price":1.5}',
+        b'{"id":3,"nothing":null}',
+        b'{"id":4,"NAME":"x"}',
+        b'{"id":5,"a b":1,"":2}',
+        b'{"id":6,"list":[{"x":1}]}',
+    )
+
+    # When
+    texts = [row[0] for row in drift.new_shapes(given, COLUMNS, F.col("value")).collect()]
+    added = drift.additions(COLUMNS, drift.infer(session, texts))
+
+    # Then
+    assert added["price"].dataType == DoubleType()
+    assert sorted(added.names) == ["list", "price"]
+    assert all(one.nullable for one in added)
+
+
+def test_values_of_a_registry(session: SparkSession) -> None:
+    # Given Avro of two schemas, JSON of a third, an id that is not known, and no id
+    frames = session.range(1).select(
+        F.concat(
+            F.unhex(F.lit("0000000007")),
+            to_avro(F.struct(F.lit(5).cast("long").alias("id"), F.lit("n").alias("name")), ORDER),
+        ),
+        F.concat(
+            F.unhex(F.lit("0000000008")),
+            to_avro(F.struct(F.lit(9).cast("long").alias("refund")), REFUND),
+        ),
+    )
+    (order, refund) = (bytes(value) for value in frames.collect()[0])
+    json_value = b"\0\0\0\0\x09" + b'{"id":6}'
+    given = records(session, order, refund, json_value, b"\0\0\0\0\x0a..", b"{}", order[:6])
+    values = Values(columns=COLUMNS, registered={7: ORDER, 8: REFUND, 9: None})
+
+    # When
+    decoded = decode(given, values)
+
+    # Then
+    assert reasons(decoded) == [
+        None,
+        "is missing: id",
+        None,
+        "no schema of this topic has the id 10",
+        "the value does not begin with the id of a schema",
+        "the value is not of the Avro schema that it names",
+    ]
+    rows = rows_of(decoded).select("_kafka_offset", "id", "name")
+    expected = [(0, 5, "n"), (2, 6, None)]
+    assertDataFrameEqual(rows, session.createDataFrame(expected, rows.schema))
+
+
+@pytest.mark.parametrize("in_table", [[0, 1], [0], []])
+def test_what_the_table_has_not_is_a_dead_letter(
+    session: SparkSession, in_table: list[int]
+) -> None:
+    # Given a batch, and rows of it that were written with other logic
+    decoded = decode(records(session, b'{"id":0}', b"bad"), Values(columns=COLUMNS))
+    places = [("t", 0, offset) for offset in in_table]
+    rows = session.createDataFrame(
+        places, "_kafka_topic string, _kafka_partition int, _kafka_offset bigint"
+    )
+
+    # When
+    letters = complement(decoded, rows)
+
+    # Then each record is in one of both
+    found = {row["offset"]: row["reason"] for row in letters.collect()}
+    assert found.keys() == {0, 1} - set(in_table)
+    assert found.get(0, LEFT_OUT) == LEFT_OUT
+    assert left(letters.union(letters), rows).count() == len(found)

@@ -1,0 +1,238 @@
+"""How jobs run queries: to the end of the log, from the checkpoint they began with, told of."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from spark.jobs.loading import Loading
+from spark.jobs.options import JobFailed, PipelineOptions, Source, UpkeepOptions, WrongUsage, run
+from spark.jobs.queries import Counted, Goal, measured
+from spark.jobs.replay import backfill
+from spark.jobs.revenue import ROWS, RevenueFold, run_revenue
+from spark.jobs.task_errors import advice, explain
+from spark.jobs.topics import read_now
+from spark.jobs.warehouse import load
+from spark.jobs.warehouse_options import make_loading
+from spark.sinks.batch_tables import BatchTables
+from spark.sinks.warehouse import TableFormat
+from spark.tables.revenue import Rules
+from spark.upkeep.job import job_session
+from tests.clients.confluent import Confluent
+from tests.spark.shopflow import produce, trace
+from tests.spark.warehouse_runs import contents, loader, send
+from tests.support.tls import free_port
+
+SCHEMA = "id bigint"
+VALUES = [b'{"id":%d}' % number for number in range(3)]
+
+
+@pytest.fixture
+def direct(topic: str, tmp_path: Path, location_options: dict[str, str]) -> PipelineOptions:
+    """Of a job that reads the log itself, two offsets at a time."""
+    return PipelineOptions(
+        source=Source.direct,
+        log=location_options,
+        topics=(topic,),
+        output=str(tmp_path / "orders"),
+        checkpoint=str(tmp_path / "checkpoint"),
+        reader={"maxOffsetsPerTrigger": "2"},
+    )
+
+
+def files_of(session: SparkSession, options: PipelineOptions) -> Loading:
+    return make_loading(session, options, table_format=TableFormat.parquet, schema=SCHEMA)
+
+
+def forget_the_last_batch(checkpoint: Path) -> None:
+    """Leave it as a driver does that dies before it notes that its last batch is done."""
+    last = max(int(one.name) for one in (checkpoint / "commits").iterdir() if one.name.isdigit())
+    for name in (f"{last}", f".{last}.crc"):
+        (checkpoint / "commits" / name).unlink()
+
+
+def test_a_bounded_job_without_brokers_reads_all_there_is(
+    session: SparkSession, confluent: Confluent, topic: str, tmp_path: Path, direct: PipelineOptions
+) -> None:
+    # Given a loader that died with a batch that is in the files, and not noted
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, VALUES[:1])
+    assert load(files_of(session, direct)) == 1
+    forget_the_last_batch(tmp_path / "checkpoint" / "g1")
+    send(confluent, topic, VALUES[1:])
+
+    # When it runs again: the first batch is that one, and nothing of it is read
+    loading = files_of(session, replace(direct, reader={}))
+    assert load(loading) == 2
+
+    # Then all is there once, and a table made anew has come as far, however small its batches
+    assert contents(loading.warehouse) == ([0, 1, 2], [])
+    generation = backfill(files_of(session, direct))
+    assert loading.warehouse.rows(generation).count() == 3
+
+
+def test_revenue_without_brokers_adds_up_all_there_is(
+    session: SparkSession, confluent: Confluent, topic: str, direct: PipelineOptions
+) -> None:
+    # Given four payments, of which a batch takes two
+    confluent.create_topic(topic, partition_count=1)
+    produce(confluent.bootstrap, topic, trace())
+
+    # When
+    run_revenue(session, direct, RevenueFold(decisions=Rules()))
+
+    # Then
+    running = BatchTables(session=session, path=direct.output).table("running", ROWS["running"])
+    assert [int(row["revenue"]) for row in running.orderBy("offset").collect()] == [10, 35, 40, 100]
+
+
+def test_a_topic_that_is_not_there_is_named(direct: PipelineOptions) -> None:
+    with pytest.raises(WrongUsage, match="there is no topic nowhere"):
+        Goal.now(replace(direct, topics=("nowhere",)))
+
+
+def test_files_do_not_take_the_checkpoint_of_other_files(
+    session: SparkSession, confluent: Confluent, topic: str, tmp_path: Path
+) -> None:
+    # Given two tables, each with its checkpoint
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, VALUES[:1])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.parquet)
+    load(run())
+    other = run()
+    other = replace(other, options=replace(other.options, checkpoint=str(tmp_path / "other")))
+    other = replace(
+        other,
+        warehouse=make_loading(
+            session,
+            replace(other.options, output=str(tmp_path / "other_orders")),
+            table_format=TableFormat.parquet,
+        ).warehouse,
+    )
+    load(other)
+    send(confluent, topic, VALUES[1:2])
+
+    # When one is loaded with the other's, then it is refused: its batches have the same numbers
+    mixed = replace(run(), options=replace(run().options, checkpoint=str(tmp_path / "other")))
+    with pytest.raises(JobFailed, match="another checkpoint"):
+        load(mixed)
+    assert load(run()) == 1
+
+
+@pytest.mark.parametrize("table_format", [TableFormat.parquet, TableFormat.iceberg])
+def test_a_new_table_does_not_begin_in_the_middle(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    table_format: TableFormat,
+) -> None:
+    # Given a table that was taken away, and its checkpoint that was not
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, VALUES[:2])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, table_format)
+    load(run())
+    (tmp_path / "orders").rename(tmp_path / "away")
+
+    # When it is loaded again, then it is refused: the first records would be missing
+    with pytest.raises(JobFailed, match="does not have"):
+        load(run())
+
+
+def test_metrics_of_a_loader_are_in_its_file(
+    session: SparkSession, confluent: Confluent, topic: str, tmp_path: Path
+) -> None:
+    # Given
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, VALUES[:3])
+    loading = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.parquet)()
+    file = tmp_path / "spark.prom"
+
+    # When
+    with measured(session, PipelineOptions(metrics_file=file, metrics_port=0)):
+        load(loading)
+
+    # Then
+    assert 'streamhouse_spark_input_rows_total{query="warehouse"} 3.0' in file.read_text()
+
+
+def test_metrics_that_cannot_be_written_end_the_job_before_it_begins(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    options = PipelineOptions(metrics_file=tmp_path / "nowhere" / "spark.prom")
+    with pytest.raises(JobFailed, match="metrics"), measured(session, options):
+        pytest.fail("it began")
+
+
+def test_a_job_without_a_broker_says_what_to_do(
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Given a port at which nobody listens
+    timeouts = {"default.api.timeout.ms": "1000", "request.timeout.ms": "500"}
+    options = PipelineOptions(bootstrap=f"127.0.0.1:{free_port()}", topics=("t",), client=timeouts)
+
+    def job() -> None:
+        read_now(session, options).collect()
+
+    # When a job reads there
+    monkeypatch.setattr(sys, "argv", ["job"])
+    with pytest.raises(SystemExit) as ended:
+        run(job)
+
+    # Then it ends with what failed and what to do
+    assert ended.value.code == 1
+    error, fix = capsys.readouterr().err.splitlines()[-2:]
+    assert error.startswith("error: ")
+    assert "TimeoutException" in error
+    assert fix.startswith("fix: ")
+    assert "--bootstrap" in fix
+
+
+def test_a_query_that_failed_names_the_cause_and_what_to_do() -> None:
+    # Given what Spark says when a task of a streaming query met our own exception
+    text = (
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted\n"
+        "Traceback (most recent call last):\n"
+        '  File "spark/sources/planning.py", line 1, in plan\n'
+        "spark.sources.planning.DataLoss: t-0: offsets 0 to 3 are gone\n\nJVM stacktrace:\nat org"
+    )
+    error = StreamingQueryException(text)
+
+    # Then
+    assert explain(error) == "DataLoss: t-0: offsets 0 to 3 are gone"
+    assert "failOnDataLoss=false" in advice(error)
+
+
+def test_batches_are_counted_though_spark_forgets_them() -> None:
+    # Given a query that told of two batches, and of a look for records that found none
+    def progress(batch: int, phase: str = "addBatch") -> SimpleNamespace:
+        return SimpleNamespace(
+            batchId=batch,
+            numInputRows=10,
+            durationMs={phase: 1},
+            sources=[SimpleNamespace(endOffset=f"end of {batch}")],
+        )
+
+    query: Any = SimpleNamespace(recentProgress=[progress(0), progress(1)])
+    counted = Counted()
+    counted.note(query)
+
+    # When Spark has forgotten the first one
+    query.recentProgress = [progress(1), progress(2), progress(3, "latestOffset")]
+    counted.note(query)
+
+    # Then
+    assert counted == Counted(batches=3, records=30, last_batch=2, end="end of 2")
+
+
+def test_upkeep_leaves_a_session_that_was_there(
+    session: SparkSession, location_options: dict[str, str]
+) -> None:
+    with job_session("upkeep", UpkeepOptions(log=location_options)) as used:
+        assert used is session
+    assert session.range(3).count() == 3

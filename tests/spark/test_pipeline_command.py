@@ -1,0 +1,68 @@
+"""`streamctl pipeline`: it lists jobs, starts one, and says what is missing."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def streamctl(
+    *arguments: str, environment: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", "from streamctl.main import main; main()", *arguments]
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        env={**os.environ, **(environment or {})},
+        timeout=60,
+        check=False,
+    )
+
+
+def test_it_lists_jobs_with_what_they_do() -> None:
+    listed = streamctl("pipeline")
+
+    assert listed.returncode == 0
+    does = dict(line.strip().split(maxsplit=1) for line in listed.stdout.splitlines())
+    assert does["warehouse"] == "Load topics into a table"
+    assert {"replay", "deadletter"} <= does.keys()
+    assert "options" not in does  # what jobs share is none
+
+
+def test_a_name_that_is_none() -> None:
+    ended = streamctl("pipeline", "warehuose")
+
+    assert ended.returncode == 2
+    assert "there is no pipeline 'warehuose'" in ended.stderr
+    assert "warehouse" in ended.stderr
+
+
+def test_without_java_it_says_what_to_install(tmp_path: Path) -> None:
+    no_java = {"PATH": str(tmp_path), "JAVA_HOME": ""}
+    ended = streamctl("pipeline", "warehouse", "--help", environment=no_java)
+
+    assert ended.returncode == 1
+    assert "openjdk-17-jre-headless" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--help"], "--partition-by"),
+        (["--output", "o"], "--topic"),
+        (["--topic", "t", "--output", "o", "-X", "sasl.jaas.config=x"], "--config file"),
+        (["--topic", "t", "--output", "o", "-X", "nonsense"], "name=value"),
+    ],
+)
+def test_a_job_gets_its_arguments(arguments: list[str], said: str) -> None:
+    ended = streamctl("pipeline", "warehouse", *arguments)
+
+    assert said in ended.stdout + ended.stderr
+    assert ended.returncode == (0 if arguments == ["--help"] else 2)

@@ -1,0 +1,177 @@
+"""A topic in another one with more partitions: which records, where, in which order, how often."""
+
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark.jobs import repartition
+from spark.jobs.options import JobFailed, PipelineOptions, Source
+from spark.jobs.repartition import BatchWriter, copy_topic
+from spark.upkeep.repartitioning import Copy, CopyRefused, place
+from tests.clients.confluent import Confluent
+from tests.clients.records import ConsumedRecord, SentRecord, check_dense_offsets
+from tests.spark.upkeep_clusters import KEPT_FOR_EVER, rounds_of, send_rounds, send_transactions
+
+FOR_EVER = dict([KEPT_FOR_EVER.removeprefix("log.").split("=")])
+COUNT = 7
+BATCH = {"maxOffsetsPerTrigger": "250"}
+
+
+def options_of(
+    confluent: Confluent, data: dict[str, str], source: Source, tmp_path: Path, topic: str
+) -> PipelineOptions:
+    return PipelineOptions(
+        log=data,
+        source=source,
+        bootstrap=confluent.bootstrap,
+        topics=(topic,),
+        output=f"{topic}-wide",
+        checkpoint=str(tmp_path / "checkpoint"),
+        reader=BATCH,
+    )
+
+
+def flat(rounds: list[list[SentRecord]]) -> list[SentRecord]:
+    return [record for records in rounds for record in records]
+
+
+def fields(one: ConsumedRecord | SentRecord) -> tuple[object, ...]:
+    return one.timestamp_ms, one.key, one.value, one.headers
+
+
+def check_copy(received: list[ConsumedRecord], sent: list[SentRecord]) -> None:
+    """All were copied once and as they were; each key is in one partition, in its order."""
+    assert sorted(map(fields, received), key=str) == sorted(map(fields, sent), key=str)
+    check_dense_offsets(received)
+    places: dict[bytes, set[int]] = defaultdict(set)
+    order: dict[bytes, list[int | None]] = defaultdict(list)
+    for record in received:
+        if record.key is not None:
+            places[record.key].add(record.partition)
+            order[record.key].append(record.timestamp_ms)
+    assert all(len(found) == 1 for found in places.values())
+    for key, times in order.items():
+        assert times == [record.timestamp_ms for record in sent if record.key == key]
+
+
+@pytest.mark.parametrize("source", list(Source))
+def test_every_record_is_copied_once_and_keys_keep_their_order(
+    source: Source,
+    session: SparkSession,
+    confluent: Confluent,
+    location_options: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    # Given a topic with headers, tombstones, null keys and aborted transactions
+    topic = f"narrow-{source}"
+    confluent.create_topic(topic, partition_count=2, configs={**FOR_EVER, "segment.ms": "70000"})
+    first, later = rounds_of(4, 100), rounds_of(2, 100, start=400)
+    send_rounds(confluent.bootstrap, topic, first, **{"compression.type": "zstd"})
+    send_transactions(confluent.bootstrap, topic, [False])
+    options = options_of(confluent, location_options, source, tmp_path, topic)
+    copy = Copy(source=topic, target=options.output, partition_count=COUNT)
+
+    # When it is copied into one with more partitions, in several micro-batches
+    done = copy_topic(session, options, copy)
+
+    # Then a stock client reads the same records there, and keys are where Kafka puts them
+    received = confluent.consume(options.output)
+    check_copy(received, flat(first))
+    assert done.records == len(flat(first))
+    assert done.batches == 2
+    assert confluent.partitions(options.output) == list(range(COUNT))
+    judge = f"{topic}-judge"
+    confluent.create_topic(judge, partition_count=COUNT, configs=FOR_EVER)
+    send_rounds(confluent.bootstrap, judge, first)  # partitioner=murmur2, of another maker
+    there = {record.key: record.partition for record in confluent.consume(judge) if record.key}
+    assert {record.key: record.partition for record in received if record.key} == there
+
+    # And a run after it copies what came since, and no more
+    send_rounds(confluent.bootstrap, topic, later)
+    again = copy_topic(session, options, replace(copy, partition_count=None))
+    check_copy(confluent.consume(options.output), [*flat(first), *flat(later)])
+    assert again.records == len(flat(later))
+
+
+class Crash(RuntimeError):
+    pass
+
+
+def test_a_batch_that_spark_has_not_noted_is_not_written_again(
+    session: SparkSession,
+    confluent: Confluent,
+    location_options: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a driver that dies when its first batch is committed, before Spark knows
+    topic = "narrow-crash"
+    confluent.create_topic(topic, partition_count=2, configs=FOR_EVER)
+    sent = rounds_of(4, 100)
+    send_rounds(confluent.bootstrap, topic, sent)
+    options = options_of(confluent, location_options, Source.direct, tmp_path, topic)
+    copy = Copy(source=topic, target=options.output, partition_count=COUNT)
+
+    class Crashing(BatchWriter):
+        def __call__(self, batch: DataFrame, batch_id: int) -> None:
+            BatchWriter.__call__(self, batch, batch_id)
+            if batch_id == 0:
+                raise Crash
+
+    with monkeypatch.context() as patched:
+        patched.setattr(repartition, "BatchWriter", Crashing)
+        with pytest.raises(JobFailed):
+            copy_topic(session, options, copy)
+    committed = len(confluent.consume(options.output))
+    assert 0 < committed < 400
+
+    # When the job is run again, then each record is there once
+    copy_topic(session, options, copy)
+    check_copy(confluent.consume(options.output), flat(sent))
+
+    # And a run that does not know what is there refuses to write it twice
+    stranger = replace(options, checkpoint=str(tmp_path / "other"))
+    with pytest.raises(CopyRefused, match="has records already"):
+        copy_topic(session, stranger, copy)
+
+
+def test_topics_that_cannot_be_copied_are_refused(
+    session: SparkSession,
+    confluent: Confluent,
+    location_options: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    options = options_of(confluent, location_options, Source.direct, tmp_path, "refused")
+    confluent.create_topic("refused", partition_count=1)
+    clock = {"message.timestamp.type": "LogAppendTime"}
+    confluent.create_topic("refused-clock", partition_count=3, configs=clock)
+    for copy, reason in (
+        (Copy(source="nope", target="t"), "there is no topic nope"),
+        (Copy(source="refused", target="refused"), "into itself"),
+        (Copy(source="refused", target="t"), "--partitions N makes it"),
+        (Copy(source="refused", target="a b", partition_count=2), "cannot be the name"),
+        (Copy(source="refused", target="refused-clock"), "sets timestamps itself"),
+        (Copy(source="refused", target="refused-clock", partition_count=4), "has 3 partitions"),
+    ):
+        with pytest.raises(CopyRefused, match=reason):
+            copy_topic(session, options, copy)
+
+
+def test_records_without_a_key_go_by_their_place() -> None:
+    # Given records without a key, and some with an empty one
+    columns = {
+        "key": pa.array([None, b"", None, None], pa.binary()),
+        "old_partition": pa.array([0, 0, 0, 2], pa.int32()),
+        "old_offset": pa.array([0, 1, 2_500, 999], pa.int64()),
+    }
+    batch = pa.RecordBatch.from_pydict(columns)
+
+    # Then where they go depends on nothing else, and an empty key is a key
+    everywhere = place(batch, 5).tolist()
+    assert [everywhere[0], *everywhere[2:]] == [0, 2, 2]
+    assert [int(place(batch.slice(at, 1), 5)[0]) for at in range(4)] == everywhere
+    assert place(batch, 1).tolist() == [0, 0, 0, 0]

@@ -1,0 +1,123 @@
+"""A table made anew from offset 0, and dead letters taken through fixed logic."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from spark.jobs.deadletter import Redone, redo
+from spark.jobs.logic import UnknownFields
+from spark.jobs.options import JobFailed
+from spark.jobs.replay import backfill, compare, swap_if_whole
+from spark.jobs.warehouse import load
+from spark.sinks.warehouse import TableFormat
+from tests.clients.confluent import Confluent
+from tests.spark.warehouse_runs import FORMATS, by_offset, contents, loader, send
+
+BIGINT = "id bigint, amount bigint"
+DOUBLE = "id bigint, amount double"
+
+
+def cents(rows: DataFrame) -> DataFrame:
+    """Return amounts in cents: logic that was fixed."""
+    return rows.withColumn("amount", F.col("amount") * 100)
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_replay_swaps_and_the_loader_goes_on(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    table_format: TableFormat,
+) -> None:
+    # Given a table whose type of a column was wrong
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":0,"amount":10}', b'{"id":1,"amount":2.5}', b"bad"])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, table_format)
+    load(run(BIGINT))
+    warehouse = run().warehouse
+    assert contents(warehouse) == ([0], [1, 2])
+
+    # When it is made anew, and records come before the swap
+    fixed = run(DOUBLE, logic="tests.spark.test_replay:cents")
+    generation = backfill(fixed)
+    send(confluent, topic, [b'{"id":3,"amount":60}'])
+
+    # Then the table is as it was, both have all records, and a run that died goes on
+    assert contents(warehouse) == ([0], [1, 2])
+    (both,) = compare(warehouse, generation)
+    assert (both.table, both.made, both.last_offset) == (3, 3, 2)
+    assert backfill(fixed) == generation
+
+    # When it is swapped, and loaded
+    swap_if_whole(warehouse, generation)
+    assert warehouse.generation() == generation == 2
+    assert contents(warehouse) == ([0, 1, 3], [2])
+    send(confluent, topic, [b'{"id":4,"amount":1}'])
+    assert load(fixed) == 1
+
+    # Then what comes after the swap is there once
+    assert contents(warehouse) == ([0, 1, 3, 4], [2])
+    amounts = by_offset(warehouse.rows(generation), "amount")
+    assert amounts == {0: 1000.0, 1: 250.0, 3: 6000.0, 4: 100.0}
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_dead_letters_become_rows_once(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    table_format: TableFormat,
+) -> None:
+    # Given dead letters: a column is missing, a value is broken
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":0}', b'{"id":1,"note":"x"}', b"bad"])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, table_format)
+    load(run("id bigint", unknown_fields=UnknownFields.reject))
+    fixed = run("id bigint, note string", unknown_fields=UnknownFields.reject)
+
+    # When they are taken through logic that has the column, then what fits becomes a row
+    broken = {"the value is not a JSON object": 1}
+    assert redo(fixed, dry_run=True) == Redone(settled=1, left=broken)
+    assert redo(fixed) == Redone(settled=1, left=broken)
+    assert contents(fixed.warehouse)[0] == [0, 1]
+    assert by_offset(fixed.warehouse.rows(1), "note") == {0: None, 1: "x"}
+
+    # And a second time nothing is left of it, nor of what the loader writes beside it
+    assert redo(fixed) == Redone(settled=0, left=broken)
+    send(confluent, topic, [b'{"id":3,"note":"y"}'])
+    assert load(fixed) == 1
+    assert contents(fixed.warehouse) == ([0, 1, 3], [1, 2])
+
+
+def test_a_swap_that_would_lose_records_is_refused(
+    session: SparkSession, confluent: Confluent, topic: str, tmp_path: Path
+) -> None:
+    # Given a table with records that the log no longer has
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":0}', b'{"id":1}', b'{"id":2}'])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.parquet)
+    load(run())
+    delete_before(confluent, topic, 2)
+
+    # When
+    generation = backfill(run("id double"))
+
+    # Then
+    with pytest.raises(JobFailed, match="no longer has 2 records"):
+        swap_if_whole(run().warehouse, generation)
+    assert contents(run().warehouse)[0] == [0, 1, 2]
+    swap_if_whole(run().warehouse, generation, force=True)
+    assert contents(run().warehouse)[0] == [2]
+
+
+def delete_before(confluent: Confluent, topic: str, offset: int) -> None:
+    admin = AdminClient({"bootstrap.servers": confluent.bootstrap})
+    deleting = admin.delete_records([TopicPartition(topic, 0, offset)])
+    for future in deleting.values():
+        future.result(timeout=30)

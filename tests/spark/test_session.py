@@ -1,0 +1,117 @@
+"""The session of spark.session: what every job builds on works in one session."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyspark
+import pytest
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+from pyspark.testing import assertDataFrameEqual
+
+from spark.python_daemon import ZIP_OF_SPARK
+from spark.session import Package, UnsupportedSpark, build_session
+from spark.sources.cut import Range
+
+
+class Numbers(DataSource):
+    """A source whose tasks need this project's packages, pyarrow and this module."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "numbers"
+
+    def schema(self) -> str:
+        return "start long, end long"
+
+    def reader(self, schema: StructType) -> "NumbersReader":
+        return NumbersReader()
+
+
+class NumbersReader(DataSourceReader):
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(Range(start=0, end=5)), InputPartition(Range(start=5, end=9))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        offsets: Range = partition.value
+        columns = [pa.array([offsets.start]), pa.array([offsets.end])]
+        yield pa.RecordBatch.from_arrays(columns, names=["start", "end"])
+
+
+def test_a_python_source_gives_arrow_batches(session: SparkSession) -> None:
+    # Given
+    session.dataSource.register(Numbers)
+
+    # When
+    numbers = session.read.format("numbers").load()
+
+    # Then
+    assertDataFrameEqual(numbers, [Row(start=0, end=5), Row(start=5, end=9)])
+    assert len(numbers.toPandas()) == 2
+
+
+def test_tables_of_iceberg_and_delta_in_one_session(session: SparkSession) -> None:
+    # Given
+    rows = session.range(5).withColumnRenamed("id", "number")
+
+    # When
+    rows.writeTo("iceberg.tests.numbers").using("iceberg").create()
+    rows.write.format("delta").saveAsTable("delta_numbers")
+    session.sql("UPDATE delta_numbers SET number = number + 10")
+
+    # Then
+    assertDataFrameEqual(session.table("iceberg.tests.numbers"), rows)
+    assertDataFrameEqual(session.table("delta_numbers"), rows.selectExpr("number + 10 AS number"))
+
+
+def test_state_is_kept_in_rocksdb(session: SparkSession, tmp_path: Path) -> None:
+    # Given
+    numbers = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    counts = numbers.groupBy("value").count().writeStream.format("noop").outputMode("update")
+
+    # When
+    query = counts.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    query.awaitTermination()
+
+    # Then
+    progress = query.lastProgress
+    assert progress is not None
+    assert "rocksdbPutCount" in progress["stateOperators"][0]["customMetrics"]
+
+
+def test_packages_of_the_installed_spark() -> None:
+    spark_version = pyspark.__version__
+    assert Package.KAFKA.coordinates() == (
+        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark_version}"
+    )
+    assert Package.ICEBERG.coordinates().endswith("4.0_2.13:1.10.1")
+    assert Package.DELTA.coordinates().endswith("2.13:4.0.0")
+
+
+def test_a_package_that_is_not_known_names_what_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pyspark, "__version__", "9.1.0")
+    with pytest.raises(UnsupportedSpark, match=r"iceberg .* pyspark 9\.1\.0; install 4\.0\.\*"):
+        Package.ICEBERG.coordinates()
+
+
+def test_a_session_that_is_there_is_given_again(session: SparkSession) -> None:
+    assert build_session("another", packages=()) is session
+
+
+def test_workers_do_without_the_zips_of_what_is_installed(session: SparkSession) -> None:
+    # When a worker is asked where it imports from
+    rows = session.range(1).mapInPandas(paths, "path string").collect()
+
+    # Then there is no zip of pyspark's own, which it would read anew before each task
+    assert rows
+    assert not [row.path for row in rows if ZIP_OF_SPARK.search(row.path)]
+
+
+def paths(frames: Iterable[Any]) -> Iterable[Any]:
+    for _ in frames:
+        yield pd.DataFrame({"path": [*sys.path, *sys.path_importer_cache]})

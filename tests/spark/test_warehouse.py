@@ -1,0 +1,66 @@
+"""Topics into tables of three formats: each record once, drift and all."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark.jobs.options import JobFailed
+from spark.jobs.warehouse import load
+from spark.sinks.warehouse import TableFormat, positions
+from tests.clients.confluent import Confluent
+from tests.spark.warehouse_runs import FORMATS, by_offset, contents, loader, send
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_runs_go_on_where_they_were_and_drift_does_not_stall_them(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    table_format: TableFormat,
+) -> None:
+    # Given a topic whose columns nobody named, loaded once
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":0,"amount":10}', b'{"id":1,"amount":25}', b"not json", None])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, table_format)
+    assert load(run()) == 4
+
+    # When values come with a new field, and with one that changed its type
+    send(confluent, topic, [b'{"id":4,"note":"x"}', b'{"id":"five"}', b'{"id":6,"amount":5}'])
+    loading = run()
+    assert load(loading) == 3
+
+    # Then each record is once in the table or among its dead letters
+    warehouse = loading.warehouse
+    grows = table_format is not TableFormat.parquet
+    rows, letters = contents(warehouse)
+    assert rows == ([0, 1, 3, 4, 6] if grows else [0, 1, 3, 6])
+    assert letters == ([2, 5] if grows else [2, 4, 5])
+    assert by_offset(warehouse.rows(1), "amount")[6] == 5
+    if grows:
+        assert by_offset(warehouse.rows(1), "note") == dict.fromkeys(rows) | {4: "x"}
+    # And dead letters are the records as they were
+    found = {row["offset"]: row for row in warehouse.dead_letters(1).collect()}
+    assert found[2]["value"] == b"not json"
+    assert found[2]["topic"] == topic
+    assert [(one["key"], one["value"]) for one in found[2]["headers"]] == [("h", b"1")]
+    assert found[5]["reason"] == "does not fit its column: id"
+    # And the table tells where it is; a run without news reads nothing
+    assert positions(warehouse, 1) == {(topic, 0): 6}
+    assert load(run()) == 0
+
+
+def test_files_of_one_checkpoint_do_not_take_another(
+    session: SparkSession, confluent: Confluent, topic: str, tmp_path: Path
+) -> None:
+    # Given a table of files, whose checkpoint is lost
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":0}'])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.parquet)
+    load(run())
+    (tmp_path / "checkpoint").rename(tmp_path / "lost")
+
+    # When it is loaded again, then it is refused: the file sink would drop new batches
+    with pytest.raises(JobFailed, match="another checkpoint"):
+        load(run())

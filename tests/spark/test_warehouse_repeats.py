@@ -1,0 +1,61 @@
+"""Batches that come again: the driver died between the two tables, or lost its checkpoint."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark.jobs.logic import UnknownFields
+from spark.jobs.warehouse import load
+from spark.sinks import tables
+from spark.sinks.warehouse import TableFormat
+from spark.tables.deadletter import LEFT_OUT
+from tests.clients.confluent import Confluent
+from tests.spark.warehouse_runs import contents, loader, send
+
+LAKES = (TableFormat.delta, TableFormat.iceberg)
+
+
+@pytest.mark.parametrize("table_format", LAKES)
+def test_a_driver_that_dies_between_rows_and_dead_letters(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    table_format: TableFormat,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a batch whose rows were committed, and whose dead letters were not
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":0}', b'{"id":1,"new":1}', b"bad"])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, table_format)
+    kind = tables.DeltaTable if table_format is TableFormat.delta else tables.IcebergTable
+    append = kind.append
+
+    def dies(self: Any, rows: DataFrame, *, query_id: str, batch_id: int) -> None:
+        if "dead_letters" in self.name:
+            raise ConnectionResetError("the driver died")
+        append(self, rows, query_id=query_id, batch_id=batch_id)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "append", dies)
+        with pytest.raises(StreamingQueryException, match="the driver died"):
+            load(run("id bigint", unknown_fields=UnknownFields.reject))
+    assert contents(run().warehouse) == ([0], [])
+
+    # When the next start has other logic, by which one of the dead letters is a row
+    loading = run(unknown_fields=UnknownFields.ignore)
+    load(loading)
+
+    # Then each record is in one of the tables
+    assert contents(loading.warehouse) == ([0], [1, 2])
+    reasons = {row["reason"] for row in loading.warehouse.dead_letters(1).collect()}
+    assert LEFT_OUT in reasons
+
+    # And when the checkpoint is lost and all comes again, with news, then they still are
+    (tmp_path / "checkpoint").rename(tmp_path / "lost")
+    send(confluent, topic, [b'{"id":3}', b"bad"])
+    load(run())
+    assert contents(loading.warehouse) == ([0, 3], [1, 2, 4])

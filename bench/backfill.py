@@ -17,7 +17,7 @@ from rich.console import Console
 
 from bench.backfill_clients import in_process, load, read_from_start, tail
 from bench.cluster import Cluster
-from bench.results import Figures, Row, percentile, print_tables, to_json
+from bench.results import Figures, Row, percentile, show
 
 MB: Final = 1_000_000
 WARM_BYTES: Final = 24 * MB  # with what clients fetch ahead it fits into the block cache
@@ -173,10 +173,7 @@ def main(
         add("tail", "beside backfills", latency)
         add("read from 0", "cold, beside the tail", reading)
     rows.sort(key=lambda row: row.part)
-    if as_json:
-        sys.stdout.write(to_json(rows, {"bootstrap": bootstrap, **asdict(plan)}) + "\n")
-    else:
-        print_tables(rows, Console())
+    show(rows, {"bootstrap": bootstrap, **asdict(plan)}, as_json=as_json)
 
 
 if __name__ == "__main__":

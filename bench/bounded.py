@@ -5,7 +5,6 @@ python -m bench.bounded; it starts a broker of its own in a new folder, with a d
 
 import os
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -22,7 +21,7 @@ from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 
 from bench.memory_group import memory_limit, remove_memory_groups
-from bench.results import Figures, MeasurementFailed, Row, print_tables, to_json
+from bench.results import Figures, MeasurementFailed, Row, show
 from storage.config import MiB
 from tests.support.broker import BrokerProcess, start_broker
 
@@ -242,10 +241,7 @@ def main(
         remove_memory_groups()
         shutil.rmtree(data)
     rows = [Row(part="bounded", case=f"{total_gb:g} GB, {retention_mb} MB kept", figures=figures)]
-    if as_json:
-        sys.stdout.write(to_json(rows, asdict(plan)) + "\n")
-    else:
-        print_tables(rows, Console())
+    show(rows, asdict(plan), as_json=as_json)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import structlog
 import typer
 from rich.console import Console
 
-from bench.results import Figures, Row, print_tables, to_json
+from bench.results import Figures, Row, show
 from protocol.compression import Codec
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
@@ -204,11 +204,8 @@ def main(
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     mebibytes = 64 if quick else mebibytes
     rows = asyncio.run(measure_all(mebibytes * MiB, Console(stderr=True)))
-    if as_json:
-        settings = {"mebibytes": mebibytes, "partitions": PARTITIONS, "row_bytes": ROW_BYTES}
-        sys.stdout.write(to_json(rows, settings) + "\n")
-    else:
-        print_tables(rows, Console())
+    settings = {"mebibytes": mebibytes, "partitions": PARTITIONS, "row_bytes": ROW_BYTES}
+    show(rows, settings, as_json=as_json)
 
 
 if __name__ == "__main__":

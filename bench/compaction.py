@@ -8,7 +8,6 @@ compacted by another one, whose memory is what counts.
 import asyncio
 import multiprocessing
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -20,9 +19,8 @@ from typing import Annotated, Final
 from uuid import UUID
 
 import typer
-from rich.console import Console
 
-from bench.results import MeasurementFailed, Row, print_tables, to_json
+from bench.results import MeasurementFailed, Row, show
 from protocol.batch import HEADER_BYTES, read_header
 from protocol.compression import Codec
 from protocol.ids import Partition
@@ -274,10 +272,7 @@ def main(
             "peak_mib": measured.peak_rss / MiB,
         },
     )
-    if as_json:
-        sys.stdout.write(to_json([row], {**asdict(plan), **asdict(measured)}) + "\n")
-    else:
-        print_tables([row], Console())
+    show([row], {**asdict(plan), **asdict(measured)}, as_json=as_json)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 python -m bench.groups --bootstrap HOST:PORT; bench/README.md tells how to compare two brokers.
 """
 
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ from rich.status import Status
 
 from bench import failover, rates, rebalance
 from bench.cluster import Cluster
-from bench.results import Row, print_tables, to_json
+from bench.results import Row, show
 from bench.victims import CommandVictims, TrioVictims, Victims
 from tests.support.three_brokers import three_brokers
 
@@ -112,11 +111,8 @@ def main(
         rows = _run(chosen, where, victims, plan, _reporter(status, progress))
         took_s = time.monotonic() - began_s
         status.stop()
-        if as_json:
-            settings = {"bootstrap": where.bootstrap, "took_s": took_s, **asdict(plan)}
-            sys.stdout.write(to_json(rows, settings) + "\n")
-        else:
-            print_tables(rows, Console())
+        settings = {"bootstrap": where.bootstrap, "took_s": took_s, **asdict(plan)}
+        show(rows, settings, as_json=as_json)
 
 
 def _run(

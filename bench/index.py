@@ -17,7 +17,7 @@ import structlog
 import typer
 from rich.console import Console
 
-from bench.results import Figures, Row, percentile, print_tables, to_json
+from bench.results import Figures, Row, percentile, show
 from protocol.ids import Partition
 from storage.metadata import SegmentLookup
 from storage.metadata_postgres import PostgresMetadata
@@ -226,10 +226,7 @@ def main(
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=sys.stderr))
     plan = Plan(rows=rows, partitions=partitions, rounds=rounds, pages=pages)
     measured = asyncio.run(run(plan, Console(stderr=True)))
-    if as_json:
-        sys.stdout.write(to_json(measured, asdict(plan)) + "\n")
-    else:
-        print_tables(measured, Console())
+    show(measured, asdict(plan), as_json=as_json)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import json
 import math
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -46,6 +47,14 @@ def spread(seconds: Sequence[float]) -> Figures:
         "min_s": min(seconds),
         "max_s": max(seconds),
     }
+
+
+def show(rows: Sequence[Row], settings: Mapping[str, object], *, as_json: bool) -> None:
+    """Print what was measured: tables for people, or one object to stdout for programs."""
+    if as_json:
+        sys.stdout.write(to_json(rows, settings) + "\n")
+    else:
+        print_tables(rows, Console())
 
 
 def to_json(rows: Sequence[Row], settings: Mapping[str, object]) -> str:

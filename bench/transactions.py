@@ -3,7 +3,6 @@
 python -m bench.transactions --bootstrap HOST:PORT; one librdkafka producer with acks of all.
 """
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +12,7 @@ import typer
 from rich.console import Console
 
 from bench.cluster import Cluster
-from bench.results import Figures, MeasurementFailed, Row, percentile, print_tables, to_json
+from bench.results import Figures, MeasurementFailed, Row, percentile, show
 from bench.transaction_clients import Transactions, reading
 
 THROUGHPUT: Final = "throughput"
@@ -162,15 +161,12 @@ def main(
         case = f"{partitions} partitions"
         measure(END, case, lambda: measure_ends(cluster, plan))
         measure(END_TO_END, case, lambda: measure_end_to_end(cluster, plan))
-    if as_json:
-        settings = {
-            "bootstrap": bootstrap,
-            "took_s": time.monotonic() - began_s,
-            **asdict(plan),
-        }
-        sys.stdout.write(to_json(rows, settings) + "\n")
-    else:
-        print_tables(rows, Console())
+    settings = {
+        "bootstrap": bootstrap,
+        "took_s": time.monotonic() - began_s,
+        **asdict(plan),
+    }
+    show(rows, settings, as_json=as_json)
 
 
 if __name__ == "__main__":

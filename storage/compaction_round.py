@@ -205,7 +205,8 @@ class CompactionRound:
         """Put a segment in the place of its rows, unless nothing would be different."""
         if segment.changed:
             built = segment.finish()
-            if await self._swapper.swap(self._partition, built, segment.rows) is None:
+            swapped = await self._swapper.swap(self._partition, built, segment.rows, compacts=True)
+            if swapped is None:
                 raise RowsChanged
             self._counts.segments += 1
             self._counts.rows += len(segment.rows)

@@ -142,6 +142,8 @@ class MemorySegments:
         if log is None or not log.replace(swap.replaced, entry, now_ms):
             built.doom(now_ms)
             return False
+        if swap.compacts:
+            log.compacted_ms = now_ms
         built.go_live(swap.size, rows=1)
         self._objects.release((row.path for row in swap.replaced if row.inline is None), now_ms)
         return True

@@ -116,7 +116,8 @@ class PostgresSegments:
 
     async def replace_segments(self, swap: SegmentSwap) -> bool:
         assert swap.replaced, "something is replaced"
-        (row,) = await self._steps.fetch_durable("segment_replace", *to_arguments(swap))
+        query = "segment_replace_compacted" if swap.compacts else "segment_replace"
+        (row,) = await self._steps.fetch_durable(query, *to_arguments(swap))
         await self._release(row["released"])
         return bool(row["replaced"])
 

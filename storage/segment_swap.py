@@ -39,14 +39,20 @@ class SegmentSwapper:
         self._clock = clock
 
     async def swap(
-        self, partition: Partition, built: BuiltSegment, replaced: Sequence[SegmentEntry]
+        self,
+        partition: Partition,
+        built: BuiltSegment,
+        replaced: Sequence[SegmentEntry],
+        *,
+        compacts: bool = False,
     ) -> str | None:
-        """Store a segment, and let it take the place of rows that it has all batches of.
+        """Store a segment, and let it take the place of rows.
 
         Args:
             partition: of the rows.
             built: covers the offsets of `replaced`.
             replaced: the rows, as they were read: adjacent, in offset order.
+            compacts: it has not all records of the rows.
 
         Returns:
             the path of its object; None if the partition is gone or the rows have changed.
@@ -68,6 +74,7 @@ class SegmentSwapper:
             length=built.length,
             index_length=built.index_length,
             max_timestamp_ms=built.max_timestamp_ms,
+            compacts=compacts,
         )
         done = await self._insist(partial(self._metadata.replace_segments, swap), deadline_s)
         return path if done else None

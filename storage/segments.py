@@ -63,7 +63,7 @@ class CleanableRange:
         end_offset: up to where compaction may go (exclusive): built, and before the LSO.
         clean_size, dirty_size: bytes before and from `compacted_offset` on.
         dirty_timestamp_ms: the oldest `max_timestamp_ms` of a dirty segment; -1 if none is.
-        compacted_age_ms: since the last compaction ended; -1 if there was none.
+        compacted_age_ms: since compaction last came to its end, or took records; -1: never.
     """
 
     partition: Partition
@@ -87,6 +87,7 @@ class SegmentSwap:
         start, length: byte range of the batches in the object.
         index_length: bytes that follow them up to the end of the object: its index.
         max_timestamp_ms: of the records that are left, but never less than -1.
+        compacts: it has not all records of the rows, which readers of snapshots must hear.
     """
 
     partition: Partition
@@ -97,6 +98,7 @@ class SegmentSwap:
     length: int
     index_length: int
     max_timestamp_ms: int
+    compacts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

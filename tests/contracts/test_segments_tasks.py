@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from protocol.ids import Partition
 from storage.segments import CleanableRange, TaskKind
 from tests.contracts.metadata_stores import KINDS
-from tests.contracts.segment_side import HOUR_MS, Segments, open_segments
+from tests.contracts.segment_side import HOUR_MS, Segments, open_segments, row_of
 
 BUILD, COMPACT = TaskKind.BUILD, TaskKind.COMPACT
 
@@ -161,3 +162,27 @@ async def test_compaction_ends_before_open_transactions(segments: Segments) -> N
     assert (await cleanable(segments, partition)).end_offset == 20
     await segments.build(partition)
     assert (await cleanable(segments, partition)).end_offset == 21
+
+
+async def test_a_swap_that_takes_records_says_when_it_was(segments: Segments) -> None:
+    # Given a built partition that was compacted an hour ago
+    (partition,) = await segments.partitions(1)
+    await segments.write(partition)
+    await segments.write(partition)
+    built = await segments.build(partition, rows=2)
+    await segments.store.set_compacted(partition, 20)
+    await segments.passes(HOUR_MS)
+
+    # When a round takes records of its clean part, and ends there, then that is known all the same
+    taken = replace(await segments.swap(partition, [built]), compacts=True)
+    assert await segments.store.replace_segments(taken)
+    one = await cleanable(segments, partition)
+    assert one.compacted_age_ms < HOUR_MS
+    assert one.compacted_offset == 20
+
+    # When one takes none, then nothing is new
+    await segments.passes(HOUR_MS)
+    again = await segments.swap(partition, [row_of(taken)])
+    assert await segments.store.replace_segments(again)
+    one = await cleanable(segments, partition)
+    assert HOUR_MS <= one.compacted_age_ms < 2 * HOUR_MS

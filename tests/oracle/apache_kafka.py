@@ -22,10 +22,12 @@ START_S: Final = 60.0
 STOP_S: Final = 20.0
 GLANCE_S: Final = 0.05
 FORMAT_JVM: Final = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-BROKER_JVM: Final = (
+SMALL_JVM: Final = (
     "-Xmx512m",
     "-XX:+UseSerialGC",  # a test's load is small: threads of a collector would only take turns
     "-XX:TieredStopAtLevel=1",
+)
+BROKER_JVM: Final = (
     "-Djava.awt.headless=true",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
@@ -39,18 +41,32 @@ class KafkaFailed(AssertionError):
     """Apache Kafka did not start; the message has its log."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ApacheKafka:
     """A started Apache Kafka.
 
     Attributes:
+        process: another one after `start`.
+        command: what started it.
         bootstrap: HOST:PORT for clients.
         log: its standard error, as a file.
+        began_s: when its process was started (monotonic).
     """
 
     process: "subprocess.Popen[bytes]"
+    command: Sequence[str]
     bootstrap: str
     log: Path
+    began_s: float
+
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+        self.process.kill()
+        self.process.wait(STOP_S)
+
+    def start(self) -> None:
+        """Start it again after `kill`, on what it kept; return at once."""
+        self.process = _spawn(self.command, self.log)
 
 
 @contextmanager
@@ -60,6 +76,7 @@ def running_kafka(
     *,
     users: Mapping[str, str] | None = None,
     jvm: Sequence[str] = (),
+    sizing: Sequence[str] = SMALL_JVM,
 ) -> Iterator[ApacheKafka]:
     """Run an empty Apache Kafka for the length of a block.
 
@@ -68,6 +85,7 @@ def running_kafka(
         settings: added to its server.properties, or in place of what stands there.
         users: those that it begins with: their passwords, for each SCRAM mechanism.
         jvm: added to the options of its JVM.
+        sizing: those of them that say how much memory it takes, and how it collects and compiles.
 
     Raises:
         KafkaFailed: it ended, or was not ready in time.
@@ -77,14 +95,26 @@ def running_kafka(
     file = _write_properties(home, port, controller_port, settings or {})
     _format(tools, file, users or {})
     log = home / "kafka.log"
-    command = [tools.java, *BROKER_JVM, *jvm, "-cp", f"{tools.jars}/*", "kafka.Kafka", str(file)]
-    with log.open("ab") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output)
+    java = [tools.java, *sizing, *BROKER_JVM, *jvm, "-cp", f"{tools.jars}/*"]
+    command = [*java, "kafka.Kafka", str(file)]
+    began_s = time.monotonic()
+    kafka = ApacheKafka(
+        process=_spawn(command, log),
+        command=command,
+        bootstrap=f"127.0.0.1:{port}",
+        log=log,
+        began_s=began_s,
+    )
     try:
-        _wait_until_started(process, log)
-        yield ApacheKafka(process=process, bootstrap=f"127.0.0.1:{port}", log=log)
+        _wait_until_started(kafka.process, log)
+        yield kafka
     finally:
-        _stop(process)
+        kafka.kill()  # nothing that it keeps is needed again, so its end may take no time
+
+
+def _spawn(command: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
+    with log.open("ab") as output:
+        return subprocess.Popen(command, stdout=output, stderr=output)
 
 
 def _write_properties(
@@ -135,12 +165,6 @@ def _wait_until_started(process: "subprocess.Popen[bytes]", log: Path) -> None:
         if process.poll() is not None or time.monotonic() > deadline:
             raise KafkaFailed(f"Apache Kafka did not start\n{text[-4000:]}")
         time.sleep(GLANCE_S)
-
-
-def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """End it; nothing that it keeps is needed again, so it may take no time."""
-    process.kill()
-    process.wait(STOP_S)
 
 
 def _free_port() -> int:

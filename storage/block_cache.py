@@ -9,9 +9,9 @@ not read yet is less than half of the cache: else nothing is read ahead.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from storage.block_fetch import Fetch
 from storage.cold_gets import ColdGets
 from storage.cold_pace import ColdPace
 from storage.config import MiB
@@ -29,36 +29,11 @@ PIECE_OVERHEAD_BYTES: Final = 2_500
 """The objects around a piece that is a GET by itself, so that tiny rows count as well."""
 
 
-@dataclass(eq=False, slots=True)
-class Fetch:
-    """One GET and what it brings.
-
-    Attributes:
-        size: bytes, with what is around them.
-        runs: one of each piece.
-        holds: readers that need some of it.
-        unread: read ahead, and nobody has come for it yet.
-        done: all runs are known.
-    """
-
-    pieces: Sequence[Piece]
-    size: int
-    runs: dict[Key, asyncio.Future[Run]]
-    unread: bool
-    holds: int = 0
-    done: bool = False
-    task: "asyncio.Task[None] | None" = None
-
-    @property
-    def kept(self) -> int:
-        """Bytes whose place read-ahead must not take."""
-        return self.size if self.unread or self.holds or not self.done else 0
-
-
 class BlockCache:
     """One of each broker.
 
     Attributes:
+        clock: in s.
         indexes: of the segments that pieces lie in; they do not count here.
         pace: readers ask it before they take much.
     """
@@ -72,6 +47,7 @@ class BlockCache:
         clock: Callable[[], float],
     ) -> None:
         self.max_bytes = max_bytes
+        self.clock = clock
         self._gets = ColdGets(objects, metrics=metrics, clock=clock)
         self.indexes = SegmentIndexes(self._gets)
         self.pace = ColdPace(clock)
@@ -79,6 +55,11 @@ class BlockCache:
         self._fetches: OrderedDict[Fetch, None] = OrderedDict()  # least recently used first
         self._size = 0
         self._kept = 0
+
+    def is_here(self, piece: Piece) -> bool:
+        """Return whether `loaded` would return it."""
+        fetch = self._fetch_of.get(piece.key)
+        return piece.entry.inline is not None or (fetch is not None and fetch.done)
 
     def loaded(self, piece: Piece) -> Run | None:
         """Return a piece if it is here; nobody is waited for."""
@@ -106,7 +87,9 @@ class BlockCache:
             sizes[fetch or piece.key] = fetch.size if fetch else _size_of([piece])
         return sum(sizes.values())
 
-    def load(self, needed: Iterable[Piece], ahead: Iterable[Sequence[Piece]]) -> list[Fetch]:
+    def load(
+        self, needed: Iterable[Piece], ahead: Iterable[Sequence[Piece]]
+    ) -> tuple[list[Fetch], int]:
         """Begin to fetch what is not here.
 
         Args:
@@ -115,7 +98,8 @@ class BlockCache:
                 all, up to the first that finds no place.
 
         Returns:
-            the fetches that the needed pieces are of, held until `release`.
+            the fetches that the needed pieces are of, held until `release`; and how many bytes of
+            `ahead` are here, or will be.
         """
         wanted: dict[Key, Piece] = {}
         held: dict[Fetch, None] = {}
@@ -130,7 +114,8 @@ class BlockCache:
                 self._use(fetch)
                 self._change(fetch, holds=1)
         missing = set(wanted)
-        wanted.update(self._affordable(ahead, _size_of(wanted.values())))
+        soon, ahead_bytes = self._affordable(ahead, _size_of(wanted.values()))
+        wanted.update(soon)
         for pieces in coalesce(wanted.values()):
             is_needed = any(piece.key in missing for piece in pieces)
             fetch = self._start(pieces, unread=not is_needed)
@@ -138,7 +123,7 @@ class BlockCache:
                 self._change(fetch, holds=1)
                 held[fetch] = None
         self._make_room(for_needed=bool(missing))
-        return list(held)
+        return list(held), ahead_bytes
 
     def release(self, fetches: Iterable[Fetch]) -> None:
         """Let go of what `load` returned."""
@@ -148,21 +133,23 @@ class BlockCache:
 
     def _affordable(
         self, ahead: Iterable[Sequence[Piece]], needed_bytes: int
-    ) -> list[tuple[Key, Piece]]:
-        """Return what is to be read ahead, is not here, and finds a place."""
+    ) -> tuple[list[tuple[Key, Piece]], int]:
+        """Return what is to be read ahead, is not here, and finds a place; and bytes of all."""
         taken: list[tuple[Key, Piece]] = []
-        size = 0
+        size, ahead_bytes = 0, 0
         for group in ahead:
             missing = [
                 (piece.key, piece)
                 for piece in group
                 if piece.key not in self._fetch_of and piece.entry.inline is None
             ]
-            size += _size_of(piece for _, piece in missing)
-            if self._kept + needed_bytes + size > self.max_bytes // 2:
-                break
-            taken += missing
-        return taken
+            if missing:
+                size += _size_of(piece for _, piece in missing)
+                if self._kept + needed_bytes + size > self.max_bytes // 2:
+                    break
+                taken += missing
+            ahead_bytes += sum([piece.length for piece in group])
+        return taken, ahead_bytes
 
     def _start(self, pieces: Sequence[Piece], *, unread: bool) -> Fetch:
         loop = asyncio.get_running_loop()
@@ -192,7 +179,8 @@ class BlockCache:
                 )
             except CorruptObject as error:
                 self._give_up(fetch, piece.key, error)
-            await asyncio.sleep(0)  # others have their turn between two pieces
+            if piece is not last:
+                await asyncio.sleep(0)  # others have their turn between two pieces
 
     def _ended(self, fetch: Fetch, task: "asyncio.Task[None]") -> None:
         fetch.task = None  # what was fetched may stay for long
@@ -257,4 +245,4 @@ class BlockCache:
 
 def _size_of(pieces: Iterable[Piece]) -> int:
     """Return how many bytes of memory pieces take."""
-    return sum(piece.length + PIECE_OVERHEAD_BYTES for piece in pieces)
+    return sum([piece.length + PIECE_OVERHEAD_BYTES for piece in pieces])

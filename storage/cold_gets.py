@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from typing import Final
 
 from storage.metrics import StorageMetrics
@@ -37,10 +36,13 @@ class ColdGets:
         Raises:
             ObjectMissing, ObjectStoreUnavailable: the bytes cannot be read.
         """
-        async with AsyncExitStack() as places:
-            if ahead:
-                await places.enter_async_context(self._ahead_places)
-            await places.enter_async_context(self._places)
+        if not ahead:
+            return await self._get(path, start, length)
+        async with self._ahead_places:
+            return await self._get(path, start, length)
+
+    async def _get(self, path: str, start: int, length: int) -> bytearray:
+        async with self._places:
             began = self._clock()
             data = await self._objects.get(path, start, length)
             self._metrics.get_seconds.observe(self._clock() - began)

@@ -10,19 +10,21 @@ and a crash leaves nothing behind. The file system must have hard links and floc
 import asyncio
 import itertools
 import os
-import stat
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self, TypeVar, TypeVarTuple
 
 from storage.durable_file import write_durably
 from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
 from storage.incoming_folder import INCOMING, close_incoming, flush_folder, open_incoming
+from storage.object_read import ObjectRead
 from storage.objects import Buffer, StoredObject
 from storage.path_rules import check_path, check_prefix
+from storage.read_buffers import ReadBuffers
 from storage.store_traffic import StoreTraffic
+from storage.worker_threads import WorkerThreads
 
 WRITE_THREADS: Final = 8  # WriterConfig.max_uploads, and as many for the builder
 READ_THREADS: Final = 8
@@ -32,18 +34,64 @@ Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
 
 
-@dataclass(slots=True, kw_only=True)
 class _Put:
-    """One put as its thread sees it.
+    """One put as its thread sees it: the Work of storage/worker_threads.py.
+
+    Every call of the system costs more than itself, because the thread has to get the interpreter
+    lock again, in competition with the event loop. So what nobody waits for is left to `tidy`.
 
     Attributes:
         parts: buffers of the caller, who may change them once the call is cancelled.
         cancelled: set by the event loop; the thread looks at it after it has copied all parts.
     """
 
-    path: str
-    parts: Sequence[Buffer]
-    cancelled: bool = False
+    __slots__ = ("_path", "_store", "_unfinished", "cancelled", "parts")
+
+    def __init__(self, store: "DirectoryStore", path: str, parts: Sequence[Buffer]) -> None:
+        self._store = store
+        self._path = path
+        self._unfinished: Path | None = None
+        self.parts = parts
+        self.cancelled = False
+
+    def run(self) -> None:
+        """Write, flush and name the file, and flush its name.
+
+        Raises:
+            ObjectConflict: other bytes have that name.
+            OSError: the file system did not do it.
+        """
+        store = self._store
+        folder_path, _, name = self._path.rpartition("/")
+        folder = store.folder(folder_path)
+        self._unfinished = unfinished = store.next_unfinished()
+        write_durably(unfinished, self.parts)
+        if self.cancelled:  # the caller may have changed the parts while they were copied
+            return
+        linked = self._link(unfinished, f"{folder}/{name}")
+        if not linked and not _holds(folder / name, self.parts):
+            raise ObjectConflict(f"{self._path} holds other bytes")
+        # Also if it was there before: whoever linked it may have crashed before this flush.
+        flush_folder(folder)
+
+    def tidy(self) -> None:
+        """Remove the first name; what is left because that fails goes with the store's folder."""
+        if self._unfinished is not None:
+            with suppress(OSError):
+                self._unfinished.unlink()
+
+    def _link(self, unfinished: Path, target: str) -> bool:
+        """Give the file its final name; False if that is taken."""
+        try:
+            try:
+                os.link(unfinished, target)
+            except FileNotFoundError:  # somebody removed the folder: it is not as we know it
+                self._store.forget_folders()
+                self._store.folder(self._path.rpartition("/")[0])
+                os.link(unfinished, target)
+        except FileExistsError:
+            return False
+        return True
 
 
 class DirectoryStore:
@@ -55,10 +103,12 @@ class DirectoryStore:
         self._incoming = incoming
         self._lock = lock
         self._names = itertools.count()
-        self._folders: set[Path] = set()  # known to be there and durable
+        self._folders: dict[str, Path] = {}  # known to be there and durable
         # Reads have threads of their own, so that cold consumers never delay an ack.
-        self._writes = ThreadPoolExecutor(WRITE_THREADS, thread_name_prefix="object-put")
-        self._reads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="object-get")
+        self._writes = WorkerThreads(WRITE_THREADS, "object-put")
+        self._gets = WorkerThreads(READ_THREADS, "object-get")
+        self._reads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="object-list")
+        self._buffers = ReadBuffers()
 
     @classmethod
     async def open(cls, root: Path, traffic: StoreTraffic | None = None) -> Self:
@@ -78,18 +128,39 @@ class DirectoryStore:
 
     async def put(self, path: str, parts: Sequence[Buffer]) -> None:
         check_path(path)
-        put = _Put(path=path, parts=[part for part in parts if len(part)])
+        put = _Put(self, path, [part for part in parts if len(part)])
+        health, clock = self._traffic.health, self._traffic.clock
+        began_s = clock()
         try:
-            await self._watched(sum(map(len, put.parts)), self._writes, self._put, put)
+            await self._writes.run(put)
         except asyncio.CancelledError:
             put.cancelled = True
             raise
+        except ObjectConflict:
+            health.answered(clock() - began_s, 0)
+            raise
+        except OSError as error:
+            health.failed()
+            raise ObjectStoreUnavailable(str(error)) from error
+        health.answered(clock() - began_s, sum(map(len, put.parts)))
 
     async def get(self, path: str, start: int, length: int) -> bytearray:
         check_path(path)
         assert start >= 0
         assert length > 0
-        return await self._watched(length, self._reads, _read, self._root / path, start, length)
+        read = ObjectRead(f"{self._root}/{path}", start, length, self._buffers)
+        health, clock = self._traffic.health, self._traffic.clock
+        began_s = clock()
+        try:
+            data = await self._gets.run(read)
+        except ObjectMissing:
+            health.answered(clock() - began_s, 0)
+            raise
+        except OSError as error:
+            health.failed()
+            raise ObjectStoreUnavailable(str(error)) from error
+        health.answered(clock() - began_s, length)
+        return data
 
     async def delete(self, paths: Sequence[str]) -> None:
         for path in paths:
@@ -108,26 +179,6 @@ class DirectoryStore:
     async def close(self) -> None:
         await asyncio.to_thread(self._close)
 
-    async def _watched(
-        self,
-        size: int,
-        threads: ThreadPoolExecutor,
-        work: Callable[[*Arguments], Result],
-        *arguments: *Arguments,
-    ) -> Result:
-        """Run what clients wait for, and note how the directory is doing."""
-        health, began_s = self._traffic.health, self._traffic.clock()
-        try:
-            result = await self._run(threads, work, *arguments)
-        except ObjectStoreUnavailable:
-            health.failed()
-            raise
-        except (ObjectConflict, ObjectMissing):
-            health.answered(self._traffic.clock() - began_s, 0)
-            raise
-        health.answered(self._traffic.clock() - began_s, size)
-        return result
-
     async def _run(
         self,
         threads: ThreadPoolExecutor,
@@ -139,78 +190,41 @@ class DirectoryStore:
         except OSError as error:
             raise ObjectStoreUnavailable(str(error)) from error
 
-    def _put(self, put: _Put) -> None:
-        target = self._root / put.path
-        self._make_folder(target.parent)
-        unfinished = self._incoming / str(next(self._names))
-        try:
-            write_durably(unfinished, put.parts)
-            if put.cancelled:  # the caller may have changed the parts while they were copied
-                return
-            linked = self._link(unfinished, target)
-        finally:
-            unfinished.unlink(missing_ok=True)
-        if not linked and not _holds(target, put.parts):
-            raise ObjectConflict(f"{put.path} holds other bytes")
-        # Also if it was there before: whoever linked it may have crashed before this flush.
-        flush_folder(target.parent)
+    # --- what threads call
 
-    def _link(self, unfinished: Path, target: Path) -> bool:
-        """Give the file its final name; False if that is taken."""
-        try:
-            try:
-                target.hardlink_to(unfinished)
-            except FileNotFoundError:  # somebody removed the folder: it is not as we know it
-                self._folders.clear()
-                self._make_folder(target.parent)
-                target.hardlink_to(unfinished)
-        except FileExistsError:
-            return False
-        return True
+    def next_unfinished(self) -> Path:
+        """Return a name for a file that is not an object yet."""
+        return self._incoming / str(next(self._names))
 
-    def _make_folder(self, folder: Path) -> None:
-        """Make a folder durable: itself, and its name in all folders above it up to the root."""
-        if folder == self._root or folder in self._folders:
-            return
-        self._make_folder(folder.parent)
+    def folder(self, path: str) -> Path:
+        """Return a durable folder: itself, and its name in all folders above it up to the root."""
+        if not path:
+            return self._root
+        known = self._folders.get(path)
+        if known is not None:
+            return known
+        parent = self.folder(path.rpartition("/")[0])
+        folder = self._root / path
         folder.mkdir(exist_ok=True)
-        flush_folder(folder.parent)  # another thread may have made, and not yet flushed it
+        flush_folder(parent)  # another thread may have made, and not yet flushed it
         if len(self._folders) >= MAX_KNOWN_FOLDERS:
             self._folders.clear()
-        self._folders.add(folder)
+        self._folders[path] = folder
+        return folder
+
+    def forget_folders(self) -> None:
+        """Look at all folders again."""
+        self._folders.clear()
 
     def _close(self) -> None:
         self._writes.shutdown()
+        self._gets.shutdown()
         self._reads.shutdown()
         close_incoming(self._incoming, self._lock)
 
 
 def _holds(target: Path, parts: Sequence[Buffer]) -> bool:
     return target.is_file() and target.read_bytes() == b"".join(parts)
-
-
-def _read(target: Path, start: int, length: int) -> bytearray:
-    try:
-        file = os.open(target, os.O_RDONLY)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise ObjectMissing(f"{target} does not exist") from error
-    try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode):
-            raise ObjectMissing(f"{target} is not an object")
-        if start + length > found.st_size:
-            raise ObjectMissing(f"{target} ends at {found.st_size}, before {start + length}")
-        data = bytearray(length)
-        view = memoryview(data)
-        done = 0
-        while done < length:
-            count = os.preadv(file, [view[done:]], start + done)
-            if count == 0:
-                raise ObjectMissing(f"{target} was cut short while it was read")
-            done += count
-    finally:
-        os.close(file)
-    return data
 
 
 def _delete(targets: Iterable[Path]) -> None:

@@ -5,9 +5,10 @@ row of the index has in an object of the writer. Everything here is arithmetic.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from protocol.errors import CorruptBatch
@@ -28,14 +29,18 @@ Key = tuple[str, int]
 """Path of an object and a byte of it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that takes five times as long to make, and there are many
 class Piece:
     """Some whole batches of one partition, next to each other in one object, or in the index.
+
+    It is never changed.
 
     Attributes:
         start, length: bytes of the object.
         first_offset, last_offset: what it answers for; pieces of a partition tile its log.
         block: None if the piece is the whole row.
+        key: what tells it from all others: objects are immutable and their paths unique.
+        square: where it lies in the grid of GET_BYTES.
     """
 
     entry: SegmentEntry
@@ -44,16 +49,12 @@ class Piece:
     first_offset: int
     last_offset: int
     block: Block | None = None
+    key: Key = field(init=False)
+    square: Key = field(init=False)
 
-    @property
-    def key(self) -> Key:
-        """What tells it from all others: objects are immutable and their paths unique."""
-        return self.entry.path, self.start
-
-    @property
-    def square(self) -> Key:
-        """Where it lies in the grid of GET_BYTES."""
-        return self.entry.path, self.start // GET_BYTES
+    def __post_init__(self) -> None:
+        self.key = self.entry.path, self.start
+        self.square = self.entry.path, self.start // GET_BYTES
 
     def parse(self, data: memoryview) -> Run:
         """Return its batches, with their offsets.
@@ -85,6 +86,13 @@ def pieces_of_segment(entry: SegmentEntry, index: SegmentIndex, offset: int) -> 
         Piece(entry, block.start, block.length, block.first_offset, block.last_offset, block)
         for block in index.blocks[first:]
     ]
+
+
+def from_offset(pieces: Sequence[Piece], offset: int) -> Sequence[Piece]:
+    """Return those that are not all before `offset`, of pieces in offset order."""
+    if not pieces or pieces[0].last_offset >= offset:
+        return pieces
+    return pieces[bisect_left(pieces, offset, key=attrgetter("last_offset")) :]
 
 
 def take_bytes(pieces: Iterable[Piece], max_bytes: int) -> list[Piece]:

@@ -10,8 +10,7 @@ Rows are swapped while they are read: wal ranges become segments, segments are c
 of what was replaced stay for a while; a read that comes too late even for that plans once more.
 """
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from random import randrange
@@ -25,9 +24,10 @@ from storage.config import MiB
 from storage.errors import MetadataUnavailable, ObjectMissing, OffsetOutOfRange, StorageError
 from storage.metadata import MetadataStore
 from storage.metrics import StorageMetrics
-from storage.read_ahead import SequentialReaders, soon_needed, within_reach
+from storage.read_ahead import Note, Route, SequentialReaders, soon_needed, within_reach
 from storage.read_plan import Piece
 from storage.read_planner import ColdRead, Plan, Planner
+from storage.runs import Run
 
 ANSWER_BYTES: Final = 4 * MiB
 """What one fetch gets from the store; who asks for more comes again, and is soon served.
@@ -50,11 +50,12 @@ class _Found:
 
     Attributes:
         offset: where to go on.
-        last: the piece that the last batch is of.
+        last: the piece that the last batch is of, the number-th of its plan.
     """
 
     offset: int
     last: Piece | None = None
+    number: int = 0
     batches: list[memoryview] = field(default_factory=list)
     size: int = 0
 
@@ -65,7 +66,7 @@ class Reader:
     def __init__(
         self, metadata: MetadataStore, blocks: BlockCache, metrics: StorageMetrics
     ) -> None:
-        self._planner = Planner(metadata, blocks.indexes)
+        self._planner = Planner(metadata, blocks.indexes, blocks.clock)
         self._blocks = blocks
         self._metrics = metrics
         self._readers = SequentialReaders()
@@ -81,26 +82,57 @@ class Reader:
         Raises:
             MetadataUnavailable: the index gave no answer.
         """
-        reads = [replace(read, max_bytes=min(read.max_bytes, ANSWER_BYTES)) for read in reads]
-        behind = [self._readers.bytes_before(read.log.partition, read.offset) for read in reads]
-        plans = await self._planner.plan(reads, behind)
+        reads = [
+            replace(read, max_bytes=ANSWER_BYTES) if read.max_bytes > ANSWER_BYTES else read
+            for read in reads
+        ]
+        notes = [self._readers.note(read.log.partition, read.offset) for read in reads]
+        plans = await self._planner.plan(reads, notes)
         served = self._up_to_limit(reads, plans)
         needed = [piece for number in served for piece in plans[number].needed]
         if any(piece.entry.inline is None for piece in needed):
             await self._blocks.pace.give_way()
+        results: list[Records | StorageError] = [_NOTHING] * len(reads)
         soon = [
             soon_needed(plans[number].following, plans[number].rows, self._blocks.indexes)
             for number in served
-            if behind[number] is not None and plans[number].needed
+            if notes[number] is not None and plans[number].needed
         ]
-        results: list[Records | StorageError] = [Records((), 0)] * len(reads)
+        is_here = bool(needed) and all(map(self._blocks.is_here, needed))
+        found = self._from_memory(reads, plans, served) if is_here else None
+        if found is not None:  # it is not waited for, so nothing has to be held meanwhile
+            ahead_bytes = None
+            if _is_ahead_due(plans, served):
+                _, ahead_bytes = self._blocks.load((), within_reach(soon))
+                ahead_bytes //= max(len(soon), 1)
+            for number, one in zip(served, found, strict=True):
+                records = self._records(reads[number], plans[number], one, ahead_bytes)
+                results[number] = records or _NOTHING
+            return results
         async with self._in_use.held(self._blocks.weight(needed)):
             with Hold(self._blocks) as hold:
                 hold.add(needed, within_reach(soon))
-                serving = [self._serve(reads[number], plans[number], hold) for number in served]
-                for number, result in zip(served, await asyncio.gather(*serving), strict=True):
-                    results[number] = result
+                ahead_bytes = hold.ahead_bytes // max(len(soon), 1)
+                for number in served:
+                    read, plan = reads[number], plans[number]
+                    results[number] = await self._serve(read, plan, hold, ahead_bytes)
         return results
+
+    def _from_memory(
+        self, reads: Sequence[ColdRead], plans: Sequence[Plan], served: Sequence[int]
+    ) -> list[_Found] | None:
+        """Return what the plans lead to, without an await; None if one leads nowhere."""
+        found: list[_Found] = []
+        for number in served:
+            read, plan = reads[number], plans[number]
+            if plan.start_offset is None or plan.start_offset > read.offset:
+                return None
+            one = _Found(read.offset)
+            self._take(read, plan, one, self._blocks.loaded)
+            if one.last is None:
+                return None
+            found.append(one)
+        return found
 
     def _up_to_limit(self, reads: Sequence[ColdRead], plans: Sequence[Plan]) -> list[int]:
         """Return which of the reads are served now."""
@@ -119,7 +151,9 @@ class Reader:
                 left -= sizes[number]
         return served
 
-    async def _serve(self, read: ColdRead, plan: Plan, hold: Hold) -> Records | StorageError:
+    async def _serve(
+        self, read: ColdRead, plan: Plan, hold: Hold, ahead_bytes: int
+    ) -> Records | StorageError:
         """Return what the plan leads to, or the next one: behind a gap, or if this was too old."""
         is_found = plan.start_offset is not None and plan.start_offset <= read.offset
         if not is_found and read.offset < read.log.high_watermark:
@@ -128,15 +162,16 @@ class Reader:
         is_fresh = False
         while True:
             offset = found.offset
-            failure = await self._take(read, plan, hold, found)
-            if found.last is not None:
-                self._metrics.reads_from_store.inc()
-                self._take_note(read, found.batches[-1], found.last)
-                return Records(found.batches, found.size)
+            await hold.ready(plan.needed)
+            failure = self._take(read, plan, found, hold.run)
+            records = self._records(read, plan, found, ahead_bytes)
+            if records is not None:
+                return records
             if failure is not None and (is_fresh or not isinstance(failure, ObjectMissing)):
                 return failure
-            if failure is None and (found.offset == offset or found.offset >= read.end_offset):
-                return Records((), 0)  # the end of the log, or of what is wanted
+            is_at_end = found.offset == offset or found.offset >= read.end_offset
+            if failure is None and is_at_end and plan.route is None:
+                return _NOTHING  # the end of the log, or of what is wanted
             is_fresh = failure is not None  # it shall not fail in the same way
             try:
                 (plan,) = await self._planner.plan([replace(read, offset=found.offset)], [None])
@@ -144,10 +179,12 @@ class Reader:
                 return error
             hold.add(plan.needed)
 
-    async def _take(
-        self, read: ColdRead, plan: Plan, hold: Hold, found: _Found
+    def _take(
+        self, read: ColdRead, plan: Plan, found: _Found, run_of: Callable[[Piece], Run | None]
     ) -> StorageError | None:
         """Take batches from the pieces that are needed, then from those that happen to be here.
+
+        What is needed, `run_of` returns, or it raises why not.
 
         Returns:
             why it ended, if something cannot be read.
@@ -156,29 +193,58 @@ class Reader:
             is_hole = piece.first_offset > found.offset and found.batches
             if is_hole or piece.first_offset >= read.end_offset:
                 return None  # never skip silently: what follows a hole is asked for by itself
+            room = read.max_bytes - found.size
             try:
-                is_needed = number < len(plan.needed)
-                run = await hold.run(piece) if is_needed else self._blocks.loaded(piece)
+                run = run_of(piece) if number < len(plan.needed) else self._blocks.loaded(piece)
             except StorageError as error:
                 return error
-            if run is None:
-                return None
-            room = read.max_bytes - found.size
-            if found.batches and len(run.batches[0]) > room:
+            if run is None or (found.batches and len(run.batches[0]) > room):
                 return None
             taken, size, found.offset = run.read(found.offset, room, read.end_offset)
             if taken:
                 found.batches += taken
                 found.size += size
-                found.last = piece
+                found.last, found.number = piece, number
             if found.offset < run.end_offset or found.size >= read.max_bytes:
                 return None
         return plan.failure
 
-    def _take_note(self, read: ColdRead, batch: memoryview, piece: Piece) -> None:
-        header = read_header(batch)
+    def _records(
+        self, read: ColdRead, plan: Plan, found: _Found, ahead_bytes: int | None = None
+    ) -> Records | None:
+        """Return what was found, if anything was, and note where it ends.
+
+        Behind it, `ahead_bytes` are read ahead now; None if that was done before.
+        """
+        piece = found.last
+        if piece is None:
+            return None
+        self._metrics.reads_from_store.inc()
+        header = read_header(found.batches[-1])
         next_offset = header.base_offset + header.last_offset_delta + 1
         before = 0
         if piece.block is not None and next_offset <= piece.entry.end_offset:
             before = piece.start + piece.length - piece.entry.start
-        self._readers.ended(read.log.partition, next_offset, before)
+        pieces = [*plan.needed, *plan.following][found.number :]
+        due = ahead_bytes // 2 if ahead_bytes is not None else 0
+        if ahead_bytes is None and plan.route is not None:
+            ahead_bytes, due = plan.route.ahead_bytes - found.size, plan.route.ahead_due_bytes
+        route = Route(
+            pieces=pieces,
+            rows=plan.rows,
+            named_s=plan.named_s,
+            left_bytes=plan.left_bytes - found.size,
+            ahead_bytes=ahead_bytes or 0,
+            ahead_due_bytes=due,
+        )
+        self._readers.ended(read.log.partition, next_offset, Note(before, route))
+        return Records(found.batches, found.size)
+
+
+_NOTHING: Final = Records((), 0)
+
+
+def _is_ahead_due(plans: Sequence[Plan], served: Sequence[int]) -> bool:
+    """Return whether any of them goes through a partition and soon needs what nobody fetches."""
+    routes = [plans[number].route for number in served]
+    return any(route is None or route.ahead_bytes <= route.ahead_due_bytes for route in routes)

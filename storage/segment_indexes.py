@@ -2,17 +2,21 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final
 
 from storage.cold_gets import ColdGets
 from storage.config import MiB
 from storage.errors import CorruptObject
+from storage.read_plan import Piece, pieces_of_segment
 from storage.segment import parse_index
 from storage.segment_entry import SegmentEntry
 from storage.segment_index import SegmentIndex
 
 INDEXES_BYTES: Final = 8 * MiB
-_EXPANSION: Final = 8  # what Python makes of a byte
+_EXPANSION: Final = 12  # what Python makes of a byte
+
+Read = tuple[SegmentIndex, Sequence[Piece]]
 
 
 class SegmentIndexes:
@@ -21,7 +25,7 @@ class SegmentIndexes:
     def __init__(self, gets: ColdGets, *, max_bytes: int = INDEXES_BYTES) -> None:
         self._gets = gets
         self._max_bytes = max_bytes
-        self._tasks: OrderedDict[str, tuple[asyncio.Task[SegmentIndex], int]] = OrderedDict()
+        self._tasks: OrderedDict[str, tuple[asyncio.Task[Read], int]] = OrderedDict()
         self._size = 0
 
     async def read(self, entry: SegmentEntry) -> SegmentIndex:
@@ -30,14 +34,29 @@ class SegmentIndexes:
         Raises:
             CorruptObject, ObjectMissing, ObjectStoreUnavailable: it cannot be read.
         """
-        return await asyncio.shield(self._task(entry, ahead=False))  # others share it
+        index, _ = await asyncio.shield(self._task(entry, ahead=False))  # others share it
+        return index
 
-    def look_ahead(self, entry: SegmentEntry) -> SegmentIndex | None:
-        """Return it if it is here; else fetch it, for whoever comes."""
+    def begin(self, entry: SegmentEntry) -> None:
+        """Fetch it if it is not here: somebody will wait for it."""
+        self._task(entry, ahead=False)
+
+    async def pieces(self, entry: SegmentEntry) -> Sequence[Piece]:
+        """Return all blocks of a built segment, in offset order.
+
+        Raises:
+            CorruptObject, ObjectMissing, ObjectStoreUnavailable: its index cannot be read.
+        """
+        task = self._task(entry, ahead=False)
+        _, pieces = task.result() if task.done() else await asyncio.shield(task)
+        return pieces
+
+    def look_ahead(self, entry: SegmentEntry) -> Sequence[Piece] | None:
+        """Return all of its blocks if its index is here; else fetch that, for whoever comes."""
         task = self._task(entry, ahead=True)
         if not task.done() or task.cancelled() or task.exception() is not None:
             return None
-        return task.result()
+        return task.result()[1]
 
     async def close(self) -> None:
         tasks = [task for task, _ in self._tasks.values()]
@@ -46,7 +65,7 @@ class SegmentIndexes:
         if tasks:
             await asyncio.wait(tasks)
 
-    def _task(self, entry: SegmentEntry, *, ahead: bool) -> "asyncio.Task[SegmentIndex]":
+    def _task(self, entry: SegmentEntry, *, ahead: bool) -> "asyncio.Task[Read]":
         known = self._tasks.get(entry.path)
         if known is not None:
             self._tasks.move_to_end(entry.path)
@@ -58,7 +77,7 @@ class SegmentIndexes:
         task.add_done_callback(lambda done: self._keep_or_drop(entry.path, done))
         return task
 
-    async def _get(self, entry: SegmentEntry, *, ahead: bool) -> SegmentIndex:
+    async def _get(self, entry: SegmentEntry, *, ahead: bool) -> Read:
         start = entry.start + entry.length
         data = await self._gets.get(entry.path, start, entry.index_length, ahead=ahead)
         try:
@@ -70,9 +89,9 @@ class SegmentIndexes:
                 f"{entry.path} has offsets {index.start_offset} to {index.end_offset}, not "
                 f"{entry.start_offset} to {entry.end_offset}"
             )
-        return index
+        return index, pieces_of_segment(entry, index, entry.start_offset)
 
-    def _keep_or_drop(self, path: str, task: "asyncio.Task[SegmentIndex]") -> None:
+    def _keep_or_drop(self, path: str, task: "asyncio.Task[Read]") -> None:
         failed = task.cancelled() or task.exception() is not None
         if failed and path in self._tasks and self._tasks[path][0] is task:
             self._drop(path)  # the next reader tries again

@@ -67,7 +67,8 @@ class PartitionTail:
 
     def gap_end(self, offset: int) -> int | None:
         """Return where the gap ends in which `offset` lies; None if it lies in none."""
-        if not self.start_offset <= offset < self.end_offset:
+        first, base_offsets = self._first, self._base_offsets
+        if offset >= self.end_offset or first == len(base_offsets) or offset < base_offsets[first]:
             return None
         at = bisect_right(self._base_offsets, offset, self._first) - 1
         return None if self._batches[at] else self._base_offsets[at + 1]
@@ -88,9 +89,12 @@ class PartitionTail:
         Empty if `offset` is not held. The first batch may exceed `max_bytes` (KIP-74). A batch that
         begins at `end_offset` is not wanted any more.
         """
-        if not self.start_offset <= offset < min(self.end_offset, end_offset):
+        first, base_offsets = self._first, self._base_offsets
+        if offset >= self.end_offset or first == len(base_offsets) or offset < base_offsets[first]:
+            return [], 0  # as every read of old records is
+        if offset >= end_offset:
             return [], 0
-        first = bisect_right(self._base_offsets, offset, self._first) - 1
+        first = bisect_right(base_offsets, offset, first) - 1
         last = len(self._batches)
         if end_offset < self.end_offset:
             last = bisect_left(self._base_offsets, end_offset, first)

@@ -126,8 +126,8 @@ class TimestampSearch:
     ) -> FoundTimestamp | None:
         with Hold(self._blocks) as hold:
             hold.add([piece])
-            run = await hold.run(piece)
-            return await asyncio.to_thread(find, run.batches)
+            await hold.ready([piece])
+            return await asyncio.to_thread(find, hold.run(piece).batches)
 
 
 def _max_timestamp_ms(piece: Piece) -> int:

@@ -12,6 +12,7 @@ Not done: diverging epochs (no log is ever truncated here).
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -36,7 +37,7 @@ async def handle(request: Request) -> Answer:
         return _without_records(request, ErrorCode.fetch_session_id_not_found)
     if request.quota is not None and request.quota.refuses_fetch():  # before anything is read
         return _without_records(request)
-    topics, wanted = await _resolve(request, fetch)
+    topics, wanted, all_wanted = await _resolve(request, fetch)
     max_bytes = min(fetch.max_bytes, request.services.config.fetch_max_bytes)
     min_bytes = fetch.min_bytes
     if request.quota is not None:
@@ -50,8 +51,8 @@ async def handle(request: Request) -> Answer:
         read_committed=fetch.isolation_level == READ_COMMITTED,
         client_id=request.header.client_id,
     )
-    known = any(_is_final(answer) for topic in topics for answer in topic.partitions)
-    await run.run(min_bytes=min_bytes, max_wait_s=0 if known else max(fetch.max_wait_ms, 0) / 1000)
+    max_wait_ms = max(fetch.max_wait_ms, 0) if all_wanted else 0  # there is something to tell
+    await run.run(min_bytes=min_bytes, max_wait_s=max_wait_ms / 1000)
     if request.services.authorizer.enabled:
         _withhold(request, wanted)
     if request.quota is not None:
@@ -83,10 +84,13 @@ def _withhold(request: Request, wanted: Sequence[Wanted]) -> None:
 
 
 def _count(request: Request, wanted: Sequence[Wanted]) -> None:
-    for topic_id, of_topic in groupby(wanted, lambda one: one.log.partition.topic_id):
-        size = sum(one.answer.size for one in of_topic)
-        if size:
-            request.services.usage.fetched(topic_id, request.header.client_id, size)
+    sizes: dict[UUID, int] = {}
+    for one in wanted:
+        if one.answer.size:
+            topic_id = one.log.partition.topic_id
+            sizes[topic_id] = sizes.get(topic_id, 0) + one.answer.size
+    for topic_id, size in sizes.items():
+        request.services.usage.fetched(topic_id, request.header.client_id, size)
 
 
 def _is_final(answer: PartitionAnswer) -> bool:
@@ -94,24 +98,29 @@ def _is_final(answer: PartitionAnswer) -> bool:
     return answer.error_code != ErrorCode.none or answer.preferred_read_replica >= 0
 
 
-def _redirected(cluster: Cluster, log: PartitionLog, rack: str) -> PartitionAnswer:
-    """Return an answer that names the broker in the consumer's rack, if that is another one."""
-    answer = PartitionAnswer(log.partition.index)
+def _redirect(answer: PartitionAnswer, cluster: Cluster, log: PartitionLog, rack: str) -> None:
+    """Name the broker in the consumer's rack, if that is another one."""
     if rack in cluster.brokers.racks and cluster.serves(log.partition):
         reader = cluster.reader(log.partition, rack)
         if reader != cluster.node_id:
             answer.preferred_read_replica = reader
-    return answer
 
 
-async def _resolve(request: Request, fetch: FetchRequest) -> tuple[list[TopicAnswer], list[Wanted]]:
-    """Return the response's skeleton, errors filled in, and what is to be read, in its order."""
+async def _resolve(
+    request: Request, fetch: FetchRequest
+) -> tuple[list[TopicAnswer], list[Wanted], bool]:
+    """Return the response's skeleton, errors filled in, and what is to be read, in its order.
+
+    And whether that is all that was asked for.
+    """
     topics: list[TopicAnswer] = []
     wanted: list[Wanted] = []
+    count = 0
     for asked in fetch.topics:
         partitions = await _resolve_topic(request, asked, fetch.rack, wanted)
         topics.append(TopicAnswer(asked.name, asked.topic_id, partitions))
-    return topics, wanted
+        count += len(partitions)
+    return topics, wanted, len(wanted) == count
 
 
 async def _resolve_topic(
@@ -135,8 +144,10 @@ async def _resolve_topic(
             code = ErrorCode.unknown_topic_or_partition
             answers.append(PartitionAnswer(partition.index, code))
             continue
-        answers.append(_redirected(request.services.cluster, log, rack))
-        if _is_final(answers[-1]):
-            continue
-        wanted.append(Wanted(partition, log, answers[-1]))
+        answer = PartitionAnswer(partition.index)
+        if rack:
+            _redirect(answer, request.services.cluster, log, rack)
+        answers.append(answer)
+        if answer.preferred_read_replica < 0:
+            wanted.append(Wanted(partition, log, answer))
     return answers

@@ -12,7 +12,7 @@ from protocol.records import Record, build_batch
 from storage.block_cache import BlockCache
 from storage.config import MiB
 from storage.errors import ObjectMissing, StorageError
-from storage.metadata import BatchCommit
+from storage.metadata import BatchCommit, SegmentLookup
 from storage.metadata_memory import MemoryMetadata
 from storage.metrics import StorageMetrics
 from storage.objects_memory import MemoryStore
@@ -53,12 +53,26 @@ class WatchedStore(MemoryStore):
         self._objects[path] = bytes(content)
 
 
+class WatchedMetadata(MemoryMetadata):
+    """Attributes: lookups is how often rows were asked for."""
+
+    lookups = 0
+
+    async def find_segments(self, lookups: Sequence[SegmentLookup]) -> list[list[SegmentEntry]]:
+        self.lookups += 1
+        return await super().find_segments(lookups)
+
+
 class ColdBench:
-    """One topic; every partition is written by objects of the writer, then built."""
+    """One topic; every partition is written by objects of the writer, then built.
+
+    Attributes: now_s is what the caches take for the time.
+    """
 
     def __init__(self, *, max_bytes: int = 64 * MiB) -> None:
         self.store = WatchedStore()
-        self.metadata = MemoryMetadata(Random(0))
+        self.metadata = WatchedMetadata(Random(0))
+        self.now_s = 0.0
         self.metrics = StorageMetrics(CollectorRegistry())
         self._max_bytes = max_bytes
         self._random = Random(1)
@@ -68,11 +82,15 @@ class ColdBench:
     def restart(self) -> None:
         """Begin with empty caches."""
         self.blocks = BlockCache(
-            self.store, max_bytes=self._max_bytes, metrics=self.metrics, clock=lambda: 0.0
+            self.store,
+            max_bytes=self._max_bytes,
+            metrics=self.metrics,
+            clock=lambda: self.now_s,
         )
         self.reader = Reader(self.metadata, self.blocks, self.metrics)
         self.timestamps = TimestampSearch(self.metadata, self.blocks)
         self.store.gets.clear()
+        self.metadata.lookups = 0
 
     async def close(self) -> None:
         await self.blocks.close()

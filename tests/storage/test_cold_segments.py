@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 
 from storage.config import MiB
-from storage.errors import CorruptObject, ObjectMissing
+from storage.errors import CorruptObject, ObjectMissing, OffsetOutOfRange
 from storage.partition_log import PartitionLog
-from storage.read_planner import ColdRead
+from storage.read_planner import ROUTE_S, ColdRead
 from storage.reader import ANSWER_BYTES, Records
 from tests.storage.cold_bench import ColdBench, offsets
 
@@ -321,4 +321,66 @@ async def test_a_fetch_of_many_small_partitions_gets_all_of_them() -> None:
     results = await bench.reader.read([ColdRead(log, 0, MiB) for log in logs])
     assert [offsets(result) for result in results] == [[0, 1]] * 100
     assert len(bench.store.gets) == 1
+    await bench.close()
+
+
+async def test_a_reader_that_goes_on_seldom_asks_the_index() -> None:
+    # Given a segment, and rows of the writer behind it
+    bench = ColdBench()
+    (log,) = await bench.create()
+    for _ in range(16):
+        await bench.write([log], batches=16)
+    await bench.build(log, rows=8)
+    bench.restart()
+    log.high_watermark = 256
+
+    # When all 64 MiB are read, 1 MiB at a time
+    found = await bench.replay(log)
+
+    # Then each batch came once, and most reads went along the rows that were known
+    assert found == list(range(256))
+    assert bench.metadata.lookups <= 16
+    await bench.close()
+
+
+async def test_rows_that_were_replaced_are_found_where_they_are_now() -> None:
+    # Given a reader that goes through rows of the writer, and a cache that keeps little
+    bench = ColdBench(max_bytes=2 * MiB)
+    (log,) = await bench.create()
+    for _ in range(64):
+        await bench.write([log], batches=2)
+    bench.restart()
+    log.high_watermark = 128
+    for offset in (0, 4, 8):
+        assert offsets(await bench.read(log, offset)) == list(range(offset, offset + 4))
+
+    # When a segment takes their place, and their bytes go
+    rows = await bench.metadata.segments_from(log.partition, 0, 100)
+    await bench.build(log)
+    bench.store.lost.update(row.path for row in rows)
+
+    # Then it goes on as if nothing had happened
+    assert await bench.replay(log, 12) == list(range(12, 128))
+    await bench.close()
+
+
+async def test_what_retention_removes_is_soon_gone_for_a_reader_that_goes_on() -> None:
+    # Given a reader that goes through a partition
+    bench = ColdBench()
+    (log,) = await bench.create()
+    for _ in range(64):
+        await bench.write([log], batches=2)
+    bench.restart()
+    log.high_watermark = 128
+    assert offsets(await bench.read(log, 0)) == [0, 1, 2, 3]
+    assert offsets(await bench.read(log, 4)) == [4, 5, 6, 7]
+
+    # When the log begins later, which another process has seen to
+    await bench.metadata.delete_records({log.partition: 100})
+    await bench.metadata.purge(1_000)
+    bench.now_s += ROUTE_S + 0.1
+
+    # Then what it asks for next is not there any more
+    assert isinstance(await bench.read(log, 8), OffsetOutOfRange)
+    assert offsets(await bench.read(log, 100)) == [100, 101, 102, 103]
     await bench.close()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.ids import Partition
-from storage.partition_log import PartitionLog
+from storage.partition_log import POLLS_AFTER_FETCH, PartitionLog
 from storage.partition_offsets import PartitionOffsets
 
 
@@ -127,3 +127,26 @@ def test_where_a_log_ends_is_not_known_until_something_is_heard_since_leaders_ch
         call()
         known.append(log.is_end_known)
     assert known == [False, True, False, True]
+
+
+def test_who_is_polled_is_who_was_read_a_moment_ago() -> None:
+    # Given two partitions of a broker
+    read: set[PartitionLog] = set()
+    log, other = (PartitionLog(Partition(UUID(int=1), index), read) for index in range(2))
+
+    # When somebody waits for one of them, and goes
+    poll = Poll(read_committed=False)
+    log.add_waiter(poll)
+    assert log.take_poll()
+    log.remove_waiter(poll)
+
+    # Then that one is polled a few times more: a client that never waits may ask again
+    assert read == {log}
+    assert [log.take_poll() for _ in range(POLLS_AFTER_FETCH + 1)] == (
+        [True] * POLLS_AFTER_FETCH + [False]
+    )
+
+    # And nobody polls what is deleted
+    other.add_waiter(poll)
+    other.remove()
+    assert read == {log}

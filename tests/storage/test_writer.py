@@ -66,11 +66,14 @@ class FaultyMetadata(MemoryMetadata):
 
     Attributes:
         lost_answers: how many of the next commits are done but not answered.
+        gate: commits wait until it is set.
     """
 
     def __init__(self) -> None:
         super().__init__(Random(0))
         self.lost_answers = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
         self.commits = 0
         self.unknown = False
 
@@ -78,6 +81,7 @@ class FaultyMetadata(MemoryMetadata):
         self, path: str, size: int, batches: Sequence[BatchCommit]
     ) -> list[BatchOutcome]:
         self.commits += 1
+        await self.gate.wait()
         if self.unknown:
             raise CommitOutcomeUnknown("doomed")
         outcomes = await super().commit_object(path, size, batches)
@@ -205,6 +209,27 @@ async def test_objects_are_committed_in_the_order_they_were_sealed() -> None:
         # Then no batch overtook another: each has the next offset, none is out of order
         assert [outcome.refusal for outcome in outcomes] == [None] * 10
         assert [outcome.base_offset for outcome in outcomes] == list(range(10))
+
+
+async def test_an_object_is_uploaded_while_the_one_before_it_is_committed() -> None:
+    async with running() as bench:
+        # Given an object that is uploaded, and whose commit takes its time
+        bench.metadata.gate.clear()
+        first = bench.append()
+        while not bench.metadata.commits:
+            await asyncio.sleep(0)
+
+        # When the next batch comes, then it is uploaded at once, but waits for its turn
+        second = bench.append()
+        while bench.objects.puts < 2:
+            await asyncio.sleep(0)
+        assert bench.metadata.commits == 1
+        assert not first.done()
+        assert not second.done()
+
+        # And both are committed in their order
+        bench.metadata.gate.set()
+        assert ((await first).base_offset, (await second).base_offset) == (0, 1)
 
 
 async def test_a_doomed_object_is_an_unknown_outcome() -> None:

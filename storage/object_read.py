@@ -1,0 +1,64 @@
+"""Reading a range of a file, as a thread does it (storage/objects_directory.py)."""
+
+import os
+from typing import Final
+
+from storage.config import MiB
+from storage.errors import ObjectMissing
+from storage.read_buffers import ReadBuffers
+
+TRUSTED_BYTES: Final = 16 * MiB
+"""Memory for more is taken only after a look at how long the file is."""
+
+
+class ObjectRead:
+    """One ranged read: the Work of storage/worker_threads.py.
+
+    Every call of the system costs more than itself, because the thread has to get the interpreter
+    lock again. So it asks for the bytes, and for why only if it does not get them.
+    """
+
+    __slots__ = ("_buffers", "_file", "_length", "_start", "_target")
+
+    def __init__(self, target: str, start: int, length: int, buffers: ReadBuffers) -> None:
+        self._target = target
+        self._start = start
+        self._length = length
+        self._buffers = buffers
+        self._file = -1
+
+    def run(self) -> bytearray:
+        """Return the bytes.
+
+        Raises:
+            ObjectMissing: there is no such file, or it ends before the range does.
+            OSError: the file system did not do it.
+        """
+        try:
+            self._file = os.open(self._target, os.O_RDONLY)
+            if self._length > TRUSTED_BYTES:
+                self._check_size()
+            data = self._buffers.take(self._length)
+            done = os.preadv(self._file, [data], self._start)
+            while done < self._length:
+                self._check_size()
+                with memoryview(data)[done:] as rest:
+                    count = os.preadv(self._file, [rest], self._start + done)
+                if count == 0:
+                    raise ObjectMissing(f"{self._target} was cut short while it was read")
+                done += count
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise ObjectMissing(f"{self._target} does not exist") from error
+        except IsADirectoryError as error:
+            raise ObjectMissing(f"{self._target} is not an object") from error
+        return data
+
+    def tidy(self) -> None:
+        """Close the file."""
+        if self._file >= 0:
+            os.close(self._file)
+
+    def _check_size(self) -> None:
+        size, end = os.fstat(self._file).st_size, self._start + self._length
+        if end > size:
+            raise ObjectMissing(f"{self._target} ends at {size}, before {end}")

@@ -1,0 +1,92 @@
+"""Memory that GETs read into, again and again.
+
+To take it fresh from the system for each GET would cost more than the reading: each page is cleared
+by the kernel when it is touched first, and by Python, and comes with a page fault. So a buffer is
+used again as soon as nobody has it any more, and Python itself says when: nothing but the pool
+refers to the buffer, and it has no exports, that is, there is no view of any byte of it, in a cache
+or on its way into a socket. Nobody gives a buffer back, so nobody can do that too early.
+"""
+
+import ctypes
+import sys
+import threading
+from typing import Final
+
+from storage.config import KiB, MiB
+
+LEAST_BYTES: Final = 128 * KiB
+"""What is smaller comes from memory that Python's allocators have anyway."""
+
+MAX_IDLE_BYTES: Final = 16 * MiB
+MAX_BUFFERS: Final = 256
+MOST_WASTE: Final = 3  # of a buffer, one part in so many
+
+_resize: Final = ctypes.pythonapi.PyByteArray_Resize  # does not clear what it adds
+_resize.argtypes = [ctypes.py_object, ctypes.c_ssize_t]
+_resize.restype = ctypes.c_int
+
+
+def _references(buffers: list[bytearray], at: int) -> int:
+    return sys.getrefcount(buffers[at])
+
+
+_ALONE: Final = _references([bytearray()], 0)
+"""What `_references` says of a buffer that nothing but the list refers to."""
+
+
+class ReadBuffers:
+    """A pool of buffers; any thread may take one.
+
+    It refers to those in use, too, and finds out which of them are idle when it is asked for one.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: list[bytearray] = []  # the one taken last at the end
+        self._lock = threading.Lock()
+
+    def take(self, length: int) -> bytearray:
+        """Return a buffer of exactly so many bytes, whatever they are: all are to be overwritten.
+
+        It is the caller's for as long as anything refers to it or to a part of it.
+        """
+        if length < LEAST_BYTES:
+            return bytearray(length)
+        with self._lock:
+            buffer = self._reuse(length) or bytearray()
+            self._buffers.append(buffer)
+            if len(self._buffers) > MAX_BUFFERS:
+                del self._buffers[0]  # not used again: it goes with the last who refers to it
+        if not buffer:
+            _resize(buffer, _rounded(length))
+        _resize(buffer, length)
+        return buffer
+
+    def _reuse(self, length: int) -> bytearray | None:
+        """Take one out that is idle and fits; let go of the oldest idle ones if they are many."""
+        idle_bytes = 0
+        for at in range(len(self._buffers) - 1, -1, -1):
+            if not self._is_idle(at):
+                continue
+            capacity = self._buffers[at].__alloc__()
+            if length < capacity <= length + length // MOST_WASTE + LEAST_BYTES:
+                return self._buffers.pop(at)
+            idle_bytes += capacity
+            if idle_bytes > MAX_IDLE_BYTES:
+                del self._buffers[at]
+        return None
+
+    def _is_idle(self, at: int) -> bool:
+        if _references(self._buffers, at) != _ALONE:
+            return False
+        buffer = self._buffers[at]
+        try:
+            buffer.append(buffer.pop())  # no byte may go while there is a view of any
+        except BufferError:
+            return False
+        return True
+
+
+def _rounded(length: int) -> int:
+    """Return a size that serves others of about this length as well."""
+    step = 1 << max(length.bit_length() - 3, 0)
+    return -(-length // step) * step

@@ -1,0 +1,90 @@
+"""Buffers of GETs: used again only when nobody has any part of them."""
+
+import gc
+from random import Random
+
+from storage.config import KiB, MiB
+from storage.read_buffers import LEAST_BYTES, MAX_BUFFERS, MAX_IDLE_BYTES, ReadBuffers
+
+
+def test_a_buffer_is_used_again_when_nobody_has_it() -> None:
+    buffers = ReadBuffers()
+    first = buffers.take(MiB)
+    address = id(first)
+    del first
+    again = buffers.take(MiB - 1000)
+    assert id(again) == address
+    assert len(again) == MiB - 1000
+    del again
+    assert len(buffers.take(MiB + 1000)) == MiB + 1000
+
+
+def test_whoever_refers_to_a_buffer_keeps_it() -> None:
+    buffers = ReadBuffers()
+    first = buffers.take(MiB)
+    assert buffers.take(MiB) is not first
+
+
+def test_a_view_of_a_part_keeps_a_buffer_as_it_is() -> None:
+    # Given a view of a few bytes, made of another view, while all else is gone
+    buffers = ReadBuffers()
+    first = buffers.take(MiB)
+    first[:] = b"a" * MiB
+    view = memoryview(first)[100:200][3:5].cast("B")
+    address = id(first)
+    del first
+
+    # When many others are taken and written, of all sizes near it
+    for size in range(MiB - 200, MiB + 200, 10):
+        other = buffers.take(size)
+        assert id(other) != address
+        other[:] = b"b" * size
+        del other
+
+    # Then it is as it was, and is used again when it goes
+    assert bytes(view) == b"aa"
+    assert len(view.obj) == MiB  # type: ignore[arg-type]
+    del view
+    taken = [buffers.take(MiB) for _ in range(3)]
+    assert address in map(id, taken)
+
+
+def test_whatever_is_taken_and_let_go_what_is_held_never_changes() -> None:
+    # Given a pool that is used at random
+    random, buffers = Random(3), ReadBuffers()
+    held: list[tuple[memoryview, int]] = []
+    addresses = set()
+    for number in range(2_000):
+        # When buffers are taken, filled with a mark, and parts of them held or let go
+        mark = number % 251
+        data = buffers.take(random.choice((LEAST_BYTES, 200 * KiB, 300 * KiB, 310 * KiB)))
+        data[:] = bytes([mark]) * len(data)
+        addresses.add(id(data))
+        at = random.randrange(len(data) - 16)
+        held.append((memoryview(data)[at : at + 16], mark))
+        del data
+        while len(held) > random.randrange(1, 40):
+            held.pop(random.randrange(len(held)))
+
+        # Then each part that is held has its own mark
+        assert all(bytes(view) == bytes([mark]) * 16 for view, mark in held)
+    assert len(addresses) < 200, "most were used again"
+
+
+def test_small_ones_are_not_of_the_pool_and_are_clear() -> None:
+    assert ReadBuffers().take(100) == bytes(100)
+
+
+def test_what_is_idle_is_let_go_of_but_for_a_little() -> None:
+    # Given many buffers in use
+    buffers = ReadBuffers()
+    held = [buffers.take(MiB) for _ in range(2 * MAX_BUFFERS)]
+    assert len(buffers._buffers) == MAX_BUFFERS
+
+    # When all are let go, and one of another size is taken
+    held.clear()
+    gc.collect()
+    buffers.take(300 * KiB)
+
+    # Then little more is kept than may be
+    assert sum(len(one) for one in buffers._buffers) < MAX_IDLE_BYTES + MiB

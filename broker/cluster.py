@@ -18,6 +18,7 @@ import mmh3
 
 from broker.listeners import SecurityProtocol, parse_listener
 from protocol.ids import Partition
+from protocol.metadata_response import Placement
 from storage.brokers import BrokerRecord, Membership
 
 LOG_EPOCH: Final = 0
@@ -97,10 +98,13 @@ class BrokerSet:
         As many as the topic was created with, if there are so many, and the owners of each rack:
         consumers read from a replica in their rack only if Metadata names it (KIP-392).
         """
+        ranked = self.rank(partition)
+        if not self.racks:
+            return tuple([one.node_id for one in ranked[: max(replication_factor, 1)]])
         leader = self.owner(partition, rack).node_id
         owners = (self.owner(partition, one).node_id for one in sorted(self.racks))
         replicas = list(dict.fromkeys((leader, *owners)))
-        others = (one.node_id for one in self.rank(partition) if one.node_id not in replicas)
+        others = (one.node_id for one in ranked if one.node_id not in replicas)
         replicas += islice(others, max(replication_factor - len(replicas), 0))
         return tuple(replicas)
 
@@ -205,19 +209,24 @@ class Cluster:
         reader = self.brokers.owner(partition, rack).node_id
         return self.node_id if reader in self._unreachable else reader
 
+    def place(
+        self, partition: Partition, replication_factor: int, rack: str | None = None
+    ) -> Placement:
+        """Return where a partition is; it has no leader if clients cannot reach who it would be."""
+        replicas = self.brokers.replicas(partition, replication_factor, rack)
+        leader_id = NOBODY if replicas[0] in self._unreachable else replicas[0]
+        return Placement(leader_id, self.generation, replicas)
+
     def placement(
         self, partition: Partition, replication_factor: int, rack: str | None = None
     ) -> dict[str, object]:
-        """Return the fields that tell clients where a partition is, for whatever describes it.
-
-        The leader_id is NOBODY if clients cannot reach who it would be.
-        """
-        replicas = self.brokers.replicas(partition, replication_factor, rack)
+        """Return the same as the fields of whatever describes a partition."""
+        place = self.place(partition, replication_factor, rack)
         return {
-            "leader_id": NOBODY if replicas[0] in self._unreachable else replicas[0],
-            "leader_epoch": self.generation,
-            "replica_nodes": replicas,
-            "isr_nodes": replicas,
+            "leader_id": place.leader_id,
+            "leader_epoch": place.leader_epoch,
+            "replica_nodes": place.replicas,
+            "isr_nodes": place.replicas,
             "offline_replicas": (),
         }
 

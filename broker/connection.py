@@ -31,7 +31,8 @@ from protocol.errors import MalformedRequest, TlsHandshake, UnsupportedVersion
 
 MAX_IN_FLIGHT: Final = 64
 MAX_EARLY_FRAMES: Final = 16
-PIECE_BYTES: Final = 256 * 1024
+PIECE_BYTES: Final = 512 * 1024
+"""It is copied at once: a tenth of a millisecond. Half of it costs a tenth more for each byte."""
 
 
 class CloseConnection(Exception):
@@ -60,7 +61,7 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox = Outbox(self._write, piece_bytes=self.piece_bytes)
         self._answers = OrderedAnswers(send=self._outbox.add, refuse=self.refuse)
         self._muting = Muting(self._go_on)
-        self._wake = asyncio.Event()
+        self._idle: asyncio.Future[None] | None = None  # until there may be something to begin
         self._writable = asyncio.Event()
         self._writable.set()
         self._is_refused = False
@@ -102,10 +103,14 @@ class Connection(asyncio.BufferedProtocol):
             reception = self._reception
             reception.roll.forget(self, self._ip)
             reception.metrics.connections.labels(reception.name).dec()
-        self._outbox.clear()
         self._writable.set()
         self._stop()
         self.session.end()
+        # Without these, it and what it has made would refer to each other. A thousand that come and
+        # go would be left to the garbage collector, which then stops the event loop for long.
+        for part in (self._outbox, self._answers, self._muting):
+            part.close()
+        self._transport = None
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._intake.buffer.get_buffer()
@@ -120,7 +125,7 @@ class Connection(asyncio.BufferedProtocol):
             self.refuse(str(error))
             return
         if self._intake.queue:
-            self._wake.set()
+            self._wake()
             if not self._trusted and len(self._intake.queue) > MAX_EARLY_FRAMES:
                 self.refuse("sent too many requests at once", Refused.UNAUTHENTICATED)
 
@@ -150,8 +155,8 @@ class Connection(asyncio.BufferedProtocol):
         intake, dispatch = self._intake, self._reception.dispatcher.dispatch
         while True:
             if not intake.queue or self._muting.is_on:
-                self._wake.clear()
-                await self._wake.wait()
+                self._idle = self._loop.create_future()
+                await self._idle
                 continue  # and look again at all of it, for while one waits the others change
             if not self._writable.is_set():
                 await self._writable.wait()
@@ -230,8 +235,13 @@ class Connection(asyncio.BufferedProtocol):
         self._stop()
         self._loop.call_later(after_s, self.close)
 
+    def _wake(self) -> None:
+        idle, self._idle = self._idle, None
+        if idle is not None and not idle.done():
+            idle.set_result(None)
+
     def _go_on(self) -> None:
-        self._wake.set()
+        self._wake()
         self._intake.resume()
 
     # --- endings
@@ -298,5 +308,6 @@ class Connection(asyncio.BufferedProtocol):
         """Read and begin nothing more."""
         self._muting.end()
         self._intake.end()
-        if self._serving is not None:
-            self._serving.cancel()
+        serving, self._serving = self._serving, None  # it refers to this, even when it is done
+        if serving is not None:
+            serving.cancel()

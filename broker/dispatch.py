@@ -1,7 +1,8 @@
 """From a frame to its handler and back, and what an unexpected exception in a handler does."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, cast
 
 import structlog
 from kio.schema.errors import ErrorCode
@@ -11,7 +12,7 @@ from broker.api_guards import Later
 from broker.api_table import APIS, HANDLERS, is_supported
 from broker.connection import CloseConnection, Connection
 from broker.metrics import BrokerMetrics
-from broker.ordered_answers import Answer, Reply
+from broker.ordered_answers import LATER, Answer, Reply
 from broker.refusals import CONDITIONS, code_of
 from broker.requests import Request
 from broker.sasl_responses import SASL_AUTHENTICATE, SASL_HANDSHAKE
@@ -20,6 +21,9 @@ from protocol.codec import encode_response, error_response, read_request_header
 from protocol.errors import MalformedRequest, UnsupportedVersion
 
 log = structlog.get_logger()
+
+_ENCODED: Final = (bytes, list, tuple, type(None))
+"""What an Answer is made of (see LATER); all else that handlers return is a response to encode."""
 
 
 class Dispatch:
@@ -57,11 +61,7 @@ class Dispatch:
             give_back=give_back,
             quota=quota,
         )
-        reply = await self._guarded(request, HANDLERS[header.api_key](request))
-        if isinstance(reply, Awaitable):
-            return self._later(request, reply, began_s, size)
-        self._observers[header.api_key](size, time.monotonic() - began_s)
-        return reply
+        return await self._guarded(request, HANDLERS[header.api_key](request), began_s, size)
 
     async def _let_in(
         self, frame: bytearray, connection: Connection, began_s: float
@@ -74,31 +74,31 @@ class Dispatch:
             self._observers[key](size, time.monotonic() - began_s)
         return answer
 
-    async def _later(
-        self, request: Request, reply: Awaitable[Payload | Answer], began_s: float, size: int
-    ) -> Answer:
-        answer = await self._guarded(request, reply)
-        assert not isinstance(answer, Awaitable)  # only a handler's first result may be one
-        observe = self._observers[request.header.api_key]
-        observe(size, time.monotonic() - began_s)
-        return answer
-
     async def _guarded(
-        self, request: Request, work: Awaitable[Payload | Answer | Later]
-    ) -> Answer | Later:
+        self,
+        request: Request,
+        work: Awaitable[Payload | Answer | Later],
+        began_s: float,
+        size: int,
+    ) -> Reply:
+        """Return the answer that `work` has, or what waits for it, and take note of it once."""
         header, quota = request.header, request.quota
+        answer: Answer
         try:
+            result: Any = await (work if quota is None else quota.metered(work))
+            if isinstance(result, LATER):
+                # Only a first result may be one.
+                return cast("Reply", self._guarded(request, result, began_s, size))
             if quota is not None:
-                result = await quota.metered(work)
-                return result if isinstance(result, Awaitable) else quota.answer(header, result)
-            result = await work
-            if result is None or isinstance(result, bytes | Sequence | Awaitable):
-                return result
-            return encode_response(header.correlation_id, result)
+                answer = quota.answer(header, result)
+            elif isinstance(result, _ENCODED):
+                answer = result
+            else:
+                answer = encode_response(header.correlation_id, result)
         except (CloseConnection, MalformedRequest, UnsupportedVersion):
             raise
         except CONDITIONS as condition:
-            return self._error(request, code_of(condition))
+            answer = self._error(request, code_of(condition))
         except Exception:  # here and in group_writes.py: a bug costs this request, not the broker
             log.exception(
                 "bug in a handler",
@@ -107,7 +107,9 @@ class Dispatch:
                 client_id=header.client_id,
                 peer=request.peer,
             )
-            return self._error(request, ErrorCode.unknown_server_error)
+            answer = self._error(request, ErrorCode.unknown_server_error)
+        self._observers[header.api_key](size, time.monotonic() - began_s)
+        return answer
 
     def _error(self, request: Request, code: ErrorCode) -> Answer:
         header = request.header

@@ -152,6 +152,7 @@ class FrameIntake:
         self._forget_unfinished()
         self._memory.give_back(self._held_bytes)  # what is under way gives its own back when done
         self._held_bytes = 0
+        self._set_reading = _leave  # it is read no more, and its owner is let go of
 
     def _has_memory(self) -> bool:
         """Whether there is memory to go on reading; if not, it is waited for."""
@@ -208,3 +209,7 @@ class FrameIntake:
         if self.reading:
             self.reading = False
             self._set_reading(False)
+
+
+def _leave(reading: bool) -> None:
+    """Leave the socket alone."""

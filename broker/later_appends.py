@@ -8,9 +8,10 @@ to be repeated are to be repeated, too.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from uuid import UUID
 
-from broker.refusals import Refusal
+from broker.refusals import CONDITIONS, Refusal
 from protocol.ids import Partition
 from storage.metadata import BatchOutcome
 
@@ -70,6 +71,15 @@ class LaterAppends:
 
 
 def _look_at(task: asyncio.Task[BatchOutcome]) -> None:
-    """Look at how it ended: the connection that wanted to know may be gone."""
-    if not task.cancelled():
-        task.exception()
+    """Look at how it ended: the connection that wanted to know may be gone.
+
+    The frames that a refusal was raised in have the batch, and this task. They are let go of: else
+    a megabyte would be left to the garbage collector, which has little to do otherwise.
+    """
+    if task.cancelled():
+        return
+    refusal = task.exception()
+    if isinstance(refusal, CONDITIONS):
+        with suppress(*CONDITIONS):
+            task.result()  # now they are the exception's only, not the task's as well
+        refusal.with_traceback(None)

@@ -41,6 +41,11 @@ class Muting:
             self._timer = None
         return was_on
 
+    def close(self) -> None:
+        """Be muted never again, and let go of who would be told: the peer is gone."""
+        self.end()
+        self._over = _nobody
+
     def left_ms(self) -> int:
         """Return for how much longer it is muted."""
         if not self.is_on:
@@ -50,3 +55,7 @@ class Muting:
     def _expire(self) -> None:
         self.end()
         self._over()
+
+
+def _nobody() -> None:
+    """Tell nobody."""

@@ -3,11 +3,17 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from types import CoroutineType
+from typing import Final
 
 Answer = bytes | Sequence[bytes | memoryview] | None
 """A whole response frame, as one buffer or several; None for a request that is not answered."""
 
 Reply = Answer | Awaitable[Answer]
+
+LATER: Final = (CoroutineType, asyncio.Future)
+"""What an awaitable answer is made of: to ask for Awaitable itself would cost some calls."""
 
 
 class OrderedAnswers:
@@ -32,13 +38,14 @@ class OrderedAnswers:
 
     def add(self, reply: Reply, done: Callable[[], None]) -> None:
         """Take the next request's reply; `done` is called once its answer is known."""
-        if isinstance(reply, Awaitable):
-            answer: asyncio.Future[Answer] = asyncio.ensure_future(reply)
-            answer.add_done_callback(lambda _: self._settled(done))
+        answer: asyncio.Future[Answer]
+        if isinstance(reply, LATER):
+            answer = reply if isinstance(reply, asyncio.Future) else self._loop.create_task(reply)
+            answer.add_done_callback(partial(self._settled, done))
             self._answers.append(answer)
             return
         answer = self._loop.create_future()
-        answer.set_result(reply)
+        answer.set_result(reply)  # type: ignore[arg-type]  # what is later is one of LATER
         self._answers.append(answer)
         done()
         if len(self._answers) == 1:
@@ -53,6 +60,10 @@ class OrderedAnswers:
         if self._answers:
             await asyncio.wait(list(self._answers))
             self.flush()
+
+    def close(self) -> None:
+        """Send nothing ever, and let go of who would: the peer is gone."""
+        self._send = self._refuse = _drop
 
     def flush(self) -> None:
         """Send the answers that are now at the head of the line."""
@@ -74,8 +85,12 @@ class OrderedAnswers:
                 ready.extend(reply)
         self._send(ready)
 
-    def _settled(self, done: Callable[[], None]) -> None:
+    def _settled(self, done: Callable[[], None], _: object) -> None:
         done()
         if not self._flushing:  # the answers of one commit go out together
             self._flushing = True
             self._loop.call_soon(self.flush)
+
+
+def _drop(_: object) -> None:
+    """Tell nobody."""

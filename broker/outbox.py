@@ -44,6 +44,11 @@ class Outbox:
         """Forget what was not sent."""
         self._waiting.clear()
 
+    def close(self) -> None:
+        """Write nothing ever, and let go of who would: the peer is gone."""
+        self._write = _drop
+        self.clear()
+
     def _next_piece(self) -> list[Buffer]:
         waiting, piece, room = self._waiting, [], self._piece_bytes
         while waiting and room > 0:
@@ -55,3 +60,7 @@ class Outbox:
             piece.append(buffer)
             room -= len(buffer)
         return piece
+
+
+def _drop(_: list[Buffer]) -> None:
+    """Write to nobody."""

@@ -31,9 +31,11 @@ DENIED: Final = {
 DENIED_MESSAGE: Final = "Not authorized."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Request:
     """A request frame, its header, and what the broker offers to answer it.
+
+    Nobody changes it; it is not frozen because to make one would take three times as long.
 
     Attributes:
         frame: header and body; the body begins at byte header.body.

@@ -17,6 +17,9 @@ from broker.tls import Tls
 from broker.tls_connection import TlsConnection
 
 SWEEP_S: Final = 1.0
+SWEPT_AT_ONCE: Final = 100
+"""Connections that are looked at in one turn of the event loop, and perhaps closed: all of 10,000
+would take it tens of milliseconds."""
 
 
 class Server:
@@ -127,12 +130,19 @@ class Server:
             await asyncio.sleep(SWEEP_S)
             now_s = loop.time()
             self._metrics.loop_lag_seconds.observe(max(now_s - due_s, 0))
-            for connection in tuple(self._connections):
-                expired = connection.expired(now_s, max_idle_s=self.limits.max_idle_s)
-                if expired is not None:
-                    kind, reason = expired
-                    connection.refuse(reason, kind)
+            await self._close_expired(now_s)
             self._refusals.flush()
+
+    async def _close_expired(self, now_s: float) -> None:
+        for at, connection in enumerate(tuple(self._connections)):
+            if at and at % SWEPT_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if connection not in self._connections:  # it has ended meanwhile
+                continue
+            expired = connection.expired(now_s, max_idle_s=self.limits.max_idle_s)
+            if expired is not None:
+                kind, reason = expired
+                connection.refuse(reason, kind)
 
     def unmute(self) -> None:
         """Let all muted connections go on: quotas have changed, and it may not be their turn."""

@@ -85,7 +85,7 @@ def plan_topics(
             plan = _plan_topic(topic, broker)
             check_budget(plan.partition_count, partitions_left)
         except Refusal as refusal:
-            plans[topic.name] = refusal
+            plans[topic.name] = refusal.with_traceback(None)  # its frames have the plans, and it
         else:
             plans[topic.name] = plan
             taken[collision_key(plan.name)] = plan.name

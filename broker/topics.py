@@ -180,5 +180,7 @@ class Topics:
         for topic_id in changes.deleted:
             self._remove(topic_id)
         for topic in changes.changed:
-            self._put(topic)
+            known = self._by_id.get(topic.topic_id)
+            if known is None or known.topic != topic:  # else it was changed here, and is known
+                self._put(topic)
         self._version = changes.version

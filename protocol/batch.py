@@ -121,12 +121,13 @@ def _read_produced(data: memoryview) -> BatchHeader:
         raise CorruptBatch(f"there is no record format {header.magic}")
     if header.magic != MAGIC:  # 0 and 1 ended with Kafka 4.0 (KIP-724)
         raise InvalidRecords(f"record format {header.magic} is not supported, only {MAGIC}")
-    if header.size < HEADER_BYTES:
-        raise CorruptBatch(f"a batch of {header.size} bytes has no header")
-    if header.size != len(data):
+    size = header.size
+    if size < HEADER_BYTES:
+        raise CorruptBatch(f"a batch of {size} bytes has no header")
+    if size != len(data):
         raise InvalidRecords(
             f"a partition takes exactly one whole record batch per request: {len(data)} bytes came,"
-            f" {header.size} are said"
+            f" {size} are said"
         )
     if header.base_offset != 0:
         raise InvalidRecords(f"a producer's batch has base offset 0, not {header.base_offset}")

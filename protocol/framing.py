@@ -19,6 +19,9 @@ from protocol.errors import MalformedRequest, TlsHandshake
 
 LARGE_FRAME_BYTES: Final = 64 * 1024
 FIRST_BYTES: Final = 1024
+LARGE_HEAD_BYTES: Final = 16 * 1024
+"""What is received of a frame before its size is known, if the one before it was large: all of that
+is copied, and large ones mostly follow each other."""
 SIZE: Final = struct.Struct(">i")
 
 _TLS_HANDSHAKE: Final = b"\x16\x03"
@@ -45,6 +48,7 @@ class FrameBuffer:
         "_scratch",
         "_size",
         "_trusted",
+        "_window",
         "announced",
     )
 
@@ -57,6 +61,7 @@ class FrameBuffer:
         self._size = 0  # that _frame shall have
         self._trusted = True
         self._largest = LARGE_FRAME_BYTES  # that came whole, or need not be announced
+        self._window = len(scratch)  # bytes of it that are lent
         self.announced = 0
 
     def distrust(self, max_frame_bytes: int) -> None:
@@ -95,7 +100,7 @@ class FrameBuffer:
             return memoryview(self._frame)[self._filled :]
         head = len(self._head)
         self._scratch[:head] = self._head
-        return memoryview(self._scratch)[head:]
+        return memoryview(self._scratch)[head : self._window]
 
     def received(self, count: int) -> list[bytearray]:
         """Take note of `count` bytes written to the last `get_buffer`; return the complete frames.
@@ -117,13 +122,15 @@ class FrameBuffer:
             return []
         frame, self._frame = self._frame, None
         self._largest = max(self._largest, self._size)
+        if self._size > LARGE_FRAME_BYTES:
+            self._window = min(LARGE_HEAD_BYTES, len(self._scratch))
         return [frame]
 
     def admit(self) -> None:
         """Allocate for the announced frame, and go on receiving into it."""
         size = self.allocated_next
         if self._frame is None:
-            self._begin(self.announced, self._head[SIZE.size :], size)
+            self._begin(self.announced, memoryview(self._head)[SIZE.size :], size)
             self._head = b""
         else:
             self._allocate(self._frame, size)
@@ -146,20 +153,21 @@ class FrameBuffer:
             start += SIZE.size
             frames.append(scratch[start : start + size])
             start += size
+            self._window = len(scratch)
         if end - start >= SIZE.size and size <= LARGE_FRAME_BYTES:
-            self._begin(size, scratch[start + SIZE.size : end], size)
+            self._begin(size, memoryview(scratch)[start + SIZE.size : end], size)
         else:
-            self._head = bytes(scratch[start:end])
+            self._head = bytes(memoryview(scratch)[start:end])
             self.announced = size if end - start >= SIZE.size else 0
         return frames
 
-    def _begin(self, size: int, received: bytes | bytearray, allocated: int) -> None:
+    def _begin(self, size: int, received: bytearray | memoryview, allocated: int) -> None:
         self._size, self._filled = size, len(received)
         if not self._trusted:
             allocated = max(2 * len(received), FIRST_BYTES)
         self._allocate(received, allocated)
 
-    def _allocate(self, received: bytes | bytearray, size: int) -> None:
+    def _allocate(self, received: bytearray | memoryview, size: int) -> None:
         # A new one each time: the caller may still hold a view of the old one.
         self._frame = bytearray(min(size, self._size))
         self._frame[: len(received)] = received

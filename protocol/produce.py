@@ -126,8 +126,9 @@ def _decode_flexible(data: memoryview, start: int, version: int) -> ProduceReque
             start += length - 1
         partitions, start = _decode_partitions(data, start, limit)
         topics.append(TopicData(name, topic_id, partitions))
-        start = skip_tagged_fields(data, start)
-    skip_tagged_fields(data, start)
+        start = skip_tagged_fields(data, start) if data[start] else start + 1
+    if data[start]:  # one zero byte, where there are no tagged fields
+        skip_tagged_fields(data, start)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
@@ -144,7 +145,7 @@ def _decode_partitions(
         else:
             partitions.append((index, _take(data, start, length - 1)))
             start += length - 1
-        start = skip_tagged_fields(data, start)
+        start = skip_tagged_fields(data, start) if data[start] else start + 1
     return partitions, start
 
 

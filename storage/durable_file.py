@@ -1,22 +1,26 @@
 """Writing a file so that a power cut leaves all of it.
 
-Large files go past the page cache (O_DIRECT) from one aligned buffer per thread. Measured on a
-virtual machine, 8 MiB files with their flush: 1,100-1,200 MB/s at 0.2 CPU seconds per GB, against
+Large files go past the page cache (O_DIRECT) from one aligned buffer per thread, which is a huge
+page where there are any: one piece of memory to tell the device of, not 512. Measured on a virtual
+machine, 8 MiB files with their flush: 1,100-1,200 MB/s at 0.2 CPU seconds per GB, against
 220-370 MB/s at 2-3 through the page cache, whose fresh pages cost more than the write itself. What
 consumers still want of them is in the broker's own tail and block caches.
 """
 
+import ctypes
 import mmap
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from storage.objects import Buffer
 
 DIRECT_FROM_BYTES: Final = 256 * 1024
-CHUNK_BYTES: Final = 2 * 1024 * 1024
+CHUNK_BYTES: Final = 2 * 1024 * 1024  # a huge page
+UNLOCKED_FROM_BYTES: Final = 64 * 1024
 ALIGNMENT: Final = 4096  # of address, offset and length: no block device asks for more
 MAX_BUFFERS: Final = os.sysconf("SC_IOV_MAX")  # that one writev takes
 _O_DIRECT: Final = getattr(os, "O_DIRECT", 0)  # 0 where there is no such thing
@@ -64,13 +68,17 @@ def _aligned_chunks(parts: Sequence[Buffer]) -> Iterator[memoryview]:
     """Yield the parts' bytes in this thread's aligned buffer; the last chunk is padded."""
     buffer = getattr(_local, "buffer", None)
     if buffer is None:
-        buffer = _local.buffer = memoryview(mmap.mmap(-1, CHUNK_BYTES))
+        buffer = _local.buffer = _aligned_buffer()
+    start = _address(buffer)
     filled = 0
     for part in parts:
         rest = memoryview(part)
         while rest:
             count = min(len(rest), CHUNK_BYTES - filled)
-            buffer[filled : filled + count] = rest[:count]
+            if count < UNLOCKED_FROM_BYTES or rest.readonly:
+                buffer[filled : filled + count] = rest[:count]
+            else:  # without the interpreter lock, for others to go on
+                ctypes.memmove(start + filled, _address(rest), count)
             filled += count
             rest = rest[count:]
             if filled == CHUNK_BYTES:
@@ -80,6 +88,22 @@ def _aligned_chunks(parts: Sequence[Buffer]) -> Iterator[memoryview]:
         padded = -(-filled // ALIGNMENT) * ALIGNMENT
         buffer[filled:padded] = bytes(padded - filled)
         yield buffer[:padded]
+
+
+def _aligned_buffer() -> memoryview:
+    """Return CHUNK_BYTES that begin at a multiple of them, as a huge page does."""
+    memory = mmap.mmap(-1, 2 * CHUNK_BYTES)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # a kernel without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    whole = memoryview(memory)
+    skipped = -_address(whole) % CHUNK_BYTES
+    return whole[skipped : skipped + CHUNK_BYTES]
+
+
+def _address(data: memoryview) -> int:
+    """Return where writable bytes lie; they stay there as long as `data` is kept."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(data))
 
 
 def _write_whole(file: int, pending: list[memoryview]) -> None:

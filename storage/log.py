@@ -51,13 +51,14 @@ class Log:
         self._timestamps = TimestampSearch(metadata, blocks)
         self._metrics = metrics
         self._logs: dict[UUID, dict[int, PartitionLog]] = {}
+        self._read: set[PartitionLog] = set()
 
     def partition(self, partition: Partition) -> PartitionLog:
         """Return what is known of a partition that the caller knows to exist."""
         logs = self._logs.setdefault(partition.topic_id, {})
         found = logs.get(partition.index)
         if found is None:
-            found = logs[partition.index] = PartitionLog(partition)
+            found = logs[partition.index] = PartitionLog(partition, self._read)
         return found
 
     def known_partitions(self) -> Iterable[PartitionLog]:
@@ -218,7 +219,8 @@ class Log:
         """Look for commits of other brokers, by one query, where someone reads at the end."""
         while True:
             await asyncio.sleep(POLL_S)
-            awaited = [one for one in self.known_partitions() if one.take_poll()]
+            awaited = [one for one in self._read if one.take_poll()]
+            self._read.intersection_update(awaited)
             if not awaited:
                 continue
             try:

@@ -5,6 +5,7 @@ from enum import IntEnum
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
+from uuid import UUID
 
 from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
@@ -18,10 +19,16 @@ from storage.errors import (
     UnknownPartition,
 )
 from storage.metadata import BatchCommit, BatchOutcome, TransactionUse
-from storage.postgres_arrays import numbers_as_text
+from storage.postgres_arrays import columns_as_texts, numbers_as_text, strings_as_text
 from storage.postgres_text import to_stored
 
 _PARTITION: Final = attrgetter("partition")
+_PRODUCER_ID: Final = attrgetter("producer_id")
+_TRANSACTION: Final = attrgetter("transaction")
+_OF_BATCHES: Final = [
+    attrgetter(name) for name in ("start", "length", "record_count", "max_timestamp_ms")
+]
+_OF_IDEMPOTENT: Final = [attrgetter(name) for name in ("producer_epoch", "base_sequence")]
 
 
 class Outcome(IntEnum):
@@ -54,31 +61,58 @@ def check_order(batches: Sequence[BatchCommit]) -> None:
 
 
 def to_arguments(batches: Sequence[BatchCommit]) -> list[object]:
-    """Turn batches by 90 degrees: a Postgres array per field, from the statement's $3 on."""
-    runs = [(partition, list(run)) for partition, run in groupby(batches, _PARTITION)]
+    """Turn batches by 90 degrees: a Postgres array per field, from the statement's $3 on.
+
+    All as text, and with few calls: this is part of every acknowledgement.
+    """
     producers, producer_partitions, producer_ids = _index_producers(batches)
     idempotent = batches if producer_ids else ()
-    transactional = any(batch.transaction != TransactionUse.NONE for batch in batches)
+    transactional = any(map(_TRANSACTION, batches))
+    topic_ids, partitions, batch_counts, leader_epochs = _runs(batches)
     return [
-        [partition.topic_id for partition, _ in runs],
-        numbers_as_text([partition.index for partition, _ in runs]),
-        numbers_as_text([len(run) for _, run in runs]),
-        numbers_as_text([batch.start for batch in batches]),
-        numbers_as_text([batch.length for batch in batches]),
-        numbers_as_text([batch.record_count for batch in batches]),
-        numbers_as_text([batch.max_timestamp_ms for batch in batches]),
-        numbers_as_text(producers),
-        numbers_as_text([batch.producer_epoch for batch in idempotent]),
-        numbers_as_text([batch.base_sequence for batch in idempotent]),
-        numbers_as_text(producer_partitions),
-        numbers_as_text(producer_ids),
-        numbers_as_text([batch.transaction.value for batch in batches] if transactional else []),
-        numbers_as_text([min(batch.leader_epoch for batch in run) for _, run in runs]),
-        *(_index_owners(batches) if transactional else ([], "{}")),
+        topic_ids,
+        *columns_as_texts(
+            [
+                *(partitions, batch_counts),
+                *[list(map(field, batches)) for field in _OF_BATCHES],
+                producers,
+                *[list(map(field, idempotent)) for field in _OF_IDEMPOTENT],
+                *(producer_partitions, producer_ids),
+                [batch.transaction.value for batch in batches] if transactional else [],
+                leader_epochs,
+            ]
+        ),
+        *(_index_owners(batches) if transactional else ("{}", "{}")),
     ]
 
 
-def _index_owners(batches: Sequence[BatchCommit]) -> tuple[list[str], str]:
+def _runs(batches: Sequence[BatchCommit]) -> tuple[str, list[int], list[int], list[int]]:
+    """Return topic id, number, count of batches and least leader epoch of each partition."""
+    topic_ids: list[str] = []
+    partitions: list[int] = []
+    counts: list[int] = []
+    leader_epochs: list[int] = []
+    previous: Partition | None = None
+    topic_id: UUID | None = None
+    hexadecimal = ""
+    for batch in batches:
+        partition = batch.partition
+        if partition == previous:
+            counts[-1] += 1
+            leader_epochs[-1] = min(leader_epochs[-1], batch.leader_epoch)
+            continue
+        previous = partition
+        if partition.topic_id is not topic_id:
+            topic_id = partition.topic_id
+            hexadecimal = topic_id.hex
+        topic_ids.append(hexadecimal)
+        partitions.append(partition.index)
+        counts.append(1)
+        leader_epochs.append(batch.leader_epoch)
+    return f"{{{','.join(topic_ids)}}}", partitions, counts, leader_epochs
+
+
+def _index_owners(batches: Sequence[BatchCommit]) -> tuple[str, str]:
     """Number the transactional ids, from 1; 0 stands for none.
 
     Returns:
@@ -87,7 +121,7 @@ def _index_owners(batches: Sequence[BatchCommit]) -> tuple[list[str], str]:
     numbers: dict[str | None, int] = {None: 0}
     for batch in batches:
         numbers.setdefault(batch.transactional_id, len(numbers))
-    names = [to_stored(name) for name in numbers if name is not None]
+    names = strings_as_text([to_stored(name) for name in numbers if name is not None])
     return names, numbers_as_text([numbers[batch.transactional_id] for batch in batches])
 
 
@@ -98,7 +132,7 @@ def _index_producers(batches: Sequence[BatchCommit]) -> tuple[list[int], list[in
         per batch: number of its producer; per producer: number of the partition, producer id. All
         empty if no batch has a producer id.
     """
-    if all(batch.producer_id == NO_PRODUCER_ID for batch in batches):
+    if set(map(_PRODUCER_ID, batches)) == {NO_PRODUCER_ID}:
         return [], [], []
     producers: list[int] = []
     producer_partitions: list[int] = []

@@ -89,7 +89,7 @@ class PostgresMetadata(
     ) -> list[BatchOutcome]:
         check_order(batches)
         arguments = to_arguments(batches)
-        answer = await self._commits.fetch_row("object_commit", path, size, *arguments)
+        (answer,) = await self._commits.fetch("object_commit", path, size, *arguments)
         # What was committed keeps its answer, also once it is doomed because no row needs it.
         if answer["state"] != "live" and answer["last_stable_offsets"] is None:
             raise CommitOutcomeUnknown(f"{path} is {answer['state'] or 'not reserved'}")

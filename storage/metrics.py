@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from storage.plain_metrics import Count, Counts, Distribution, Distributions
 from storage.store_health import StoreState
 from storage.store_traffic import StoreTraffic
 
@@ -21,18 +22,21 @@ class StorageMetrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"streamhouse_{name}", text, labels, registry=registry)
 
-        def histogram(name: str, text: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
-            return Histogram(f"streamhouse_{name}", text, registry=registry, buckets=buckets)
+        def plain(name: str, text: str) -> Count:
+            return Counts(f"streamhouse_{name}", text, registry).of()
+
+        def histogram(name: str, text: str, bounds: tuple[float, ...] = SECONDS) -> Distribution:
+            return Distributions(f"streamhouse_{name}", text, registry, bounds=bounds).of()
 
         self.put_seconds = histogram("object_put_seconds", "Time of one successful PUT.")
         self.put_failures = counter("object_put_failures", "PUTs given up and begun again.")
         self.object_bytes = histogram("object_bytes", "Size of sealed objects.", BYTES)
         self.commit_seconds = histogram("commit_seconds", "Time of one commit in Postgres.")
         self.commit_failures = counter("commit_failures", "Commits repeated for want of an answer.")
-        self.records_committed = counter("records_committed", "Records appended to the log.")
-        self.bytes_committed = counter("bytes_committed", "Bytes appended to the log.")
+        self.records_committed = plain("records_committed", "Records appended to the log.")
+        self.bytes_committed = plain("bytes_committed", "Bytes appended to the log.")
         self.get_seconds = histogram("object_get_seconds", "Time of one ranged GET.")
-        self.get_bytes = counter("object_get_bytes", "Bytes read from the object store.")
+        self.get_bytes = plain("object_get_bytes", "Bytes read from the object store.")
         self.reads = counter("partition_reads", "Reads that returned records.", "source")
         self.reads_from_tail = self.reads.labels("tail")
         self.reads_from_store = self.reads.labels("store")

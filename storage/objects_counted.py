@@ -22,7 +22,7 @@ class CountedStore:
         self._usage = usage
 
     async def put(self, path: str, parts: Sequence[Buffer]) -> None:
-        size = sum(len(part) for part in parts)
+        size = sum(map(len, parts))
         try:
             await self._objects.put(path, parts)
         except ObjectConflict:

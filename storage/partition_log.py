@@ -27,6 +27,12 @@ class Waiter(Protocol):
 class PartitionLog:
     """One partition as seen from here.
 
+    Args:
+        partition: that it is.
+        read: partitions of one broker that are read, so that polling costs nothing for the others:
+            it is put there when somebody begins, and whoever polls takes it out once `take_poll`
+            says no.
+
     Attributes:
         high_watermark: one past the last record known to be committed; UNKNOWN until first needed.
             Other brokers may have committed more.
@@ -40,6 +46,7 @@ class PartitionLog:
 
     __slots__ = (
         "_polls_left",
+        "_read",
         "_stable_offset",
         "_waiters",
         "aborted",
@@ -53,8 +60,9 @@ class PartitionLog:
         "tail",
     )
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: Partition, read: "set[PartitionLog] | None" = None) -> None:
         self.partition = partition
+        self._read: set[PartitionLog] = set() if read is None else read
         self.high_watermark = UNKNOWN
         self.log_start_offset = UNKNOWN
         self._stable_offset = UNKNOWN
@@ -98,6 +106,7 @@ class PartitionLog:
     def add_waiter(self, waiter: Waiter) -> None:
         self._waiters.add(waiter)
         self._polls_left = POLLS_AFTER_FETCH
+        self._read.add(self)
 
     def remove_waiter(self, waiter: Waiter) -> None:
         self._waiters.discard(waiter)
@@ -163,4 +172,5 @@ class PartitionLog:
 
     def remove(self) -> None:
         self.removed = True
+        self._read.discard(self)
         self.wake()

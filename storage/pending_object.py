@@ -16,6 +16,7 @@ from storage.usage_counter import Share
 from storage.wal_index import WalIndex, WalRun, encode_index
 
 _RUN_KEY: Final = attrgetter("log", "leader_epoch")
+_PARTITION: Final = attrgetter("log.partition")
 
 
 @dataclass(slots=True)
@@ -76,7 +77,7 @@ class PendingObject:
         Returns:
             the object's bytes: the batches, and the index behind them.
         """
-        self.batches.sort(key=lambda batch: batch.log.partition)  # stable: arrival order is kept
+        self.batches.sort(key=_PARTITION)  # stable: arrival order is kept
         start = 0
         for batch in self.batches:
             header = batch.header
@@ -98,7 +99,7 @@ class PendingObject:
             start += len(batch.data)
         index = encode_index(self._index(seal, name_of))
         self.object_size = start + len(index)
-        return [*(batch.data for batch in self.batches), index]
+        return [*[batch.data for batch in self.batches], index]
 
     def shares(self) -> list[Share]:
         """Return whose batches it has, and how many bytes of each; once it is laid out."""
@@ -124,19 +125,24 @@ class PendingObject:
             topic_id, partition = log.partition
             if not topics or topics[-1][0] != topic_id:
                 topics.append((topic_id, name_of(log)))
-            batches = list(group)
-            size = sum([len(batch.data) for batch in batches])
-            headers = [batch.header for batch in batches]
+            size = record_count = max_timestamp_ms = 0
+            expected_offset: int | None = None
+            for batch in group:
+                header = batch.header
+                size += len(batch.data)
+                record_count += header.record_count
+                if expected_offset is None:  # the first one
+                    expected_offset, max_timestamp_ms = (
+                        batch.expected_offset,
+                        header.max_timestamp_ms,
+                    )
+                elif header.max_timestamp_ms > max_timestamp_ms:
+                    max_timestamp_ms = header.max_timestamp_ms
+            assert expected_offset is not None, "a group has a batch"
             runs.append(
                 WalRun(
-                    len(topics) - 1,
-                    partition,
-                    start,
-                    size,
-                    sum([header.record_count for header in headers]),
-                    batches[0].expected_offset,
-                    leader_epoch,
-                    max([header.max_timestamp_ms for header in headers]),
+                    *(len(topics) - 1, partition, start, size),
+                    *(record_count, expected_offset, leader_epoch, max_timestamp_ms),
                 )
             )
             start += size

@@ -14,6 +14,17 @@ def numbers_as_text(numbers: list[int]) -> str:
     return f"{{{str(numbers)[1:-1]}}}"
 
 
+def columns_as_texts(columns: list[list[int]]) -> list[str]:
+    """Return numbers_as_text() of each column, in one go; there is one at least."""
+    return f"{{{str(columns)[2:-2].replace('], [', '}|{')}}}".split("|")
+
+
+def strings_as_text(strings: Sequence[str]) -> str:
+    """Return strings without U+0000 as the text of an array."""
+    quoted = [text.replace("\\", "\\\\").replace('"', '\\"') for text in strings]
+    return "{" + ",".join([f'"{text}"' for text in quoted]) + "}"
+
+
 def partition_columns(partitions: Sequence[Partition]) -> tuple[list[object], list[int]]:
     """Return topic ids and partition numbers, an array each."""
     return (

@@ -275,7 +275,8 @@ class CommitConnection:
             MetadataUnavailable: no answer. The connection is gone with whatever it was doing, and
                 the next call makes a new one.
         """
-        async with self._turn:
+        await self._turn.acquire()
+        try:
             connection = self._connection
             if connection is None or connection.is_closed():
                 connection = await connect(self._dsn, self._config)
@@ -283,14 +284,16 @@ class CommitConnection:
                 self._connection = connection
             self._warnings.forget()
             try:
-                with unavailable_without_answer():
-                    rows = await connection.fetch(query(name), *arguments)
+                rows = await connection.fetch(query(name), *arguments)
             except BaseException:  # cancelled, too: nobody can know what the session still does
                 self._connection = None
                 connection.terminate()
-                raise
+                with unavailable_without_answer():
+                    raise
             self._warnings.check()
             return rows
+        finally:
+            self._turn.release()
 
     async def close(self) -> None:
         """Close the connection; a server that does not answer the goodbye is not waited for."""

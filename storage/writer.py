@@ -2,11 +2,13 @@
 
     append -> open buffer -> sealed -> uploaded -> committed -> every batch's future is resolved
 
-An object is sealed at once when none is in flight, so a lone producer never waits for a batching
-window; otherwise when it is full, or when `spacing` has passed since the last one: a quarter of
-what a PUT takes at present. A store that answers faster than LEAST_SPACING_S is a local disk, where
-small objects side by side only slow each other down: they go one after the other. Uploads run in
-parallel; commits keep the sealed order, so an idempotent producer's batches arrive in sequence.
+An object is sealed at once when none is being uploaded, so a lone producer never waits for a
+batching window: while one is committed the next one is on its way, but not the one after that, for
+then the commits are what is waited for. Otherwise it is sealed when it is full, or when `spacing`
+has passed since the last one: a quarter of what a PUT takes at present. A store that answers faster
+than LEAST_SPACING_S is a local disk, where small objects side by side only slow each other down:
+they go one after the other. Uploads run in parallel; commits keep the sealed order, so an
+idempotent producer's batches arrive in sequence.
 
 What may fail at each await, and what then holds:
 - put: the object is not in the log, whatever the store has. It is tried again until shutdown.
@@ -85,7 +87,10 @@ class Writer:
         self._open: PendingObject | None = None
         self._full: deque[PendingObject] = deque()
         self._in_flight: deque[PendingObject] = deque()  # in sealed order, which is commit order
-        self._sealed = asyncio.Semaphore(0)  # objects in flight that the committer has not taken
+        self._uploading = 0  # of those in flight
+        self._arrival: asyncio.Future[None] | None = (
+            None  # of an object, which the committer awaits
+        )
         self._sealed_at = 0.0
         self._put_s = 0.0
         self._check: asyncio.Handle | None = None
@@ -98,7 +103,9 @@ class Writer:
         """Upload and commit until cancelled; any exception is a bug and must end the broker."""
         async with self._uploads:
             while True:
-                await self._sealed.acquire()
+                if not self._in_flight:
+                    self._arrival = asyncio.get_running_loop().create_future()
+                    await self._arrival
                 pending = self._in_flight[0]
                 await pending.uploaded
                 began = self._clock()
@@ -196,7 +203,8 @@ class Writer:
             if self._open is None:
                 return
             due_s = self._sealed_at + self._spacing_s() - self._clock()
-            if self._in_flight and due_s > 0 and not self._closed:
+            is_busy = self._uploading or len(self._in_flight) > 1
+            if is_busy and due_s > 0 and not self._closed:
                 self._check = asyncio.get_running_loop().call_later(due_s, self._seal)
                 return
             pending, self._open = self._open, None
@@ -207,14 +215,16 @@ class Writer:
         seal = Seal(writer_id=self._writer_id, sequence=self._sequence, written_ms=self._now_ms())
         self._sequence += 1
         self._uploads.create_task(self._upload(pending, seal))
+        self._uploading += 1
         self._in_flight.append(pending)
-        self._sealed.release()
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)
         self._metrics.object_bytes.observe(pending.size)
 
     async def _upload(self, pending: PendingObject, seal: Seal) -> None:
         parts = pending.lay_out(seal, self._name_of)
         shares = pending.shares()
-        backoff = Backoff()
+        backoff: Backoff | None = None
         while True:
             pending.path = await self._paths.take()
             began = self._clock()
@@ -225,16 +235,20 @@ class Writer:
                 # The path is given up: were the lost try to arrive late, no row would name it.
                 self._metrics.put_failures.inc()
                 log.warning("uploading again", path=pending.path, reason=str(error))
+                backoff = backoff or Backoff()
                 await backoff.wait()
                 continue
             took_s = self._clock() - began
             self._put_s += (took_s - self._put_s) * _SMOOTHING
             self._metrics.put_seconds.observe(took_s)
             pending.uploaded.set_result(None)
+            self._uploading -= 1
+            if self._open is not None or self._full:
+                self._seal_soon()
             return
 
     async def _commit(self, pending: PendingObject) -> list[BatchOutcome] | StorageError:
-        backoff = Backoff()
+        backoff: Backoff | None = None
         while True:
             try:
                 return await self._metadata.commit_object(
@@ -243,6 +257,7 @@ class Writer:
             except MetadataUnavailable as error:
                 self._metrics.commit_failures.inc()
                 log.warning("committing again", path=pending.path, reason=str(error))
+                backoff = backoff or Backoff()
                 await backoff.wait()
             except CommitOutcomeUnknown as error:
                 log.warning("object cannot be committed", path=pending.path, reason=str(error))
@@ -279,7 +294,7 @@ class Writer:
                 aborted_count=outcome.aborted_count,
                 size=len(batch.data),
             )
-            self._metrics.records_committed.inc(header.record_count)
-            self._metrics.bytes_committed.inc(len(batch.data))
+            self._metrics.records_committed.value += header.record_count
+            self._metrics.bytes_committed.value += len(batch.data)
         if not batch.outcome.done():
             batch.outcome.set_result(outcome)

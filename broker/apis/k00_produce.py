@@ -14,7 +14,7 @@ Not done: leader hints (KIP-951), per-record errors (a batch is refused whole, w
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +27,7 @@ from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import Request
 from broker.topic_access import find_topic
 from broker.topics import KnownTopic
+from broker.waiting import wait_all
 from protocol.acl import Operation, ResourceType
 from protocol.batch import (
     NO_PRODUCER_ID,
@@ -71,7 +72,7 @@ class Appended:
 
 async def handle(request: Request) -> Awaitable[Answer]:
     """Append what can be appended; the answer waits for the commits."""
-    produce = decode_produce(request.frame, request.header.body, request.version)
+    produce = decode_produce(request.frame, request.header.body, request.header.api_version)
     results: list[tuple[TopicData, list[PartitionResult]]] = []
     appended: list[Appended] = []
     later = request.services.schemas.appends
@@ -228,9 +229,10 @@ def _check_transactional(
 
 
 def _check_header(request: Request, topic: KnownTopic, header: BatchHeader) -> None:
-    if header.codec > Codec.ZSTD:
-        raise UnsupportedCompression(f"compression codec {header.codec}")
-    if header.codec == Codec.ZSTD and request.version < _FIRST_ZSTD:
+    codec = header.codec
+    if codec > Codec.ZSTD:
+        raise UnsupportedCompression(f"compression codec {codec}")
+    if codec == Codec.ZSTD and request.version < _FIRST_ZSTD:
         raise UnsupportedCompression("zstd needs Produce v7 (KIP-110)")
     if topic.config.log_append_time:
         return
@@ -256,25 +258,25 @@ async def _answer(
 ) -> Answer:
     # Kafka's timeout bounds replication, never the local append; a hasty one must not fail here.
     timeout_s = max(produce.timeout_ms, LEAST_TIMEOUT_MS) / 1000
-    outcomes = [one.outcome for one in appended]
-    late: set[asyncio.Future[BatchOutcome]] = set()
-    if outcomes:
-        _, late = await asyncio.wait(outcomes, timeout=timeout_s if produce.acks else None)
+    late = [one.outcome for one in appended]
+    if late:
+        await wait_all(late, timeout_s if produce.acks else None)
+        late = [outcome for outcome in late if not outcome.done()]
     for one in appended:
-        if one.outcome in late:
-            one.result.error_code = ErrorCode.request_timed_out
+        if one.outcome.done():
+            _complete(one, request.header.api_version)
         else:
-            _complete(one, request.version)
+            one.result.error_code = ErrorCode.request_timed_out
     if late:
         _hold_memory(request, late)
     if produce.acks == 0:
         if any(result.error_code for _, of_topic in results for result in of_topic):
             raise CloseConnection("an error in a request with acks=0")
         return None
-    return encode_produce(request.header.correlation_id, request.version, results)
+    return encode_produce(request.header.correlation_id, request.header.api_version, results)
 
 
-def _hold_memory(request: Request, late: set[asyncio.Future[BatchOutcome]]) -> None:
+def _hold_memory(request: Request, late: Sequence[asyncio.Future[BatchOutcome]]) -> None:
     """Go on counting a frame that is answered, until its batches have left the write buffer.
 
     Otherwise clients that time out and repeat would fill the memory while a store is away.
@@ -286,11 +288,11 @@ def _hold_memory(request: Request, late: set[asyncio.Future[BatchOutcome]]) -> N
 
 
 def _complete(one: Appended, version: int) -> None:
-    try:
-        outcome = one.outcome.result()
-    except CONDITIONS as condition:
+    condition = one.outcome.exception()
+    if isinstance(condition, CONDITIONS):  # raised, it would hold these frames, and they hold it
         _refuse(one.result, condition)
         return
+    outcome = one.outcome.result()
     if outcome.refusal is not None:
         _refuse(one.result, outcome.refusal)
         if (

@@ -16,15 +16,15 @@ from inspect import iscoroutine
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
-from kio.static.protocol import Entity, Payload
 
 from broker.cluster import LOG_EPOCH
 from broker.fresh_offsets import refresh_topics
 from broker.refusals import CONDITIONS, Refusal, code_of
-from broker.requests import NOT_THROTTLED, Request
+from broker.requests import Request
 from broker.topics import KnownTopic
 from protocol.acl import Operation, ResourceType
 from protocol.fetch import READ_COMMITTED
+from protocol.list_offsets import OffsetAnswer, encode_list_offsets
 from storage.errors import MetadataUnavailable
 from storage.partition_log import PartitionLog
 
@@ -55,10 +55,9 @@ class Found:
     leader_epoch: int = _UNKNOWN
 
 
-async def handle(request: Request) -> Payload:
+async def handle(request: Request) -> bytes:
     """Answer each partition by itself."""
     body = request.decode()
-    types = request.types
     denied = {
         asked.name
         for asked in body.topics
@@ -73,7 +72,7 @@ async def handle(request: Request) -> Payload:
         ),
     )
     read_committed = getattr(body, "isolation_level", 0) == READ_COMMITTED
-    topics = []
+    topics: list[tuple[str, list[OffsetAnswer]]] = []
     for asked in body.topics:
         topic = known.get(asked.name)
         refusal = Refusal(_DENIED) if asked.name in denied else unavailable
@@ -83,10 +82,9 @@ async def handle(request: Request) -> Payload:
         ]
         # Most are known at once; a task for each would take longer than all the rest.
         looked_up = iter(await asyncio.gather(*(one for one in answers if iscoroutine(one))))
-        partitions = tuple(next(looked_up) if iscoroutine(one) else one for one in answers)
-        topics.append(types.ListOffsetsTopicResponse(name=asked.name, partitions=partitions))
-    response: Payload = types.ListOffsetsResponse(throttle_time=NOT_THROTTLED, topics=tuple(topics))
-    return response
+        found = [one if isinstance(one, OffsetAnswer) else next(looked_up) for one in answers]
+        topics.append((asked.name, found))
+    return encode_list_offsets(request.header.correlation_id, request.version, topics)
 
 
 def _answer(
@@ -96,30 +94,23 @@ def _answer(
     refusal: MetadataUnavailable | Refusal | None,
     *,
     read_committed: bool,
-) -> Entity | Coroutine[Any, Any, Entity]:
+) -> OffsetAnswer | Coroutine[Any, Any, OffsetAnswer]:
     """Return the partition's answer, or what waits for it if records have to be looked at."""
     try:
         if refusal is not None:
             raise refusal
         found = _find(request, topic, asked, read_committed=read_committed)
     except CONDITIONS as condition:
-        return _response(request, asked, Found(_UNKNOWN), code_of(condition))
+        return _response(asked, Found(_UNKNOWN), code_of(condition))
     if isinstance(found, Found):
-        return _response(request, asked, found)
+        return _response(asked, found)
     return _look_up(request, found, asked, read_committed=read_committed)
 
 
-def _response(
-    request: Request, asked: Any, found: Found, code: ErrorCode = ErrorCode.none
-) -> Entity:
-    answer: Entity = request.types.ListOffsetsPartitionResponse(
-        partition_index=asked.partition_index,
-        error_code=code,
-        timestamp=found.timestamp_ms,
-        offset=found.offset,
-        leader_epoch=found.leader_epoch,
+def _response(asked: Any, found: Found, code: ErrorCode = ErrorCode.none) -> OffsetAnswer:
+    return OffsetAnswer(
+        asked.partition_index, code, found.timestamp_ms, found.offset, found.leader_epoch
     )
-    return answer
 
 
 def _find(
@@ -146,14 +137,14 @@ def _find(
 
 async def _look_up(
     request: Request, log: PartitionLog, asked: Any, *, read_committed: bool
-) -> Entity:
+) -> OffsetAnswer:
     try:
         found = await _look_up_record(request, log, asked.timestamp)
     except CONDITIONS as condition:
-        return _response(request, asked, Found(_UNKNOWN), code_of(condition))
+        return _response(asked, Found(_UNKNOWN), code_of(condition))
     if read_committed and found.offset >= log.last_stable_offset:
         found = Found(_UNKNOWN)
-    return _response(request, asked, found)
+    return _response(asked, found)
 
 
 async def _look_up_record(request: Request, log: PartitionLog, timestamp_ms: int) -> Found:

@@ -27,7 +27,13 @@ from broker.requests import NOT_THROTTLED, Request
 from broker.topic_access import find_topic
 from broker.topics import KnownTopic
 from protocol.acl import Operation, ResourceType
-from protocol.codec import encode_response
+from protocol.metadata_response import (
+    BrokerAnswer,
+    MetadataAnswer,
+    PartitionAnswer,
+    TopicAnswer,
+    encode_metadata,
+)
 from protocol.topics import name_problem
 from storage.errors import TopicAlreadyExists
 
@@ -54,11 +60,12 @@ async def handle(request: Request) -> Payload | bytes:
         return _invalid(request, body)
     generation, cluster = answers.generation, cluster.frozen()
     topics, complete = await _topics(request, body, cluster)
-    response = _response(request, body, topics, cluster)
+    answer = _answer(request, body, topics, cluster)
+    frame = request.header.correlation_id, request.version, answer
     if len(topics) < _MANY:
-        encoded = encode_response(request.header.correlation_id, response)
+        encoded = encode_metadata(*frame)
     else:
-        encoded = await asyncio.to_thread(encode_response, request.header.correlation_id, response)
+        encoded = await asyncio.to_thread(encode_metadata, *frame)
     if complete and generation == answers.generation:
         answers.put(key, encoded)
     return encoded
@@ -87,50 +94,48 @@ def _invalid(request: Request, body: Any) -> Payload:
     return response
 
 
-def _response(request: Request, body: Any, topics: list[object], cluster: Cluster) -> Payload:
-    types = request.types
-    brokers = tuple(
-        types.MetadataResponseBroker(
-            node_id=node.node_id, host=node.host, port=node.port, rack=node.rack
-        )
-        for node in cluster.nodes
-    )
+def _answer(
+    request: Request, body: Any, topics: list[TopicAnswer], cluster: Cluster
+) -> MetadataAnswer:
     asked = getattr(body, "include_cluster_authorized_operations", False)
-    response: Payload = types.MetadataResponse(
-        throttle_time=NOT_THROTTLED,
-        brokers=brokers,
+    return MetadataAnswer(
+        brokers=[
+            BrokerAnswer(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in cluster.nodes
+        ],
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller.node_id,
-        topics=tuple(topics),
-        cluster_authorized_operations=cluster_operations(request, asked=asked),
-        error_code=ErrorCode.none,
+        topics=topics,
+        operations=cluster_operations(request, asked=asked),
     )
-    return response
 
 
-async def _topics(request: Request, body: Any, cluster: Cluster) -> tuple[list[object], bool]:
+async def _topics(request: Request, body: Any, cluster: Cluster) -> tuple[list[TopicAnswer], bool]:
     """Return the topics' part of the answer, and whether every one was found."""
     asked = body.topics
     tells_operations = getattr(body, "include_topic_authorized_operations", False)
     if asked is None or (request.version < _FIRST_NULL_IS_ALL and not asked):
         return await _all_topics(request, cluster, tells_operations=tells_operations), True
-    topics, complete = [], True
+    topics: list[TopicAnswer] = []
+    complete = True
     may_create = getattr(body, "allow_auto_topic_creation", True)
     for one in asked:
         topic_id = getattr(one, "topic_id", None) or None
         name = one.name or ""
         try:
             found = await _find(request, name, topic_id, may_create)
-            topics.append(_describe(request, found, cluster, tells_operations=tells_operations))
+            topics.append(
+                await _describe(request, found, cluster, tells_operations=tells_operations)
+            )
         except CONDITIONS as condition:
             complete = False
             topics.append(
-                request.types.MetadataResponseTopic(
+                TopicAnswer(
                     error_code=code_of(condition),
                     name=one.name if topic_id is None else None,
                     topic_id=topic_id,
-                    is_internal=False,
                     partitions=(),
+                    operations=NOT_ASKED,
                 )
             )
     return topics, complete
@@ -138,12 +143,12 @@ async def _topics(request: Request, body: Any, cluster: Cluster) -> tuple[list[o
 
 async def _all_topics(
     request: Request, cluster: Cluster, *, tells_operations: bool
-) -> list[object]:
+) -> list[TopicAnswer]:
     """Return all topics that the client may know of.
 
     With many partitions that takes a while, so now and then others have their turn.
     """
-    described = []
+    described: list[TopicAnswer] = []
     partitions = 0
     restricted = request.services.authorizer.enabled
     for topic in tuple(request.services.topics.all()):
@@ -155,7 +160,9 @@ async def _all_topics(
             Operation.DESCRIBE, ResourceType.TOPIC, topic.topic.name, audit=False
         ):
             continue
-        described.append(_describe(request, topic, cluster, tells_operations=tells_operations))
+        described.append(
+            await _describe(request, topic, cluster, tells_operations=tells_operations)
+        )
     return described
 
 
@@ -200,32 +207,27 @@ async def _create(request: Request, name: str) -> KnownTopic:
         return topic
 
 
-def _describe(
+async def _describe(
     request: Request, topic: KnownTopic, cluster: Cluster, *, tells_operations: bool
-) -> object:
-    types, operations = request.types, NOT_ASKED
+) -> TopicAnswer:
+    operations = NOT_ASKED
     if tells_operations:
         operations = authorized_operations(request, ResourceType.TOPIC, topic.topic.name)
     rack = cluster.rack_of(request.header.client_id)
     no_listener = ErrorCode.leader_not_available
     if request.version >= _FIRST_LISTENER_NOT_FOUND:
         no_listener = ErrorCode.listener_not_found
-    placements = (
-        cluster.placement(log.partition, topic.topic.replication_factor, rack) for log in topic.logs
-    )
-    partitions = tuple(
-        types.MetadataResponsePartition(
-            error_code=no_listener if placed["leader_id"] == NOBODY else ErrorCode.none,
-            partition_index=log.partition.index,
-            **placed,
-        )
-        for log, placed in zip(topic.logs, placements, strict=True)
-    )
-    return types.MetadataResponseTopic(
+    partitions: list[PartitionAnswer] = []
+    for log in topic.logs:
+        place = cluster.place(log.partition, topic.topic.replication_factor, rack)
+        code = no_listener if place.leader_id == NOBODY else ErrorCode.none
+        partitions.append(PartitionAnswer(code, log.partition.index, place))
+        if len(partitions) % _MANY == 0:
+            await asyncio.sleep(0)
+    return TopicAnswer(
         error_code=ErrorCode.none,
         name=topic.topic.name,
         topic_id=topic.topic.topic_id,
-        is_internal=False,
         partitions=partitions,
-        topic_authorized_operations=operations,
+        operations=operations,
     )

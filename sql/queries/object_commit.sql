@@ -1,5 +1,5 @@
 -- Make an uploaded object's batches part of the log. The function (migrations/*transactions*) tells
--- what goes in and what comes out. Arrays of numbers are text: {1, 2, 3}.
+-- what goes in and what comes out. Arrays are text: {1, 2, 3}.
 -- $1 path text, $2 size bigint;
 -- per partition: $3 topic_id uuid[], $4 partition int[], $5 batch_count int[],
 --   $16 leader_epoch bigint[];
@@ -11,9 +11,9 @@ SELECT
     state, outcomes, base_offsets, log_start_offsets, last_stable_offsets, aborted_counts
 FROM streamhouse_internal.commit_object(
     $1, $2,
-    $3, $4::text::int[], $5::text::int[], $16::text::bigint[],
+    $3::text::uuid[], $4::text::int[], $5::text::int[], $16::text::bigint[],
     $6::text::bigint[], $7::text::bigint[], $8::text::int[], $9::text::bigint[],
     $10::text::int[], $11::text::int[], $12::text::int[],
     $13::text::int[], $14::text::bigint[], $15::text::smallint[],
-    $17, $18::text::int[]
+    $17::text::text[], $18::text::int[]
 )

@@ -1,6 +1,8 @@
 """Appends that wait for somebody: their order, and what becomes of those behind one that fails."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
@@ -105,3 +107,37 @@ async def test_a_task_that_is_cancelled_leaves_the_others_their_turn() -> None:
     go.set()
     assert (await first).base_offset == 1
     assert not world.appends.waiting("a:1", TOPIC, 0)
+
+
+class Batch:
+    """As large as batches are."""
+
+
+async def test_a_refused_batch_is_not_left_to_the_garbage_collector() -> None:
+    # Given an append that knows what becomes of it, as those of Produce do
+    world = World()
+    outcomes: list[asyncio.Task[BatchOutcome]] = []
+
+    def begin() -> weakref.ref[Batch]:
+        batch = Batch()
+
+        async def append() -> asyncio.Future[BatchOutcome]:
+            assert isinstance(batch, Batch)
+            assert len(outcomes) == 1
+            raise InvalidRecords("records without keys")
+
+        outcomes.append(world.appends.begin("a:1", PARTITION, append))
+        return weakref.ref(batch)
+
+    gc.collect()
+    gc.disable()
+    try:
+        # When it is refused
+        batch = begin()
+        with pytest.raises(InvalidRecords, match="without keys"):
+            await outcomes[0]
+
+        # Then nothing holds the batch any more
+        assert batch() is None
+    finally:
+        gc.enable()

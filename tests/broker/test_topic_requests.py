@@ -223,3 +223,9 @@ def test_a_topic_chosen_twice_is_not_deleted() -> None:
     assert [c.outcome.code for c in gone_twice if isinstance(c.outcome, Refusal)] == [
         ErrorCode.invalid_request
     ]
+
+
+def test_a_refusal_does_not_hold_on_to_what_led_to_it() -> None:
+    plans = plan_topics([automatic("a", configs=[("retention.ms", "x")])], (), BROKER)
+    assert isinstance(plans["a"], Refusal)
+    assert plans["a"].__traceback__ is None  # else a hundred would be work for the collector

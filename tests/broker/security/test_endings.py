@@ -1,13 +1,16 @@
 """Connections that end by halves, or wait before they begin: what they may cost the broker."""
 
 import asyncio
+import gc
 import socket
 import ssl
+import weakref
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, cast
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -23,7 +26,7 @@ from broker.quota_connections import ConnectionRates
 from broker.quota_metrics import QuotaMetrics
 from broker.reception import ServerLimits
 from broker.refused import RefusalLog, Refused
-from broker.server import Server
+from broker.server import SWEPT_AT_ONCE, Server
 from broker.tls_stream import TlsStream
 from storage.metadata_memory import MemoryMetadata
 from tests.support.certificates import make_authority
@@ -58,8 +61,8 @@ class Reception:
         limits = ServerLimits(
             max_frame_bytes=2**20,
             max_early_bytes=2**16,
-            max_connections=10,
-            max_connections_per_ip=10,
+            max_connections=1000,
+            max_connections_per_ip=1000,
             max_idle_s=600,
             backlog=10,
         )
@@ -146,6 +149,79 @@ async def test_the_time_to_log_in_begins_when_a_connection_is_served(
     assert late[0] is Refused.UNAUTHENTICATED
     for _, writer in clients:
         writer.close()
+
+
+@pytest.mark.parametrize("listener", ["127.0.0.1:0", "SASL_PLAINTEXT://127.0.0.1:0"])
+@pytest.mark.parametrize("sent", [b"", REQUEST, REQUEST * 2])
+async def test_a_connection_that_has_ended_leaves_nothing_to_the_garbage_collector(
+    reception: Reception, listener: str, sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a client that has asked for nothing, for an answer, or for more than it takes
+    admitted: list[weakref.ref[Connection]] = []
+    admit = reception.server.admit
+
+    def remember(connection: Connection, ip: str) -> Refused | None:
+        admitted.append(weakref.ref(connection))
+        return admit(connection, ip)
+
+    monkeypatch.setattr(reception.server, "admit", remember)
+    port = await reception.server.bind(parse_listener(listener))
+    await reception.server.serve([reception])
+    gc.collect()
+    gc.disable()  # a pass over what a thousand connections left would stop the event loop for long
+    try:
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(sent)
+            await reception.until(lambda: len(admitted) == 1)
+            await reception.until(lambda: len(reception.connections) * len(REQUEST) == len(sent))
+            reception.connections.clear()
+
+        # When it goes, then nothing of it is left
+        await reception.until(lambda: admitted[0]() is None)
+    finally:
+        gc.enable()
+
+
+class Overdue:
+    """A connection that has been idle for too long, and notes in which turn that is seen."""
+
+    def __init__(self, turns: list[int]) -> None:
+        self._turns = turns
+        self.refused_in: int | None = None
+
+    def expired(self, now_s: float, *, max_idle_s: float) -> tuple[Refused, str] | None:
+        return Refused.IDLE, "idle"
+
+    def refuse(self, reason: str, kind: Refused) -> None:
+        self.refused_in = self.refused_in or self._turns[0]
+
+    async def finish(self) -> None:
+        return
+
+
+async def test_many_connections_are_not_closed_in_one_turn_of_the_event_loop(
+    reception: Reception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given more idle connections than a turn has time for
+    turns = [0]
+    overdue = [Overdue(turns) for _ in range(SWEPT_AT_ONCE * 5)]
+    for one in overdue:
+        reception.server.admit(cast("Connection", one), "127.0.0.1")
+
+    async def count_turns() -> None:
+        while True:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    # When they are looked at
+    monkeypatch.setattr("broker.server.SWEEP_S", 0.0)
+    counting, sweeping = map(asyncio.create_task, (count_turns(), reception.server.sweep()))
+    await reception.until(lambda: all(one.refused_in for one in overdue))
+    counting.cancel()
+    sweeping.cancel()
+
+    # Then others had their turns between
+    assert max(Counter(one.refused_in for one in overdue).values()) <= SWEPT_AT_ONCE
 
 
 def test_nothing_is_kept_of_what_comes_behind_a_goodbye(tmp_path: Path) -> None:

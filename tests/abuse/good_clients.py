@@ -2,7 +2,8 @@
 
 A librdkafka producer sends records at a steady rate and times each acknowledgement; a consumer
 reads them and times the way from end to end. Lines on standard input name the phase that begins; at
-its end one line of JSON tells the latencies of each phase.
+its end one line of JSON tells the latencies of each phase: of the records that were sent in it, so
+that none has what was late before.
 """
 
 import json
@@ -32,12 +33,11 @@ class GoodClients:
     """A producer and a consumer of one topic.
 
     Attributes:
-        phase: what samples are counted for now.
         errors: of either of them, by text.
     """
 
     def __init__(self, bootstrap: str, topic: str, records_per_s: int) -> None:
-        self.phase = WARM_UP
+        self._phases = [(0.0, WARM_UP)]  # since when, by the clock of the records
         self.errors: dict[str, int] = defaultdict(int)
         self._bootstrap, self._topic, self._records_per_s = bootstrap, topic, records_per_s
         self._samples: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -50,7 +50,7 @@ class GoodClients:
         for thread in threads:
             thread.start()
         for line in sys.stdin:
-            self.phase = line.strip()
+            self.begin(line.strip())
         self._stop.set()
         for thread in threads:
             thread.join()
@@ -64,6 +64,10 @@ class GoodClients:
                 for (phase, kind), found in self._samples.items()
             ],
         }
+
+    def begin(self, phase: str) -> None:
+        """Count what is sent from now on for that phase."""
+        self._phases.append((time.time(), phase))
 
     def _produce(self) -> None:
         producer = Producer(
@@ -81,7 +85,7 @@ class GoodClients:
                 self.errors[str(error)] += 1
                 return
             self._acknowledged += 1
-            self._note(ACKNOWLEDGED, time.time() - _SENT.unpack_from(message.value() or b"")[0])
+            self._note(ACKNOWLEDGED, message)
 
         began_s = time.monotonic()
         while not self._stop.is_set():
@@ -118,11 +122,13 @@ class GoodClients:
                 self.errors[str(message.error())] += 1
                 continue
             self._read += 1
-            self._note(END_TO_END, time.time() - _SENT.unpack_from(message.value() or b"")[0])
+            self._note(END_TO_END, message)
         consumer.close()
 
-    def _note(self, kind: str, took_s: float) -> None:
-        self._samples[self.phase, kind].append(took_s)
+    def _note(self, kind: str, message: Message) -> None:
+        (sent_s,) = _SENT.unpack_from(message.value() or b"")
+        phase = next(name for since_s, name in reversed(self._phases) if since_s <= sent_s)
+        self._samples[phase, kind].append(time.time() - sent_s)
 
 
 def _quantiles(seconds: list[float]) -> dict[str, float]:

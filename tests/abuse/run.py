@@ -33,9 +33,11 @@ from tests.support.fake_registry import fake_registry
 from tests.support.tls import free_port
 from tests.support.wire import WireClient
 
-WARM_UP_S: Final = 5.0
+WARM_UP_S: Final = 15.0
+"""Until clients have their connections and groups, and the broker the classes of all messages."""
+
 SETTLE_S: Final = 45.0
-ATTACKERS_NICE: Final = 10
+ATTACKERS_NICE: Final = 19
 """Attackers have machines of their own; here they must not take the broker's processors."""
 
 GOOD_TOPIC: Final = "good"

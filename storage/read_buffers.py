@@ -3,8 +3,8 @@
 To take it fresh from the system for each GET would cost more than the reading: each page is cleared
 by the kernel when it is touched first, and by Python, and comes with a page fault. So a buffer is
 used again as soon as nobody has it any more, and Python itself says when: nothing but the pool
-refers to the buffer, and it has no exports, that is, there is no view of any byte of it, in a cache
-or on its way into a socket. Nobody gives a buffer back, so nobody can do that too early.
+refers to it (a view of any of its bytes does, in a cache or on its way into a socket), and, which
+says the same once more, it has no exports. Nobody gives one back, so nobody can do it too early.
 """
 
 import ctypes

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ import psutil
 
 from spark.log_location import LogLocation
 from tests.support.broker import BrokerFailed, BrokerProcess, start_broker
+from tests.support.ports import free_ports
 
 STOP_S: Final = 60.0
 
@@ -41,7 +41,7 @@ class OurBroker:
         Raises:
             BrokerFailed: it does not.
         """
-        port, http_port = _free_ports(workers), _free_ports(workers)
+        port, http_port = free_ports(workers), free_ports(workers)
         self._data = data
         self._listen = f"127.0.0.1:{port}"
         self._arguments = (
@@ -116,22 +116,3 @@ def _postmaster(data: Path) -> psutil.Process | None:
         return process if process.cwd() == str(directory.resolve()) else None
     except (OSError, ValueError, IndexError, psutil.Error):
         return None
-
-
-def _free_ports(count: int) -> int:
-    """Return the first of so many free ports in a row."""
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-        if all(_is_free(port + further) for further in range(1, count)):
-            return port
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True

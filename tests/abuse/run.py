@@ -30,7 +30,7 @@ from tests.abuse.watch import Watch, lag_p99_ms, metric, metrics
 from tests.support.broker import BrokerProcess, start_broker
 from tests.support.certificates import make_authority
 from tests.support.fake_registry import fake_registry
-from tests.support.tls import free_port
+from tests.support.ports import free_port
 from tests.support.wire import WireClient
 
 WARM_UP_S: Final = 15.0

@@ -10,6 +10,7 @@ import pytest
 from broker.addresses import Address, parse_address
 from broker.config import InvalidSettings, read_settings
 from tests.support.broker import BrokerFailed, running_broker, start_broker
+from tests.support.ports import free_port
 from tests.support.wire import WireClient, request_entities
 
 
@@ -139,13 +140,6 @@ async def test_each_listener_tells_its_own_advertised_address(tmp_path: Path) ->
 
                     # Then it is told its listener's address
                     assert (node.host, node.port) == told
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,12 @@ from storage.postgres_binaries import socket_directory, unix_socket_dsn
 from storage.postgres_pool import Connection
 from tests.broker.admin.questions import BROKER, SET, change
 from tests.broker.admin.wire import Wire
-from tests.broker.test_workers import free_ports, is_alive
+from tests.broker.test_workers import is_alive
 from tests.clients.confluent import CALL_TIMEOUT_S, Confluent
 from tests.clients.records import SentRecord
 from tests.crash.processes import KillableBroker, killable_broker, until
 from tests.support.broker import BrokerProcess, start_broker
+from tests.support.ports import free_ports
 from tests.support.postgres import short_directory
 from tests.support.wire import WireClient
 

@@ -6,7 +6,6 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -16,23 +15,10 @@ import pytest
 from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
 from tests.support.broker import BrokerFailed, BrokerProcess, start_broker
+from tests.support.ports import free_ports
 from tests.support.wire import WireClient
 
 PATIENCE_S = 30.0
-
-
-def free_ports(count: int) -> int:
-    """Return the first of `count` free ports that follow each other."""
-    for first in range(29_000, 32_000, count):
-        with ExitStack() as stack:
-            try:
-                for port in range(first, first + count):
-                    taken = stack.enter_context(socket.socket())
-                    taken.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return first
-    raise AssertionError("no free ports")
 
 
 def start_workers(data: Path, first_port: int) -> BrokerProcess:

@@ -5,7 +5,6 @@ It keeps its schemas in memory. Version 3 needs a newer Java than Debian 12 has.
 
 import os
 import signal
-import socket
 import subprocess
 import tarfile
 import time
@@ -20,6 +19,7 @@ from urllib.request import urlopen
 from tests.clients.cache import filled_once, one_at_a_time
 from tests.clients.maven import RESOLVE_S
 from tests.clients.processes import program, run
+from tests.support.ports import free_port
 
 VERSION: Final = "2.6.13.Final"
 START_S: Final = 90.0
@@ -59,7 +59,7 @@ def running_apicurio(directory: Path) -> Iterator[Apicurio]:
     """
     java = program("java", debian_package="openjdk-17-jre-headless")
     home = filled_once(f"apicurio-registry-{VERSION}", _resolve)
-    port = _free_port()
+    port = free_port()
     log = directory / "apicurio.log"
     jar = home / f"{_ARTIFACT}-{VERSION}-runner.jar"
     with log.open("wb") as output:
@@ -100,10 +100,3 @@ def _resolve(directory: Path) -> None:
     with tarfile.open(archive) as content:
         content.extractall(directory, filter="data")
     archive.unlink()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

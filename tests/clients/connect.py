@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from urllib.request import Request, urlopen
 from tests.clients.cache import filled_once
 from tests.clients.maven import copy_dependencies
 from tests.clients.processes import program
+from tests.support.ports import free_port
 
 POM: Final = Path(__file__).with_name("connect_pom.xml")
 WAIT_S: Final = 90.0
@@ -140,7 +140,7 @@ class Connect:
         java = program("java", debian_package="openjdk-17-jre-headless")
         version = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
         jars = filled_once(f"connect-{version}", partial(copy_dependencies, POM))
-        address = f"127.0.0.1:{_free_port()}"
+        address = f"127.0.0.1:{free_port()}"
         (plugin,) = jars.glob("connect-file-*.jar")
         common = {
             "bootstrap.servers": self.bootstrap,
@@ -175,10 +175,3 @@ def _ended(workers: Sequence[Worker]) -> Iterator[None]:
     finally:
         for worker in workers:
             worker.kill()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

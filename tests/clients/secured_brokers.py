@@ -5,7 +5,6 @@ STREAMHOUSE_TEST_SECURED=kafka asks Apache Kafka.
 """
 
 import os
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from tests.clients.secured import ADMIN, ADMIN_PASSWORD, USERS, Secured, passwor
 from tests.oracle.apache_kafka import running_kafka
 from tests.support.broker import start_broker
 from tests.support.certificates import Authority, make_authority
+from tests.support.ports import free_port
 from tests.support.tokens import Issuer, ec_key
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -51,7 +51,7 @@ STRICT: Final = Strictness(
 def running_secured(home: Path, strictness: Strictness) -> Iterator[Secured]:
     """Run a cluster of one broker for the length of a block."""
     authority, issuer = make_authority(), Issuer(keys=[ec_key()])
-    ports = {protocol: _free_port() for protocol in PROTOCOLS}
+    ports = {protocol: free_port() for protocol in PROTOCOLS}
     common = {
         "authorizer.class.name": _AUTHORIZER,
         "super.users": f"User:{ADMIN}",
@@ -114,7 +114,7 @@ def _streamhouse(home: Path, ports: dict[str, int], configs: dict[str, str]) -> 
 @contextmanager
 def _kafka(home: Path, ports: dict[str, int], configs: dict[str, str]) -> Iterator[Path]:
     """Brokers and controllers know each other by PLAIN; so nobody is ANONYMOUS but clients."""
-    controller_port = _free_port()
+    controller_port = free_port()
     listeners = ",".join(f"{protocol}://127.0.0.1:{port}" for protocol, port in ports.items())
     advertised = ",".join(f"{protocol}://localhost:{port}" for protocol, port in ports.items())
     protocols = ",".join(f"{protocol}:{protocol}" for protocol in PROTOCOLS)
@@ -156,10 +156,3 @@ def _plain() -> str:
     known = " ".join(f'user_{user}="{password_of(user)}"' for user in users)
     own = f'username="{ADMIN}" password="{ADMIN_PASSWORD}"'
     return f"{_MODULES}.plain.PlainLoginModule required {own} {known};"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

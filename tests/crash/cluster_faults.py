@@ -14,9 +14,9 @@ from threading import Event
 from typing import Final
 
 from tests.crash.cluster_ledger import ClusterLedger, Pause, Trouble
-from tests.crash.processes import stable_port
 from tests.crash.upkeep_faults import BUSY, BUSY_ROUNDS, await_upkeep, kill_upkeep, pause_upkeep
 from tests.support.broker import BrokerProcess
+from tests.support.ports import free_port
 from tests.support.postgres import create_empty_database
 from tests.support.s3_server import S3Server
 from tests.support.three_brokers import BUCKET, Trio
@@ -68,7 +68,7 @@ def cluster(home: Path) -> Iterator[Trio]:
 
 
 def _start(trio: Trio, at: int) -> BrokerProcess:
-    return trio.start(f"b{at + 1}", listen=f"127.0.0.1:{stable_port()}")
+    return trio.start(f"b{at + 1}", listen=f"127.0.0.1:{free_port()}")
 
 
 class Faults:

@@ -19,7 +19,8 @@ from storage.postgres_binaries import (
     server_command,
     server_user,
 )
-from tests.crash.processes import PATIENCE_S, kill_if_there, postgres_pid, stable_port, until
+from tests.crash.processes import PATIENCE_S, kill_if_there, postgres_pid, until
+from tests.support.ports import free_port
 
 
 class ExternalPostgres:
@@ -27,7 +28,7 @@ class ExternalPostgres:
 
     def __init__(self, home: Path) -> None:
         self.directory = home / "database"
-        self.port = stable_port()
+        self.port = free_port()
         self._log = home / "server.log"
         self._server: subprocess.Popen[bytes] | None = None
         self.directory.mkdir(parents=True, mode=0o700)

@@ -1,8 +1,6 @@
 """The processes that are killed: a broker that comes back at its address, and its Postgres."""
 
 import os
-import random
-import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,13 +12,13 @@ import psutil
 
 from storage.postgres_process import read_pid_file
 from tests.support.broker import BrokerFailed, BrokerProcess, start_broker
+from tests.support.ports import free_port
 
 PATIENCE_S: Final = 60.0
 GLANCE_S: Final = 0.005
 SHOWN_CHARACTERS: Final = 4_000
 # Below the range from which the kernel takes the ports of outgoing connections: a client that tries
 # a dead broker's port again and again would, once in a while, be given that very port.
-PORTS: Final = range(20_000, 30_000)
 
 T = TypeVar("T")
 
@@ -38,19 +36,6 @@ def until(probe: Callable[[], T | None], what: str) -> T:
     return found
 
 
-def stable_port() -> int:
-    """Return a port that is free, and that nobody but a listener takes."""
-    while True:
-        port = random.choice(PORTS)
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-
-
 class KillableBroker:
     """A broker on one directory and one address, started as often as a test likes."""
 
@@ -58,7 +43,7 @@ class KillableBroker:
         self, data: Path, *arguments: str, environment: Mapping[str, str] | None = None
     ) -> None:
         self.data = data
-        self.bootstrap = f"127.0.0.1:{stable_port()}"
+        self.bootstrap = f"127.0.0.1:{free_port()}"
         self._arguments = arguments
         self._environment = {**os.environ, **(environment or {})}
         self._process: BrokerProcess | None = None

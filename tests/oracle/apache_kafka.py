@@ -5,7 +5,6 @@ replication, for there is one broker.
 """
 
 import base64
-import socket
 import subprocess
 import time
 import uuid
@@ -17,6 +16,7 @@ from typing import Final
 
 from tests.clients.java_tools import JavaTools, java_tools
 from tests.clients.processes import run
+from tests.support.ports import free_port
 
 START_S: Final = 60.0
 STOP_S: Final = 20.0
@@ -91,7 +91,7 @@ def running_kafka(
         KafkaFailed: it ended, or was not ready in time.
     """
     tools = java_tools("")
-    port, controller_port = _free_port(), _free_port()
+    port, controller_port = free_port(), free_port()
     file = _write_properties(home, port, controller_port, settings or {})
     _format(tools, file, users or {})
     log = home / "kafka.log"
@@ -165,10 +165,3 @@ def _wait_until_started(process: "subprocess.Popen[bytes]", log: Path) -> None:
         if process.poll() is not None or time.monotonic() > deadline:
             raise KafkaFailed(f"Apache Kafka did not start\n{text[-4000:]}")
         time.sleep(GLANCE_S)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -26,7 +26,7 @@ from spark.upkeep.job import job_session
 from tests.clients.confluent import Confluent
 from tests.spark.shopflow import produce, trace
 from tests.spark.warehouse_runs import contents, loader, send
-from tests.support.tls import free_port
+from tests.support.ports import free_port
 
 SCHEMA = "id bigint"
 VALUES = [b'{"id":%d}' % number for number in range(3)]

@@ -15,8 +15,9 @@ from urllib.parse import quote
 from storage.postgres_binaries import ENVIRONMENT, SystemUser, let_pass, server_user
 from storage.postgres_process import read_pid_file
 from tests.clients.processes import program
-from tests.crash.processes import PATIENCE_S, stable_port, until
+from tests.crash.processes import PATIENCE_S, until
 from tests.support.certificates import Authority
+from tests.support.ports import free_port
 from tests.support.postgres import short_directory
 
 USER: Final = "streamhouse"
@@ -37,7 +38,7 @@ class TlsPostgres:
     """A running server; its certificate is for NAME, and it trusts its authority's clients."""
 
     def __init__(self, home: Path, authority: Authority) -> None:
-        self.port = stable_port()
+        self.port = free_port()
         self._directory = home / "database"
         self._home = home
         self._authority = authority

@@ -28,6 +28,7 @@ from urllib.parse import urlsplit
 from botocore.config import Config
 from botocore.session import Session
 
+from tests.support.ports import free_port
 from tests.support.s3_runners import (
     ContainerRunner,
     Runner,
@@ -58,7 +59,7 @@ class S3Server:
     @classmethod
     def start(cls, directory: Path) -> Self:
         """Start whichever server works here; `directory` takes its data and log."""
-        port = _free_port()
+        port = free_port()
         if _engine_answers():
             try:
                 return cls._started(
@@ -75,7 +76,7 @@ class S3Server:
     @classmethod
     def start_tls(cls, directory: Path, certificate: Path, key: Path, authority: Path) -> Self:
         """Start a process that speaks https only; who asks it trusts the certificates of a file."""
-        port = _free_port()
+        port = free_port()
         program = find_versitygw()
         if program is None:
             options: Sequence[str | Path] = ("--ssl-cert", certificate, "--ssl-key", key)
@@ -198,13 +199,6 @@ class S3Server:
 
 def _server_environment() -> dict[str, str]:
     return {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _engine_answers() -> bool:

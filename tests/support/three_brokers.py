@@ -11,6 +11,7 @@ from typing import Final
 
 from tests.clients.confluent import Confluent
 from tests.support.broker import BrokerProcess, start_broker
+from tests.support.ports import free_port
 from tests.support.postgres import create_empty_database
 from tests.support.s3_server import S3Server
 from tests.support.wire import WireClient, leader_of
@@ -43,13 +44,13 @@ class Trio:
     def bootstrap(self) -> str:
         return ",".join(self.bootstraps)
 
-    def start(self, name: str, *arguments: str, listen: str = "127.0.0.1:0") -> BrokerProcess:
-        """Start one more; it is not among `brokers`."""
+    def start(self, name: str, *arguments: str, listen: str = "") -> BrokerProcess:
+        """Start one more, on a port that it can have again; it is not among `brokers`."""
         return start_broker(
             self.home / name,
             *self.arguments,
             *arguments,
-            listen=listen,
+            listen=listen or f"127.0.0.1:{free_port()}",
             environment=self.environment,
         )
 

@@ -1,7 +1,6 @@
 """Brokers with TLS listeners, and what their clients need to speak to them."""
 
 import os
-import socket
 import ssl
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -15,15 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.broker import BrokerProcess, start_broker
 from tests.support.certificates import Authority, make_authority
+from tests.support.ports import free_port
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def metric(broker: BrokerProcess, name: str, **labels: str) -> float:

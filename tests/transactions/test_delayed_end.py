@@ -8,7 +8,6 @@ the port on this machine that it advertises for that listener.
 import asyncio
 import itertools
 import os
-import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from tests.clients.confluent import Confluent
 from tests.conftest import Tell
 from tests.support.broker import running_broker
+from tests.support.ports import free_port
 from tests.transactions.delayed_end import KINDS, Lane, Moment, Report, Trial, shuffled
 from tests.transactions.delayed_end_clients import Producer, WireProducer
 from tests.transactions.delayed_end_proxy import EndTxnProxy
@@ -130,10 +130,3 @@ async def run_trials(
                 lanes.create_task(lane.run(list(trials), report))
         await reader.reached(await stable_ends(proxy.bootstrap, topic, partition_count))
     return judge(report, reader.reads), report
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

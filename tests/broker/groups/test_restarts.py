@@ -10,7 +10,6 @@ from kio.schema.errors import ErrorCode
 
 from tests.broker.groups.conftest import SETTINGS
 from tests.crash.external_postgres import ExternalPostgres, external_postgres
-from tests.crash.processes import stable_port
 from tests.support.broker import BrokerProcess, start_broker
 from tests.support.group_members import Member, stable
 from tests.support.group_wire import (
@@ -22,6 +21,7 @@ from tests.support.group_wire import (
     join_request,
     new_member_id,
 )
+from tests.support.ports import free_port
 from tests.support.wire import WireClient
 
 NONE = ErrorCode.none
@@ -48,7 +48,7 @@ class Killable:
     def __init__(self, data: Path, postgres: ExternalPostgres) -> None:
         self._data = data
         self._arguments = ("--postgres", postgres.dsn, *SETTINGS)
-        self._listen = f"127.0.0.1:{stable_port()}"
+        self._listen = f"127.0.0.1:{free_port()}"
         self.process = self.start()
 
     def start(self) -> BrokerProcess:

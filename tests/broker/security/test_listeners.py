@@ -18,8 +18,8 @@ from storage.brokers import BrokerRecord, Membership
 from storage.object_paths import uuid7
 from tests.support.broker import BrokerProcess, start_broker
 from tests.support.certificates import Authority, make_authority, write_file
+from tests.support.ports import free_port
 from tests.support.postgres import create_empty_database
-from tests.support.tls import free_port
 from tests.support.wire import WireClient, request_entities
 
 KEYSTORE: Final = "ssl.keystore.location"

@@ -18,11 +18,11 @@ from storage.errors import PostgresNotTrusted
 from storage.metadata_postgres import PostgresMetadata
 from storage.postgres_dsn import check_dsn, unencrypted_hosts
 from storage.postgres_pool import connect
-from tests.broker.test_workers import free_ports
 from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
 from tests.support.broker import start_broker
 from tests.support.certificates import Authority, make_authority
+from tests.support.ports import free_ports
 from tests.support.postgres_tls import CERTIFICATE_USER, PASSWORD, TlsPostgres, tls_postgres
 
 ROOT: Final = Path(__file__).parents[3]

@@ -2,10 +2,8 @@
 
 import asyncio
 import base64
-import socket
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
 from random import Random
 
 import pytest
@@ -18,6 +16,7 @@ from protocol.scram import ScramCredential, ScramMechanism
 from storage.entity_configs import Entity, EntityChange, EntityKind
 from storage.metadata_memory import MemoryMetadata
 from tests.support.broker import BrokerProcess
+from tests.support.ports import free_ports
 from tests.support.sasl import (
     ADMIN,
     MECHANISMS,
@@ -48,19 +47,6 @@ async def admin(sasl_broker: BrokerProcess) -> AsyncIterator[SaslClient]:
     async with await SaslClient.connect(sasl_broker.bootstrap) as client:
         assert (await client.log_in()).error_code == 0
         yield client
-
-
-def free_ports() -> int:
-    """Return the first of four free ports that follow each other."""
-    for first in range(29_600, 31_000, 4):
-        with ExitStack() as stack:
-            try:
-                for port in range(first, first + 4):
-                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return first
-    raise AssertionError("no free ports")
 
 
 async def log_in(broker: BrokerProcess, mechanism: str, user: str, password: str) -> ErrorCode:
@@ -208,7 +194,7 @@ async def test_made_up_credentials_are_of_the_kinds_that_others_have() -> None:
 async def test_all_brokers_know_a_new_user_soon(tmp_path_factory: pytest.TempPathFactory) -> None:
     # Given two brokers of one cluster that started at once with the same first user
     data = tmp_path_factory.mktemp("sasl-workers")
-    first_port = free_ports()
+    first_port = free_ports(4)
     http = f"127.0.0.1:{first_port + 2}"
     with running_sasl_broker(
         *(data, "--workers=2", f"--http={http}"), address=f"127.0.0.1:{first_port}"

@@ -33,11 +33,11 @@ from broker.secrets_config import Secrets
 from broker.upkeep_order import UpkeepOrder
 from storage.config import PostgresConfig, UpkeepConfig
 from streamctl.process_title import hide_secrets as hide_of_streamctl
-from tests.broker.test_workers import free_ports
 from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
 from tests.support.broker import BrokerProcess, start_broker
 from tests.support.certificates import make_authority
+from tests.support.ports import free_ports
 from tests.support.postgres_tls import PASSWORD, TlsPostgres, tls_postgres
 from tests.support.secrets import check_log, command_lines, family, leaks
 

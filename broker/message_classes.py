@@ -56,6 +56,7 @@ def _load(stopping: threading.Event) -> None:
     for message in messages():
         began_s = time.monotonic()
         load_payload_module(*message)
+        gc.collect()  # only what is new since the last; what is garbage now would stay for ever
         gc.freeze()  # classes live for ever, and to look through all of them takes milliseconds
         if stopping.wait(REST * (time.monotonic() - began_s)):
             return

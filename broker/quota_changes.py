@@ -39,7 +39,8 @@ def plan_quotas(
                 raise _refuse_repeated(alteration.entity)
             plans[alteration.entity] = _change(alteration)
         except Refusal as refusal:
-            plans[alteration.entity] = refusal
+            # without its frames, which have the plans, and it
+            plans[alteration.entity] = refusal.with_traceback(None)
     return plans
 
 

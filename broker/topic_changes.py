@@ -87,7 +87,7 @@ def plan_partitions(
             added = _check_growth(request, topic)
             check_budget(added, partitions_left)
         except Refusal as refusal:
-            plans[request.name] = refusal
+            plans[request.name] = refusal.with_traceback(None)  # its frames have the plans, and it
         else:
             plans[request.name] = topic
             partitions_left -= added
@@ -117,7 +117,8 @@ def choose_deleted(
             topic = _chosen(name, topic_id, by_name, by_id, access.hidden)
             check_named_once(topic.name, named_both_ways)
         except Refusal as refusal:
-            outcomes.append(TopicChoice(name=name, topic_id=topic_id, outcome=refusal))
+            told = refusal.with_traceback(None)  # without its frames, which have the outcomes
+            outcomes.append(TopicChoice(name=name, topic_id=topic_id, outcome=told))
             continue
         if topic.name not in access.kept:
             outcomes.append(TopicChoice(name=topic.name, topic_id=topic.topic_id, outcome=topic))

@@ -83,7 +83,8 @@ class UpkeepProcess:
         try:
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.write(self._order.to_line())
+            if not process.stdin.is_closing():  # else it was killed before it was told anything
+                process.stdin.write(self._order.to_line())
             async for line in process.stdout:
                 if not line.endswith(b"\n"):  # it was killed while it wrote
                     break

@@ -54,11 +54,15 @@ class RequestHeader:
 
 @cache
 def request_type(api_key: int, version: int) -> type[RequestPayload]:
+    # Its package first, as other threads do (broker/message_classes.py): who has the lock of the
+    # module, and needs that of its package, would be in a deadlock with who has them in this order.
+    load_payload_module(api_key, version, EntityType.request)
     return load_request_schema(api_key, version)
 
 
 @cache
 def response_type(api_key: int, version: int) -> type[ResponsePayload]:
+    load_payload_module(api_key, version, EntityType.response)  # its package first, too
     return load_response_schema(api_key, version)
 
 

@@ -1,6 +1,7 @@
 """Reading a range of a file, as a thread does it (storage/objects_directory.py)."""
 
 import os
+from contextlib import suppress
 from typing import Final
 
 from storage.config import MiB
@@ -56,7 +57,8 @@ class ObjectRead:
     def tidy(self) -> None:
         """Close the file."""
         if self._file >= 0:
-            os.close(self._file)
+            with suppress(OSError):  # it was only read
+                os.close(self._file)
 
     def _check_size(self) -> None:
         size, end = os.fstat(self._file).st_size, self._start + self._length

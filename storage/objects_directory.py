@@ -160,6 +160,7 @@ class DirectoryStore:
             health.failed()
             raise ObjectStoreUnavailable(str(error)) from error
         health.answered(clock() - began_s, length)
+        self._buffers.trim_later()
         return data
 
     async def delete(self, paths: Sequence[str]) -> None:
@@ -177,6 +178,7 @@ class DirectoryStore:
                 yield file
 
     async def close(self) -> None:
+        self._buffers.close()
         await asyncio.to_thread(self._close)
 
     async def _run(

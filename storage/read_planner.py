@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from storage.aborted import MAX_KEPT
 from storage.errors import StorageError
 from storage.metadata import MetadataStore, SegmentLookup
 from storage.partition_log import PartitionLog
@@ -105,6 +106,8 @@ class Planner:
         """Return a plan along the route of the read before; None if the index is to be asked."""
         if note is None or (route := note.route) is None or now_s - route.named_s > ROUTE_S:
             return None
+        if read.end_offset != END and read.log.aborted_count > MAX_KEPT:
+            return None  # what to skip of records that are purged, only the index knows, until then
         is_short = route.left_bytes < read.max_bytes + LEAST_AHEAD_BYTES
         if is_short and route.end_offset < read.log.high_watermark - 1:
             return None

@@ -155,13 +155,14 @@ class Reader:
         self, read: ColdRead, plan: Plan, hold: Hold, ahead_bytes: int
     ) -> Records | StorageError:
         """Return what the plan leads to, or the next one: behind a gap, or if this was too old."""
-        is_found = plan.start_offset is not None and plan.start_offset <= read.offset
-        if not is_found and read.offset < read.log.high_watermark:
-            return OffsetOutOfRange(f"offset {read.offset} is not in the log any more")
         found = _Found(read.offset)
         is_fresh = False
         while True:
             offset = found.offset
+            # Of each plan: if the log begins later by now, what follows is not what was asked for.
+            is_found = plan.start_offset is not None and plan.start_offset <= offset
+            if not is_found and offset < read.log.high_watermark:
+                return OffsetOutOfRange(f"offset {offset} is not in the log any more")
             await hold.ready(plan.needed)
             failure = self._take(read, plan, found, hold.run)
             records = self._records(read, plan, found, ahead_bytes)

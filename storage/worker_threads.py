@@ -37,18 +37,26 @@ class WorkerThreads:
         self._queue: SimpleQueue[tuple[asyncio.Future[Any], Work[Any]] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._busy = 0
+        self._closed = False
 
     def run(self, work: Work[Result_co]) -> asyncio.Future[Result_co]:
-        """Return what `work` will return; it goes on if that is cancelled."""
+        """Return what `work` will return; it goes on if that is cancelled.
+
+        Raises:
+            RuntimeError: a thread cannot be begun, or they were shut down.
+        """
         future: asyncio.Future[Result_co] = asyncio.get_running_loop().create_future()
-        self._busy += 1
-        if self._busy > len(self._threads) < self._most:
+        if self._closed:  # nobody would ever do it
+            raise RuntimeError(f"no more work for {self._name}: it was shut down")
+        if self._busy >= len(self._threads) < self._most:
             self._begin_thread()
+        self._busy += 1
         self._queue.put((future, work))
         return future
 
     def shutdown(self) -> None:
         """Return when all work is done; there must be no more."""
+        self._closed = True
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
@@ -59,8 +67,8 @@ class WorkerThreads:
             sys.setswitchinterval(SWITCH_S)
         name = f"{self._name}_{len(self._threads)}"
         thread = threading.Thread(target=self._serve, name=name, daemon=True)
-        self._threads.append(thread)
         thread.start()
+        self._threads.append(thread)
 
     def _serve(self) -> None:
         while (taken := self._queue.get()) is not None:

@@ -241,7 +241,8 @@ class Writer:
             took_s = self._clock() - began
             self._put_s += (took_s - self._put_s) * _SMOOTHING
             self._metrics.put_seconds.observe(took_s)
-            pending.uploaded.set_result(None)
+            if not pending.uploaded.done():  # `run` was cancelled while it waited for this
+                pending.uploaded.set_result(None)
             self._uploading -= 1
             if self._open is not None or self._full:
                 self._seal_soon()

@@ -84,8 +84,11 @@ async def handle(request: Request) -> Awaitable[Answer]:
         for index, batch in data.partitions:
             result = PartitionResult(index)
             of_topic.append(result)
+            if refusal is not None:
+                _refuse(result, refusal)  # raised here, it and these frames would hold each other
+                continue
             try:
-                topic = _checked(produce, found, data, refusal)
+                topic = _checked(produce, found, data)
                 if topic.config.validates_schemas or (
                     later.last and later.waiting(request.peer, topic.topic.topic_id, index)
                 ):
@@ -133,15 +136,8 @@ async def _find(
         return None, refusal
 
 
-def _checked(
-    produce: ProduceRequest,
-    topic: KnownTopic | None,
-    data: TopicData,
-    refusal: MetadataUnavailable | Refusal | None,
-) -> KnownTopic:
+def _checked(produce: ProduceRequest, topic: KnownTopic | None, data: TopicData) -> KnownTopic:
     """Return the topic, or refuse the request for it."""
-    if refusal is not None:
-        raise refusal
     if produce.acks not in _ACKS:
         raise Refusal(ErrorCode.invalid_required_acks, f"acks is -1, 0 or 1, not {produce.acks}")
     if topic is None:

@@ -96,9 +96,9 @@ def _answer(
     read_committed: bool,
 ) -> OffsetAnswer | Coroutine[Any, Any, OffsetAnswer]:
     """Return the partition's answer, or what waits for it if records have to be looked at."""
+    if refusal is not None:  # raised for each partition, it and all these frames would stay
+        return _response(asked, Found(_UNKNOWN), code_of(refusal))
     try:
-        if refusal is not None:
-            raise refusal
         found = _find(request, topic, asked, read_committed=read_committed)
     except CONDITIONS as condition:
         return _response(asked, Found(_UNKNOWN), code_of(condition))

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import sys
 import threading
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -16,18 +17,46 @@ from broker.message_classes import Message, load_messages
 
 DEADLINE_S: Final = 20.0
 
+IMPORT_BOTH: Final = """
+import sys, threading, time
+from importlib.machinery import SourceFileLoader
+from kio.index import load_payload_module
+from kio.static.constants import EntityType
+from protocol.codec import request_type, response_type
+
+def create_module(self, spec):
+    if spec.name == "kio.schema.metadata.v12" and not begun.is_set():
+        begun.set()
+        time.sleep(0.5)
+
+begun, done = threading.Event(), []
+SourceFileLoader.create_module = create_module
+def load():
+    load_payload_module(3, 12, EntityType.request)
+    done.append("loaded")
+thread = threading.Thread(target=load)
+thread.start()
+begun.wait()
+done.append({"request": request_type, "response": response_type}[sys.argv[1]](3, 12).__name__)
+thread.join()
+print(*sorted(done))
+"""
+"""A thread makes a package slowly; meanwhile a client asks for the module in it that is named."""
+
 
 class Loader:
     """Notes what is loaded instead of loading it, and by which threads.
 
     Attributes:
         begun: is set when the first is.
+        collections: what the garbage collector is told to do.
     """
 
     def __init__(self) -> None:
         self.loaded: list[tuple[int, int, EntityType]] = []
         self.threads: set[int] = set()
         self.begun = threading.Event()
+        self.collections: list[str] = []
 
     def load(self, *message: int) -> None:
         self.loaded.append((message[0], message[1], EntityType(message[2])))
@@ -39,7 +68,8 @@ class Loader:
 def loader(monkeypatch: pytest.MonkeyPatch) -> Loader:
     made = Loader()
     monkeypatch.setattr(message_classes, "load_payload_module", made.load)
-    monkeypatch.setattr(gc, "freeze", lambda: None)
+    monkeypatch.setattr(gc, "collect", lambda: made.collections.append("collect"))
+    monkeypatch.setattr(gc, "freeze", lambda: made.collections.append("freeze"))
     monkeypatch.setattr(sys, "setswitchinterval", lambda _: None)
     return made
 
@@ -58,6 +88,9 @@ async def test_every_version_that_is_advertised_is_loaded_by_a_thread(
             for kind in (EntityType.request, EntityType.response):
                 assert (key, version, kind) in loader.loaded
     assert threading.get_ident() not in loader.threads
+
+    # And what was garbage at one of those times is not kept for ever
+    assert loader.collections == ["collect", "freeze"] * len(loader.loaded)
 
 
 async def test_a_broker_that_stops_waits_for_one_module_at_most(
@@ -79,3 +112,22 @@ def test_what_is_named_is_there() -> None:
     some: list[Message] = list(message_classes.messages())[::40]
     for message in some:
         assert load_payload_module(*message).__name__.startswith("kio.schema.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"), [("request", b"MetadataRequest"), ("response", b"MetadataResponse")]
+)
+async def test_a_client_may_ask_for_what_is_being_loaded(kind: str, found: bytes) -> None:
+    # Given a process whose thread has begun to load, when the event loop needs the same
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", IMPORT_BOTH, kind),
+        cwd=Path(__file__).parents[2],
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        out, errors = await process.communicate()
+
+    # Then both have it: a deadlock of the modules' locks would end the thread, and the broker
+    assert errors == b""
+    assert out.split() == [found, b"loaded"]

@@ -229,3 +229,10 @@ def test_a_refusal_does_not_hold_on_to_what_led_to_it() -> None:
     plans = plan_topics([automatic("a", configs=[("retention.ms", "x")])], (), BROKER)
     assert isinstance(plans["a"], Refusal)
     assert plans["a"].__traceback__ is None  # else a hundred would be work for the collector
+
+    grown = plan_partitions([MorePartitions(name="gone", partition_count=2)], {})
+    assert isinstance(grown["gone"], Refusal)
+    assert grown["gone"].__traceback__ is None
+    (choice,) = choose_deleted([("gone", None)], {}, {})
+    assert isinstance(choice.outcome, Refusal)
+    assert choice.outcome.__traceback__ is None

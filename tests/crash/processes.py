@@ -23,15 +23,15 @@ SHOWN_CHARACTERS: Final = 4_000
 T = TypeVar("T")
 
 
-def until(probe: Callable[[], T | None], what: str) -> T:
+def until(probe: Callable[[], T | None], what: str, patience_s: float = PATIENCE_S) -> T:
     """Ask until there is an answer.
 
     Raises:
-        AssertionError: there is none in PATIENCE_S.
+        AssertionError: there is none in that time.
     """
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while (found := probe()) is None:
-        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s for {what}"
+        assert time.monotonic() < deadline, f"waited {patience_s} s for {what}"
         time.sleep(GLANCE_S)
     return found
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 import asyncpg
 import psutil
@@ -24,6 +25,8 @@ from tests.spark.upkeep_clusters import (
     rounds_of,
     send_rounds,
 )
+
+SPARK_STARTS_S: Final = 180.0  # a driver and its workers, beside whatever else runs
 
 PENDING = (
     "SELECT path FROM streamhouse_internal.objects WHERE state = 'pending' AND path LIKE 'topics/%'"
@@ -80,7 +83,9 @@ async def test_a_worker_that_dies_in_the_middle_does_no_harm(tmp_path: Path) -> 
         with running_job(job):
             # When workers are killed that have stored segments, and wait for the swap
             async with held_swaps(cluster):
-                await asyncio.to_thread(until, lambda: workers_at_it(cluster), "segments")
+                await asyncio.to_thread(
+                    until, lambda: workers_at_it(cluster), "segments", SPARK_STARTS_S
+                )
                 killed = [each.pid for each in workers()]
                 for each in workers():
                     each.kill()

@@ -1,10 +1,20 @@
 """Buffers of GETs: used again only when nobody has any part of them."""
 
+import asyncio
 import gc
 from random import Random
 
+import pytest
+
+from storage import read_buffers
 from storage.config import KiB, MiB
-from storage.read_buffers import LEAST_BYTES, MAX_BUFFERS, MAX_IDLE_BYTES, ReadBuffers
+from storage.read_buffers import (
+    LEAST_BYTES,
+    MAX_BUFFERS,
+    MAX_IDLE_BYTES,
+    TRIMMED_AT_ONCE,
+    ReadBuffers,
+)
 
 
 def test_a_buffer_is_used_again_when_nobody_has_it() -> None:
@@ -88,3 +98,40 @@ def test_what_is_idle_is_let_go_of_but_for_a_little() -> None:
 
     # Then little more is kept than may be
     assert sum(len(one) for one in buffers._buffers) < MAX_IDLE_BYTES + MiB
+
+
+async def test_what_is_idle_is_let_go_of_though_no_more_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given many buffers in use, of which the pool has been told
+    monkeypatch.setattr(read_buffers, "TRIM_S", 0.001)
+    buffers = ReadBuffers()
+    held = [buffers.take(MiB) for _ in range(3 * TRIMMED_AT_ONCE)]
+    part = memoryview(held[5])[7:9]
+    buffers.trim_later()
+    await asyncio.sleep(0.02)
+    assert len(buffers._buffers) == len(held), "none is idle"
+
+    # When all are let go but a part of one
+    del held[:]
+
+    # Then soon no more is kept than may be, but for what is in use
+    async with asyncio.timeout(20):
+        while sum(one.__alloc__() for one in buffers._buffers) > MAX_IDLE_BYTES + 2 * MiB:
+            await asyncio.sleep(0.001)
+    assert any(one is part.obj for one in buffers._buffers), "idle ones were enough"
+
+
+def test_a_pool_goes_on_after_memory_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a buffer that there was no memory for
+    def refuse(*_: object) -> int:
+        raise MemoryError
+
+    buffers = ReadBuffers()
+    with monkeypatch.context() as patched:
+        patched.setattr(read_buffers, "_resize", refuse)
+        with pytest.raises(MemoryError):
+            buffers.take(MiB)
+
+    # When there is some again, then it is given
+    assert len(buffers.take(MiB)) == MiB

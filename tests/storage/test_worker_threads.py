@@ -93,3 +93,28 @@ async def test_work_that_nobody_waits_for_any_more_goes_on(threads: WorkerThread
     second.gate.set()
     second.tidy_gate.set()
     assert (await threads.run(second)).startswith("worker_")
+
+
+async def test_work_after_the_end_is_refused(threads: WorkerThreads) -> None:
+    threads.shutdown()
+    with pytest.raises(RuntimeError, match="shut down"):
+        threads.run(Gated())
+
+
+async def test_a_thread_that_cannot_begin_leaves_no_trace(
+    threads: WorkerThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a system without a thread to spare
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="start new thread"):
+            threads.run(Gated())
+
+    # When there is one again, then work is done, and it ends as ever
+    work = Gated()
+    work.gate.set()
+    work.tidy_gate.set()
+    assert await threads.run(work) == "worker_0"

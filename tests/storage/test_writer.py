@@ -298,3 +298,23 @@ async def test_memory_and_index_tell_the_same() -> None:
         lookup = SegmentLookup(partition=bench.logs[0].partition, offset=5, max_bytes=1 << 20)
         (entries,) = await bench.metadata.find_segments([lookup])
         assert [entry.start_offset for entry in entries] == list(range(5, 20))
+
+
+async def test_an_end_while_an_upload_comes_back_is_no_failure() -> None:
+    # Given an upload that the committer waits for
+    bench = Bench(WriterConfig())
+    await bench.make_topic()
+    run = asyncio.create_task(bench.writer.run())
+    bench.objects.gate.clear()
+    bench.append()
+    while not bench.objects.puts:
+        await asyncio.sleep(0)
+
+    # When it comes back in the very turn in which all ends
+    bench.objects.gate.set()
+    run.cancel()
+
+    # Then it is cancelled, and nothing else
+    await asyncio.wait([run])
+    assert run.cancelled()
+    await bench.paths.close()

@@ -82,7 +82,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not subclasses of asyncio.Transport
         self._transport = transport = cast("asyncio.Transport", transport)
-        transport.set_write_buffer_limits(high=PIECE_BYTES - 1)
+        transport.set_write_buffer_limits(high=self.piece_bytes - 1)
         peer = transport.get_extra_info("peername")
         if peer is None:  # it was reset before it was accepted
             transport.abort()

@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.clients, pytest.mark.crash]
 
 PARTITIONS = 4
 KILLS = 2
+STARTS_S = 120.0  # ten members at a time, four of them with a JVM
 SESSION_MS = 30_000  # longer than the broker is away, on however busy a machine
 BROKERS_SESSION = ("--set", f"group.consumer.session.timeout.ms={SESSION_MS}")
 CHANGES = ("assigned", "revoked", "lost")
@@ -120,7 +121,7 @@ def test_members_keep_their_generation_when_their_coordinator_comes_back(
             Group.start(case, killable.bootstrap, tmp_path / str(case), stack) for case in CASES
         ]
         for group in groups:
-            group.members.until_shared(PARTITIONS)
+            group.members.until_shared(PARTITIONS, timeout_s=STARTS_S)
             group.until_all_commit(after_s=0)
         before = [group.changes() for group in groups]
 

@@ -25,7 +25,7 @@ elements of 2 bytes would else become many times its size (as in CVE-2022-34917)
 OBJECT_BYTES: Final = 56  # of a text, of bytes or of a tuple, whatever it holds
 POINTER_BYTES: Final = 16  # to an element: it is in a list before it is in a tuple
 
-_EDIT_BYTES: Final = 256
+_EDIT_BYTES: Final = 512  # its tuple and numbers, and the slice of the body before it
 
 _MOST_BYTES_OF_CHARACTER: Final = 4
 _MAX_SPAN_MS: Final = 10**15  # 31,000 years; kio refuses 290,000 and more

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from kio.index import load_request_schema
+from kio.schema.create_delegation_token.v3.request import CreateDelegationTokenRequest
 from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
 from kio.schema.fetch.v15.request import ReplicaState
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
@@ -162,6 +163,28 @@ def test_unknown_tagged_fields_are_limited_and_cheap() -> None:
     over = HEARTBEAT + uvarint(MAX_UNKNOWN_TAGS + 1) + b"\x20\x00" * (MAX_UNKNOWN_TAGS + 1)
     with pytest.raises(MalformedRequest, match="too many unknown"):
         check_request(HeartbeatRequest, over, 0)
+
+
+@pytest.mark.parametrize("count", [500, 2_000, 4_000])
+def test_unknown_tagged_fields_of_many_elements_cost_no_more_than_a_request_may(count: int) -> None:
+    # Given elements that each have an unknown tagged field: the body is cut around each of them
+    renewer = bytes.fromhex("022a020a01904e0f35994b53907f324dc4d3aee4eaaa2a")
+    body = b"\0\0" + uvarint(count + 1) + renewer * count + bytes(8) + b"\0"
+    decode_request(CreateDelegationTokenRequest, b"\0\0\1" + bytes(8) + b"\0", 0)
+    tracemalloc.start()
+    try:
+        # When they are decoded, or refused
+        if count == 500:
+            decoded = decode_request(CreateDelegationTokenRequest, bytearray(body), 0)
+            assert len(decoded.renewers) == count
+        else:
+            with pytest.raises(MalformedRequest, match="too much memory"):
+                decode_request(CreateDelegationTokenRequest, bytearray(body), 0)
+
+        # Then it costs eight times its size and a megabyte at most
+        assert tracemalloc.get_traced_memory()[1] <= 8 * len(body) + 1024 * 1024
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("count", [10_000, 20_000, 30_000, 100_000])

@@ -7,13 +7,18 @@ import itertools
 import os
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from tests.support.broker import BrokerProcess, running_broker
+from tests.support.host import Attempts
+from tests.support.postponing import Postponing
 from tests.support.schedule import UnitScheduling, place
+from tests.support.selection import is_long
 from tests.support.wire import WireClient
 
 if TYPE_CHECKING:
@@ -25,8 +30,22 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 Tell = Callable[[str], None]
 TOLD = "told"
+ROUNDS = int(os.environ.get("CRASH_ROUNDS") or 1)
+"""How many times as much as CI does the tests of crashes are to do."""
 
 _numbers = itertools.count()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    what = "take down here which tests failed while the host took the processors; they do not count"
+    parser.addoption("--postpone", metavar="FILE", type=Path, help=what)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    file: Path | None = config.getoption("--postpone")
+    if file is not None:
+        writes = not hasattr(config, "workerinput")
+        config.pluginmanager.register(Postponing(Attempts(), file if writes else None))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -34,25 +53,43 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduli
     return UnitScheduling(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place(item.nodeid))
+    for item in items:
+        if is_long(item.nodeid):
+            item.add_marker(pytest.mark.long)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Write what tests have told, whichever process they ran in."""
-    ended = ("passed", "failed")
+    """Write what tests have told, and what they did not close, whichever process they ran in."""
+    ended = ("passed", "failed", "error")
     reports = [report for kind in ended for report in terminalreporter.getreports(kind)]
-    lines = [
+    told = [
         f"{report.nodeid}: {value}"
         for report in reports
         if report.when == "call"
         for name, value in report.user_properties
         if name == TOLD
     ]
-    if lines:
-        terminalreporter.section("told by tests")
+    not_closed = [
+        f"{report.nodeid}: {line.strip(' |')}"
+        for report in reports
+        for line in report.longreprtext.splitlines()
+        if "ResourceWarning: " in line
+    ]
+    for title, lines in (("told by tests", told), ("not closed before, or in", not_closed)):
+        if lines:
+            terminalreporter.section(title)
         for line in lines:
             terminalreporter.write_line(line)
+
+
+@pytest.fixture(autouse=True)
+def log_settings() -> Iterator[None]:
+    """Commands that run in this process set up its logs; the next test has them as they were."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture
@@ -92,6 +129,11 @@ def topic() -> str:
 @pytest.fixture(scope="session")
 def seed() -> int:
     return int(os.environ.get("CRASH_SEED") or random.SystemRandom().randrange(2**32))
+
+
+@pytest.fixture(scope="session")
+def rounds() -> int:
+    return ROUNDS
 
 
 @pytest.fixture

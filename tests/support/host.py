@@ -1,0 +1,63 @@
+"""What the host of this machine leaves to it.
+
+A virtual machine may lose nine tenths of its processors to its neighbours for minutes; every time
+limit is then exceeded by chance. A test that failed while its host took much of them is run again
+(`postponing`); one that fails otherwise has failed.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+MUCH: Final = 0.2
+_PRESSURE: Final = Path("/proc/pressure/cpu")
+_SOME: Final = re.compile(r"^some .*total=(\d+)", re.MULTILINE)
+
+
+def stolen_s() -> float:
+    """Return the seconds that the host took of each processor so far, on the average."""
+    stolen: float = getattr(psutil.cpu_times(), "steal", 0.0)
+    return stolen / (os.cpu_count() or 1)
+
+
+class Attempts:
+    """One test, or part of one, after the other."""
+
+    def __init__(
+        self,
+        stolen_s: Callable[[], float] = stolen_s,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stolen_s = stolen_s
+        self._clock = clock
+        self.begin()
+
+    def begin(self) -> None:
+        """The next one begins."""
+        self._began = (self._clock(), self._stolen_s())
+
+    def was_disturbed(self) -> bool:
+        """Tell whether the host has taken much of the processors since then."""
+        elapsed_s = self._clock() - self._began[0]
+        return self._stolen_s() - self._began[1] >= MUCH * elapsed_s > 0
+
+
+def waiting_since_now() -> Callable[[], float]:
+    """Return what tells for how many seconds since this call there was somebody who had to wait.
+
+    It adds up the time in which tasks were ready and had no processor (the kernel's PSI, where it
+    has that) and the time that the host took: what a bound on time may be exceeded by. On a machine
+    that has nothing else to do it is next to nothing.
+    """
+    began_s = _waited_s()
+    return lambda: _waited_s() - began_s
+
+
+def _waited_s() -> float:
+    some = _SOME.search(_PRESSURE.read_text()) if _PRESSURE.exists() else None
+    return stolen_s() + (int(some[1]) / 1e6 if some else 0.0)

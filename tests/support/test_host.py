@@ -1,0 +1,40 @@
+"""What the host takes, as the kernel tells it."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.host import Attempts, stolen_s, waiting_since_now
+
+PRESSURE = "some avg10=1.0 avg60=2.0 avg300=3.0 total={}\nfull avg10=0.0 total=7\n"
+
+
+@pytest.mark.parametrize(("stolen", "disturbed"), [(0.0, False), (1.9, False), (2.1, True)])
+def test_much_is_a_fifth(stolen: float, disturbed: bool) -> None:
+    seconds, taken = iter([0.0, 10.0]), iter([5.0, 5.0 + stolen])
+    attempts = Attempts(lambda: next(taken), lambda: next(seconds))
+    assert attempts.was_disturbed() == disturbed
+
+
+def test_what_the_machine_says_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # Given what a kernel says of pressure, and of time that its host took
+    pressure = tmp_path / "cpu"
+    taken = {"steal": 8.0}
+    monkeypatch.setattr("tests.support.host._PRESSURE", pressure)
+    monkeypatch.setattr("psutil.cpu_times", lambda: SimpleNamespace(**taken))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    pressure.write_text(PRESSURE.format(1_000_000))
+    waited_s = waiting_since_now()
+
+    # When both go on, then what was waited is their sum
+    pressure.write_text(PRESSURE.format(3_500_000))
+    taken["steal"] = 9.0
+    assert stolen_s() == 4.5
+    assert waited_s() == 3.0
+
+    # And where the kernel has no such page, or no host, there is less to add up
+    pressure.unlink()
+    taken.clear()
+    assert stolen_s() == 0
+    assert waiting_since_now()() == 0

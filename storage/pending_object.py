@@ -57,6 +57,7 @@ class PendingObject:
         commits: where each batch lies in the object; made when it is sealed.
         size: bytes of the batches.
         object_size: bytes of the whole object; known when it is sealed.
+        sealed_at: when it took its last batch, in seconds of the writer's clock.
         uploaded: resolved when the object is durable in the store.
     """
 
@@ -65,6 +66,7 @@ class PendingObject:
     commits: list[BatchCommit] = field(default_factory=list)
     size: int = 0
     object_size: int = 0
+    sealed_at: float = 0.0
     path: str = ""
 
     def lay_out(self, seal: Seal, name_of: Callable[[PartitionLog], str]) -> list[Buffer]:

@@ -2,13 +2,13 @@
 
     append -> open buffer -> sealed -> uploaded -> committed -> every batch's future is resolved
 
-An object is sealed at once when none is being uploaded, so a lone producer never waits for a
-batching window: while one is committed the next one is on its way, but not the one after that, for
-then the commits are what is waited for. Otherwise it is sealed when it is full, or when `spacing`
-has passed since the last one: a quarter of what a PUT takes at present. A store that answers faster
-than LEAST_SPACING_S is a local disk, where small objects side by side only slow each other down:
-they go one after the other. Uploads run in parallel; commits keep the sealed order, so an
-idempotent producer's batches arrive in sequence.
+An object is sealed at once when none is under way, so a lone producer never waits for a batching
+window; only producers who come back together are waited for (returns.py). Otherwise it is sealed
+when it is full, when all before it are committed, or when `spacing` has passed since the last one:
+a quarter of what a PUT takes at present, LEAST_SPACING_S at least.
+For an object costs two milliseconds of processors, however small it is: more of them side by side
+on a local disk would be nothing but slower. Uploads run in parallel; commits keep the sealed order,
+so an idempotent producer's batches arrive in sequence.
 
 What may fail at each await, and what then holds:
 - put: the object is not in the log, whatever the store has. It is tried again until shutdown.
@@ -45,6 +45,7 @@ from storage.object_paths import ReservedPaths
 from storage.objects import ObjectStore
 from storage.partition_log import PartitionLog
 from storage.pending_object import BufferedBatch, PendingObject, Seal
+from storage.returns import Returns
 from storage.tail import TailCache
 from storage.usage_counter import producing
 from storage.wal_index import UNKNOWN_OFFSET
@@ -87,11 +88,10 @@ class Writer:
         self._open: PendingObject | None = None
         self._full: deque[PendingObject] = deque()
         self._in_flight: deque[PendingObject] = deque()  # in sealed order, which is commit order
-        self._uploading = 0  # of those in flight
         self._arrival: asyncio.Future[None] | None = (
             None  # of an object, which the committer awaits
         )
-        self._sealed_at = 0.0
+        self._returns = Returns()
         self._put_s = 0.0
         self._check: asyncio.Handle | None = None
         self._closed = False
@@ -157,7 +157,7 @@ class Writer:
             self._full.append(self._open)
             self._open = None
             self._seal_soon()
-        elif self._check is None:
+        elif self._is_last_to_return() or self._check is None:
             self._seal_soon()
         return outcome
 
@@ -184,8 +184,15 @@ class Writer:
             for pending in unanswered:
                 self._fail(pending, CommitOutcomeUnknown("the broker is shutting down"))
 
-    def _spacing_s(self) -> float:
-        return min(max(self._put_s / 4, LEAST_SPACING_S), self._config.flush_ms / 1000)
+    def _is_last_to_return(self) -> bool:
+        return self._returns.missing > 0 and self._returns.arrived(self._clock())
+
+    def _wait_s(self, now_s: float) -> float:
+        """Return for how long the open object may wait for more."""
+        if not self._in_flight:
+            return self._returns.wait_s(now_s)
+        spacing_s = min(max(self._put_s / 4, LEAST_SPACING_S), self._config.flush_ms / 1000)
+        return self._in_flight[-1].sealed_at + spacing_s - now_s
 
     def _seal_soon(self) -> None:
         """Look at the buffer after this turn of the event loop: its arrivals go together."""
@@ -202,20 +209,20 @@ class Writer:
                 continue
             if self._open is None:
                 return
-            due_s = self._sealed_at + self._spacing_s() - self._clock()
-            is_busy = self._uploading or len(self._in_flight) > 1
-            if is_busy and due_s > 0 and not self._closed:
-                self._check = asyncio.get_running_loop().call_later(due_s, self._seal)
+            now_s = self._clock()
+            wait_s = self._wait_s(now_s)
+            if wait_s > 0 and not self._closed:
+                self._check = asyncio.get_running_loop().call_later(wait_s, self._seal)
                 return
+            self._returns.sealed(now_s)
             pending, self._open = self._open, None
             self._upload_soon(pending)
 
     def _upload_soon(self, pending: PendingObject) -> None:
-        self._sealed_at = self._clock()
+        pending.sealed_at = self._clock()
         seal = Seal(writer_id=self._writer_id, sequence=self._sequence, written_ms=self._now_ms())
         self._sequence += 1
         self._uploads.create_task(self._upload(pending, seal))
-        self._uploading += 1
         self._in_flight.append(pending)
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
@@ -243,9 +250,6 @@ class Writer:
             self._metrics.put_seconds.observe(took_s)
             if not pending.uploaded.done():  # `run` was cancelled while it waited for this
                 pending.uploaded.set_result(None)
-            self._uploading -= 1
-            if self._open is not None or self._full:
-                self._seal_soon()
             return
 
     async def _commit(self, pending: PendingObject) -> list[BatchOutcome] | StorageError:
@@ -270,6 +274,8 @@ class Writer:
         else:
             for batch, outcome in zip(pending.batches, outcomes, strict=True):
                 self._settle(batch, outcome)
+            now_s = self._clock()
+            self._returns.answered(len(pending.batches), now_s - pending.sealed_at, now_s)
         if self._open is None and not self._full and not self._in_flight:
             self._drained.set()
         else:

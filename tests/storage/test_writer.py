@@ -43,17 +43,20 @@ class FaultyStore(MemoryStore):
     Attributes:
         failures: how many of the next puts fail, after they were stored.
         gate: puts wait until it is set.
+        takes_s: each put, at least.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.failures = 0
+        self.takes_s = 0.0
         self.gate = asyncio.Event()
         self.gate.set()
         self.puts = 0
 
     async def put(self, path: str, parts: Sequence[Buffer]) -> None:
         self.puts += 1
+        await asyncio.sleep(self.takes_s)
         await self.gate.wait()
         await super().put(path, parts)
         if self.failures:
@@ -219,7 +222,7 @@ async def test_an_object_is_uploaded_while_the_one_before_it_is_committed() -> N
         while not bench.metadata.commits:
             await asyncio.sleep(0)
 
-        # When the next batch comes, then it is uploaded at once, but waits for its turn
+        # When the next batch comes, then it is uploaded soon, but waits for its turn
         second = bench.append()
         while bench.objects.puts < 2:
             await asyncio.sleep(0)
@@ -230,6 +233,49 @@ async def test_an_object_is_uploaded_while_the_one_before_it_is_committed() -> N
         # And both are committed in their order
         bench.metadata.gate.set()
         assert ((await first).base_offset, (await second).base_offset) == (0, 1)
+
+
+async def test_what_comes_while_an_object_is_under_way_goes_together() -> None:
+    async with running() as bench:
+        # Given an object that is uploaded, and not committed yet
+        bench.metadata.gate.clear()
+        first = bench.append()
+        while not bench.metadata.commits:
+            await asyncio.sleep(0)
+
+        # When batches come one after the other
+        others = []
+        for partition in range(4):
+            others.append(bench.append(partition))
+            await asyncio.sleep(0)
+        bench.metadata.gate.set()
+
+        # Then they make one object
+        await asyncio.gather(first, *others)
+        assert bench.objects.puts == 2
+
+
+async def test_producers_that_wait_for_answers_come_back_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a store that takes its time, and an object that is begun only when none is under way
+    monkeypatch.setattr("storage.writer.LEAST_SPACING_S", 1.0)
+    async with running(WriterConfig(flush_ms=1_000)) as bench:
+        bench.objects.takes_s = 0.04
+
+        async def produce(partition: int) -> None:
+            for _ in range(15):
+                await bench.append(partition)
+                await asyncio.sleep(0.002)  # until its next request is here
+
+        # When producers that begin one after the other send their next when they are answered
+        async with asyncio.TaskGroup() as producers:
+            for partition in range(4):
+                producers.create_task(produce(partition))
+                await asyncio.sleep(0.002)
+
+        # Then they do not take turns: nearly every object has a batch of each
+        assert bench.objects.puts <= 20
 
 
 async def test_a_doomed_object_is_an_unknown_outcome() -> None:

@@ -1,21 +1,18 @@
 """The brokers of the cluster as clients are told of them, and who owns what (D1).
 
-Every broker computes the same owner of a partition or group from the same set of live brokers: the
-one with the highest hash of (key, node id) (rendezvous hashing). When a broker goes, only what it
-owned moves; when one comes, it takes an equal share of each. Ownership of partitions is for
-locality only: whoever appends, the offset comes from the commit.
+Every broker computes the same owner of a partition or group from the same brokers (leaders.py);
+each owns an equal share of every topic, and when one goes, only what it owned moves. Ownership of
+partitions is for locality only: whoever appends, the offset comes from the commit.
 """
 
 import re
-import struct
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Self
 
-import mmh3
-
+from broker.leaders import MOST_REMEMBERED, Leaders, rank
 from broker.listeners import SecurityProtocol, parse_listener
 from protocol.ids import Partition
 from protocol.metadata_response import Placement
@@ -27,10 +24,8 @@ LOG_EPOCH: Final = 0
 NOBODY: Final = -1
 """The leader of a partition whose owner clients cannot reach."""
 
-MAX_REMEMBERED: Final = 200_000
 MAX_REMEMBERED_KEY: Final = 256
 _RACK: Final = re.compile(r"(?:^|[,;])rack=([^,;]+)")
-_WEIGHED: Final = struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,27 +49,22 @@ class BrokerSet:
         self.membership = membership
         self.generation = membership.generation
         self.racks = frozenset(one.rack for one in membership.brokers if one.rack)
-        self._ranked: dict[Partition, tuple[BrokerRecord, ...]] = {}
+        self._leaders = Leaders(membership.brokers, membership.dead)
+        self._of_racks = {
+            rack: Leaders(
+                _standing_in(rack, membership.brokers), _standing_in(rack, membership.dead)
+            )
+            for rack in self.racks
+        }
         self._served: dict[Partition, bool] = {}
         self._coordinators: dict[str, BrokerRecord] = {}
 
-    def rank(self, partition: Partition) -> tuple[BrokerRecord, ...]:
-        """Return all brokers, the owner of the partition first."""
-        ranked = self._ranked.get(partition)
-        if ranked is None:
-            if len(self._ranked) >= MAX_REMEMBERED:  # of topics that are gone, for the most part
-                self._ranked.clear()
-                self._served.clear()
-            key = partition.topic_id.bytes + _WEIGHED.pack(partition.index)
-            ranked = self._ranked[partition] = _rank(key, self.membership.brokers)
-        return ranked
-
     def owner(self, partition: Partition, rack: str | None = None) -> BrokerRecord:
         """Return who owns a partition; of those in `rack`, if any broker is there."""
-        ranked = self.rank(partition)
-        if rack in self.racks:
-            return next(one for one in ranked if one.rack == rack)
-        return ranked[0]
+        owner = self._leaders.ranked(partition)[0]
+        if rack in self.racks and owner.rack != rack:
+            return self._of_racks[rack].ranked(partition)[0]
+        return owner
 
     def leads(self, partition: Partition) -> bool:
         """Whether this broker is the one owner of a partition, racks aside."""
@@ -84,10 +74,10 @@ class BrokerSet:
         """Whether this broker owns a partition, for all clients or for those in its rack."""
         served = self._served.get(partition)
         if served is None:
-            mine = self.membership.node_id
-            owners = {self.rank(partition)[0].node_id}
-            owners |= {self.owner(partition, rack).node_id for rack in self.racks}
-            served = self._served[partition] = mine in owners
+            if len(self._served) >= MOST_REMEMBERED:
+                self._served.clear()
+            owners = {self.owner(partition, rack).node_id for rack in (None, *self.racks)}
+            served = self._served[partition] = self.membership.node_id in owners
         return served
 
     def replicas(
@@ -98,7 +88,7 @@ class BrokerSet:
         As many as the topic was created with, if there are so many, and the owners of each rack:
         consumers read from a replica in their rack only if Metadata names it (KIP-392).
         """
-        ranked = self.rank(partition)
+        ranked = self._leaders.ranked(partition)
         if not self.racks:
             return tuple([one.node_id for one in ranked[: max(replication_factor, 1)]])
         leader = self.owner(partition, rack).node_id
@@ -112,9 +102,9 @@ class BrokerSet:
         """Return who coordinates a group or a transactional id."""
         coordinator = self._coordinators.get(key)
         if coordinator is None:
-            if len(self._coordinators) >= MAX_REMEMBERED:
+            if len(self._coordinators) >= MOST_REMEMBERED:
                 self._coordinators.clear()
-            coordinator = _rank(key.encode(), self.membership.brokers)[0]
+            coordinator = rank(key.encode(), self.membership.brokers)[0]
             if len(key) <= MAX_REMEMBERED_KEY:  # clients make them up, of any length
                 self._coordinators[key] = coordinator
         return coordinator
@@ -252,8 +242,5 @@ class Cluster:
         return tuple(node for node in nodes if node is not None)
 
 
-def _rank(key: bytes, brokers: Sequence[BrokerRecord]) -> tuple[BrokerRecord, ...]:
-    def weight(broker: BrokerRecord) -> int:
-        return mmh3.hash64(key + _WEIGHED.pack(broker.node_id), signed=False)[0]
-
-    return tuple(sorted(brokers, key=weight, reverse=True))
+def _standing_in(rack: str, brokers: Sequence[BrokerRecord]) -> list[BrokerRecord]:
+    return [one for one in brokers if one.rack == rack]

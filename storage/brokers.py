@@ -3,9 +3,10 @@
 Contract, checked for Postgres and for the in-memory fake by tests/contracts/test_brokers.py:
 - Whoever registers with an identity (its first advertised address) that was seen in the last day
   gets the node id that it had; nobody else gets it as long as it is alive, and a day longer.
-- The generation grows with every change of the set of live brokers, and never for anything else but
-  a registration: two brokers that know the same generation know the same set. One that a broker
-  has seen is not given again, even by a database that forgot it (a standby that lagged).
+- The generation grows with every change of the set of live brokers or of known ones, and never for
+  anything else but a registration: two brokers that know the same generation know the same sets.
+  One that a broker has seen is not given again, even by a database that forgot it (a standby that
+  lagged).
 - A broker that has not been heard of for the time to live is dead as soon as another one sends its
   heartbeat, unless that one was away, too: then it is the database that was away, and everybody
   gets the time to come back.
@@ -20,7 +21,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRecord:
-    """A live broker.
+    """A broker.
 
     Attributes:
         addresses: as advertised, one for each of its listeners: HOST:PORT of one that speaks
@@ -41,11 +42,13 @@ class Membership:
         node_id: of the broker that asked.
         generation: of this set of brokers.
         brokers: those that are alive, in the order of their node ids.
+        dead: those that are not and whose node ids nobody else gets; without their addresses.
     """
 
     node_id: int
     generation: int
     brokers: Sequence[BrokerRecord]
+    dead: Sequence[BrokerRecord] = ()
 
 
 class BrokerLife(StrEnum):

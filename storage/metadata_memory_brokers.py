@@ -1,7 +1,7 @@
 """The metadata port's brokers, in memory."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from storage.brokers import BrokerLife, BrokerRecord, Membership
@@ -104,15 +104,14 @@ class MemoryBrokers:
         if known.live:
             return BrokerLife.LIVE
         del self._brokers[node_id]
+        self._generation += 1
         return BrokerLife.DEAD
 
     def _membership(self, node_id: int) -> Membership:
+        known = [one for _, one in sorted(self._brokers.items())]
         return Membership(
             node_id=node_id,
             generation=self._generation,
-            brokers=[
-                self._brokers[known].record
-                for known in sorted(self._brokers)
-                if self._brokers[known].live
-            ],
+            brokers=[one.record for one in known if one.live],
+            dead=[replace(one.record, addresses=()) for one in known if not one.live],
         )

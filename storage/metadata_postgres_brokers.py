@@ -65,8 +65,10 @@ def _record(row: asyncpg.Record) -> BrokerRecord:
 
 
 def _membership(rows: Sequence[asyncpg.Record]) -> Membership:
+    known = [row for row in rows if row["node_id"] is not None]
     return Membership(
         node_id=rows[0]["this_node_id"],
         generation=rows[0]["generation"],
-        brokers=[_record(row) for row in rows if row["node_id"] is not None],
+        brokers=[_record(row) for row in known if row["addresses"]],
+        dead=[_record(row) for row in known if not row["addresses"]],
     )

@@ -1,4 +1,5 @@
--- Say that a broker is alive; one row per live broker. No row: somebody else has its identity now.
+-- Say that a broker is alive; one row per known broker, without addresses if it is dead. No row:
+-- somebody else has its identity now.
 -- $1 node_id int, $2 incarnation uuid, $3 generation that it knows bigint,
 -- $4 time to live, milliseconds bigint.
 SELECT this_node_id, generation, node_id, addresses, rack

@@ -1,4 +1,4 @@
--- Join the cluster; one row per live broker, this one among them.
+-- Join the cluster; one row per known broker, without addresses if it is dead.
 -- $1 incarnation uuid; $2 addresses text[], the first is the identity; $3 rack text or null;
 -- $4 preferred node_id int; $5 alone boolean.
 SELECT this_node_id, generation, node_id, addresses, rack

@@ -163,10 +163,12 @@ async def test_a_silent_broker_is_dead_after_its_time(registry: Registry) -> Non
     await registry.passes(TTL_MS // 2)
     assert await first.beat() == [0]
     assert first.seen.generation == 2
+    assert list(first.seen.dead) == [BrokerRecord(node_id=1, addresses=(), rack=None)]
 
     # When it is heard of again, it is back with its id
     assert await second.beat() == [0, 1]
     assert (second.node_id, second.seen.generation) == (1, 3)
+    assert not second.seen.dead
 
 
 async def test_when_all_were_away_nobody_is_called_dead(registry: Registry) -> None:
@@ -272,7 +274,10 @@ async def test_a_dead_broker_can_be_forgotten(registry: Registry) -> None:
     assert await registry.store.forget_broker(1) is BrokerLife.DEAD
     assert await registry.store.forget_broker(1) is BrokerLife.UNKNOWN
     assert await registry.store.dead_brokers() == []
+
+    # And the others are told, in another generation
     assert await first.beat() == [0]
+    assert (first.seen.generation, list(first.seen.dead)) == (3, [])
 
     # And its id is free at once
     assert (await registry.register("c:1")).node_id == 1

@@ -60,10 +60,20 @@ def _start(home: Path, rack: str, *shared: str) -> BrokerProcess:
     return start_broker(home / rack, *shared, "--set", f"broker.rack={rack}")
 
 
+def _create(pair: Pair, topic: str, partitions: int = 1) -> None:
+    """Create a topic of two replicas at one broker, and wait until the other has heard of it."""
+    one, other = pair.wires
+    create(one, topic, partitions=partitions, replicas=2)
+    deadline_s = time.monotonic() + SEEN_S
+    while partitions_of(other, topic)[0][0].error_code is ErrorCode.unknown_topic_or_partition:
+        assert time.monotonic() < deadline_s, "the other broker never hears of the topic"
+        time.sleep(GLANCE_S)
+
+
 async def test_each_byte_is_told_of_once(pair: Pair, topic: str) -> None:
     # Given a topic of two replicas on two brokers, each partition with a batch
     one, other = pair.wires
-    create(one, topic, partitions=PARTITIONS, replicas=2)
+    _create(pair, topic, PARTITIONS)
     ((described,), _) = partitions_of(one, topic)
     leaders = {each.partition_index: each.leader_id for each in described.partitions}
     assert set(leaders.values()) == {0, 1}
@@ -86,14 +96,10 @@ async def test_each_byte_is_told_of_once(pair: Pair, topic: str) -> None:
 def test_a_partition_stays_where_the_brokers_agree_that_it_is(pair: Pair, topic: str) -> None:
     # Given a partition and its replicas, as all tools see them
     one, other = pair.wires
-    create(one, topic, replicas=2)
+    _create(pair, topic)
     ((described,), _) = partitions_of(one, topic)
     replicas = described.partitions[0].replica_nodes
     assert sorted(replicas) == [0, 1]
-    deadline_s = time.monotonic() + SEEN_S
-    while reassign(other, topic, replicas).error_code is ErrorCode.unknown_topic_or_partition:
-        assert time.monotonic() < deadline_s, "the other broker never hears of the topic"
-        time.sleep(GLANCE_S)
 
     # When it is to be where it is, then that is done
     for wire in (one, other):

@@ -17,7 +17,6 @@ from typing import Any, Final
 from broker.broker_configs import BrokerConfig
 from broker.config import Settings
 from broker.memory_return import return_memory
-from broker.message_classes import load_messages
 from broker.node import Broker, Running
 from broker.plain_connections import warn_of_plain_connections
 from broker.server import Server
@@ -119,5 +118,4 @@ def _works(broker: Broker, server: Server) -> list[Coroutine[Any, Any, None]]:
         broker.security.run(),
         server.sweep(),
         return_memory(),
-        load_messages(),
     ]

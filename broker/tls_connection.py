@@ -2,9 +2,9 @@
 
 It is a connection from the moment that the socket is accepted, so every limit holds during its
 handshake. A handshake that fails is ended as Apache Kafka does it: the client gets the alert, and
-the connection is closed at once. Nothing is allocated for a peer that sends nothing, and one that
-does not even begin like TLS is closed without an answer: a Kafka client would take an alert for the
-size of one (352,518,912 bytes; KIP-498).
+the connection is closed at once. OpenSSL's 75 KiB are not allocated for a peer before its first
+record is whole, and one that does not even begin like TLS is closed without an answer: a Kafka
+client would take an alert for the size of one (352,518,912 bytes; KIP-498).
 """
 
 import ssl
@@ -19,7 +19,7 @@ from broker.principal_mapping import NoRuleApplies
 from broker.reception import Reception, ServerLimits
 from broker.refused import Refused
 from broker.tls_failures import HandshakeFailure, describe, failure_of
-from broker.tls_stream import TlsStream, is_handshake
+from broker.tls_stream import TlsStream, is_first_record, is_handshake
 from protocol.certificate import expires_at, subject_name
 
 READ_BYTES: Final = 64 * 1024
@@ -49,6 +49,7 @@ class TlsConnection(Connection):
         self._context = context
         self._name_of = name_of
         self._tls: TlsStream | None = None
+        self._hello = b""
         self._secured = False
         self._shows_alert = False
         self._trusted = False
@@ -64,9 +65,11 @@ class TlsConnection(Connection):
         return RECEIVED
 
     def buffer_updated(self, nbytes: int) -> None:
+        self._acknowledge()
         data = RECEIVED[:nbytes]
         if self._tls is None:
-            if not is_handshake(data):
+            self._hello += data
+            if not is_handshake(self._hello):
                 self._fail(
                     HandshakeFailure.NOT_TLS,
                     "it does not speak TLS, which this listener needs; compare its"
@@ -74,7 +77,10 @@ class TlsConnection(Connection):
                     Refused.PLAINTEXT_ON_TLS,
                 )
                 return
-            self._tls = TlsStream(self._context())
+            if not is_first_record(self._hello):
+                return
+            self._tls, data = TlsStream(self._context()), memoryview(self._hello)
+            self._hello = b""
         self._tls.feed(data)
         self._go_on_reading()
 
@@ -101,7 +107,7 @@ class TlsConnection(Connection):
             count = tls.read_into(intake.buffer.get_buffer())
             if not count:
                 return
-            super().buffer_updated(count)
+            self._received(count)
 
     def _set_reading(self, reading: bool) -> None:
         super()._set_reading(reading)

@@ -12,13 +12,21 @@ from typing import Final, cast
 RECORD_BYTES: Final = 16 * 1024
 """What TLS encrypts at a time at the most (RFC 8446, 5.1)."""
 
+_SIZE_AT: Final = 3  # behind type and version
+_HEADER_BYTES: Final = 5
 _HANDSHAKE: Final = 0x16
 _MAJOR_VERSION: Final = 3
 
 
-def is_handshake(data: memoryview) -> bool:
+def is_handshake(data: bytes) -> bool:
     """Whether a connection that begins with these bytes, one at least, can be TLS."""
     return data[0] == _HANDSHAKE and (len(data) < 2 or data[1] == _MAJOR_VERSION)
+
+
+def is_first_record(data: bytes) -> bool:
+    """Whether the first record of a connection is there, or can be no record."""
+    size = int.from_bytes(data[_SIZE_AT:_HEADER_BYTES])
+    return len(data) >= _HEADER_BYTES and (size > RECORD_BYTES or len(data) >= _HEADER_BYTES + size)
 
 
 class TlsStream:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable
 from dataclasses import MISSING, dataclass, fields
 from datetime import timedelta
 from functools import cache, partial
-from types import ModuleType
 from typing import Any, Final, cast
 
 from kio.index import load_payload_module, load_request_schema, load_response_schema
@@ -54,15 +53,11 @@ class RequestHeader:
 
 @cache
 def request_type(api_key: int, version: int) -> type[RequestPayload]:
-    # Its package first, as other threads do (broker/message_classes.py): who has the lock of the
-    # module, and needs that of its package, would be in a deadlock with who has them in this order.
-    load_payload_module(api_key, version, EntityType.request)
     return load_request_schema(api_key, version)
 
 
 @cache
 def response_type(api_key: int, version: int) -> type[ResponsePayload]:
-    load_payload_module(api_key, version, EntityType.response)  # its package first, too
     return load_response_schema(api_key, version)
 
 
@@ -227,9 +222,7 @@ class ResponseTypes:
         self._module = load_payload_module(api_key, version, EntityType.response)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        maker = partial(
-            _make, getattr(self._module, name), _fields_of_all_versions(self._api_key, name)
-        )
+        maker = partial(_make, self._api_key, getattr(self._module, name))
         setattr(self, name, maker)
         return maker
 
@@ -240,26 +233,30 @@ def response_types(api_key: int, version: int) -> ResponseTypes:
 
 
 @cache
-def _fields_of_all_versions(api_key: int, name: str) -> frozenset[str]:
-    def of(module: ModuleType) -> set[str]:
-        entity = getattr(module, name, None)
-        return {field.name for field in fields(entity)} if entity else set()
-
-    low, high = kio_versions(api_key)
-    modules = (load_payload_module(api_key, v, EntityType.response) for v in range(low, high + 1))
-    return frozenset().union(*map(of, modules))
-
-
-@cache
 def _fields_of(entity: Hashable) -> frozenset[str]:
     return frozenset(field.name for field in fields(cast("Any", entity)))
 
 
-def _make(entity: type[Any], known: frozenset[str], /, **values: Any) -> Any:
-    if not known.issuperset(values):
-        raise TypeError(f"{entity.__name__} has no field {sorted(values.keys() - known)}")
+@cache
+def _is_of_another_version(api_key: int, name: str, field: str) -> bool:
+    """Look at the newest first, which most likely has it: to import each takes milliseconds."""
+    low, high = kio_versions(api_key)
+    for version in range(high, low - 1, -1):
+        module = load_payload_module(api_key, version, EntityType.response)
+        entity = getattr(module, name, None)
+        if entity is not None and field in _fields_of(entity):
+            return True
+    return False
+
+
+def _make(api_key: int, entity: type[Any], /, **values: Any) -> Any:
     own = _fields_of(cast("Hashable", entity))
-    return entity(**{name: value for name, value in values.items() if name in own})
+    others = values.keys() - own
+    for field in others:
+        if not _is_of_another_version(api_key, entity.__name__, field):
+            raise TypeError(f"{entity.__name__} has no field {field}")
+        del values[field]
+    return entity(**values)
 
 
 def error_response(api_key: int, version: int, code: ErrorCode) -> Payload | None:

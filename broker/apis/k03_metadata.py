@@ -22,6 +22,7 @@ from kio.static.protocol import Payload
 
 from broker.authorized_operations import NOT_ASKED, authorized_operations, cluster_operations
 from broker.cluster import NOBODY, Cluster
+from broker.ordered_answers import Answer
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topic_access import find_topic
@@ -41,9 +42,11 @@ _FIRST_NULL_IS_ALL: Final = 1
 _ID_IN_ANSWERS_ONLY: Final = (10, 11)  # topics could not yet be asked for by it (KIP-516)
 _FIRST_LISTENER_NOT_FOUND: Final = 6
 _MANY: Final = 500
+_LARGE_BYTES: Final = 4_096
+_HEAD_BYTES: Final = 16  # with the throttle time
 
 
-async def handle(request: Request) -> Payload | bytes:
+async def handle(request: Request) -> Payload | Answer:
     """Describe the brokers and the topics asked for."""
     answers, cluster = request.services.topics.answers, request.services.cluster
     rack = cluster.rack_of(request.header.client_id)
@@ -54,7 +57,11 @@ async def handle(request: Request) -> Payload | bytes:
     key = (cluster.listener, rack, request.version, question, asker)
     known = answers.get(key)
     if known is not None:
-        return known[:4] + request.header.correlation_id.to_bytes(4, signed=True) + known[8:]
+        head = known[:4] + request.header.correlation_id.to_bytes(4, signed=True)
+        if len(known) < _LARGE_BYTES:
+            return head + known[8:]
+        # the same memory for all who have yet to take it, but for what a quota may change
+        return [head + known[8:_HEAD_BYTES], memoryview(known)[_HEAD_BYTES:]]
     body = request.decode()
     if request.version in _ID_IN_ANSWERS_ONLY and not all(map(_is_by_name, body.topics or ())):
         return _invalid(request, body)

@@ -15,7 +15,7 @@ import asyncpg
 import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 
 from broker.dynamic_broker_config import CLUSTER_WIDE
 from storage.postgres_binaries import socket_directory, unix_socket_dsn
@@ -127,14 +127,6 @@ def earliest(broker: KillableBroker, topic: str) -> int:
     return asyncio.run(ask())
 
 
-def alter(broker: KillableBroker, topic: str, name: str, value: str) -> None:
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    (altered,) = admin.incremental_alter_configs([resource]).values()
-    altered.result(timeout=CALL_TIMEOUT_S)
-
-
 def delete_topic(broker: KillableBroker, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (deleted,) = admin.delete_topics([topic], operation_timeout=CALL_TIMEOUT_S).values()
@@ -188,7 +180,7 @@ def test_retention_that_is_set_live_removes_the_beginning(data: Path) -> None:
         assert earliest(broker, "old") == 0
 
         # When it shall keep them for a moment only
-        alter(broker, "old", "retention.ms", "1")
+        client.set_configs(ResourceType.TOPIC, "old", {"retention.ms": "1"})
 
         # Then it begins at its end, and is empty; its rows go, and its objects
         until(lambda: earliest(broker, "old") == 80 or None, "retention")
@@ -200,7 +192,7 @@ def test_retention_that_is_set_live_removes_the_beginning(data: Path) -> None:
         assert earliest(broker, "kept") == 0
 
         # And what is written later has the next offsets
-        alter(broker, "old", "retention.ms", "-1")
+        client.set_configs(ResourceType.TOPIC, "old", {"retention.ms": "-1"})
         write(broker, "old", 1)
         assert earliest(broker, "old") == 80
         assert len(read(broker, "old")) == 10

@@ -113,10 +113,14 @@ def test_a_decision_takes_microseconds_among_ten_thousand_acls() -> None:
     few, crowd = World(), World()
     put(few, [allow("orders-", prefixed=True), *many(100)])
     put(crowd, [allow("orders-", prefixed=True), *many(10_000)])
-    names = [f"orders-{number}" for number in range(5_000)]
+    rounds = [[f"orders-{at}-{number}" for number in range(2_000)] for at in range(5)]
 
     # When new questions are decided, and then remembered ones
-    new_us = {len(world.authorizer.acls): per_decision_us(world, names) for world in (few, crowd)}
+    new_us = {
+        len(world.authorizer.acls): min(per_decision_us(world, names) for names in rounds)
+        for world in (few, crowd)
+    }
+    names = rounds[-1]
     remembered_us = min(per_decision_us(crowd, names) for _ in range(5))
     print(f"{new_us=} {remembered_us=:.2f}")  # noqa: T201
 

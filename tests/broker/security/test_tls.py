@@ -44,6 +44,23 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
         yield running
 
 
+def greet_slowly(tls: TlsBroker, context: ssl.SSLContext) -> str | None:
+    """Shake hands with a hello that comes byte by byte; return the version agreed on."""
+    host, _, port = tls.addresses["SSL"].rpartition(":")
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context.wrap_bio(incoming, outgoing, server_hostname=host)
+    with socket.create_connection((host, int(port)), timeout=10) as raw:
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while True:
+            try:
+                client.do_handshake()
+                return client.version()
+            except ssl.SSLWantReadError:
+                for byte in outgoing.read():
+                    raw.sendall(bytes([byte]))
+                incoming.write(raw.recv(65_536))
+
+
 @pytest.fixture
 def alice(tls: TlsBroker) -> ssl.SSLContext:
     return tls.context(tls.certificate("CN=Alice,OU=Users,O=Example"))
@@ -84,6 +101,10 @@ async def test_both_versions_of_tls_carry_small_and_large_frames(
         for at in range(BATCHES):  # what the broker sets of a batch is before byte 21
             start = at * len(BATCH)
             assert records[start + 21 : start + len(BATCH)] == BATCH[21:]
+
+
+async def test_a_hello_may_come_in_pieces(tls: TlsBroker, alice: ssl.SSLContext) -> None:
+    assert await asyncio.to_thread(greet_slowly, tls, alice) == "TLSv1.3"
 
 
 async def test_requests_sent_together_are_answered_in_their_order(

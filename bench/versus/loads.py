@@ -71,7 +71,8 @@ def produce_by_java(running: Running, load: Producing) -> Figures:
     topic = Cluster(running.bootstrap).new_topic(load.partitions)
     records = load.payload.records
     before = running.usage()
-    command = java_produce(running.bootstrap, topic, load.payload.file, records, load.properties)
+    lines = load.payload.different
+    command = java_produce(running.bootstrap, topic, lines, records, load.properties)
     ran = run_clients([command])
     own = Ran(took_s=java_produced_s(ran.output), cpu_s=ran.cpu_s, output="")
     return _figures(own, running.usage().since(before), records, load.payload.record_bytes)
@@ -108,7 +109,7 @@ def _figures(ran: Ran, used: Usage, records: int, record_bytes: int) -> Figures:
         "records_per_s": records / ran.took_s,
         "cpu_s_per_gb": used.broker_cpu_s / size * GB,
         "client_cpu_s_per_gb": ran.cpu_s / size * GB,
-        "rss_mib": used.broker_rss_mib,
+        "memory_mib": used.broker_memory_mib,
     }
 
 

@@ -19,7 +19,7 @@ class Case:
         part: as `--only` names it.
         name: what is done; the same for all contenders.
         measure: does it once and returns figures, each named with its unit at the end (mb_per_s,
-            records_per_s, p50_ms, cpu_s_per_gb, rss_mib, s). Raises MeasurementFailed.
+            records_per_s, p50_ms, cpu_s_per_gb, memory_mib, s). Raises MeasurementFailed.
         contenders: names of those that do it; whoever has no case of a run is not started.
     """
 

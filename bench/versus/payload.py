@@ -21,9 +21,12 @@ class Payload:
 
     Attributes:
         record_bytes: of a line, without its line feed.
+        different: a file of the lines that differ from each other, for a client that keeps all
+            lines in memory.
     """
 
     file: Path
+    different: Path
     record_bytes: int
     records: int
 
@@ -33,12 +36,14 @@ def payload(folder: Path, record_bytes: int, size: int) -> Payload:
     file = folder / f"events-{record_bytes}-{size}"
     block = b"".join(_lines(record_bytes))
     times = max(size // len(block), 1)
+    different = folder / f"different-{record_bytes}"
     if not file.exists():
+        different.write_bytes(block)
         with file.open("wb") as output:
             for _ in range(times):
                 output.write(block)
     records = times * (len(block) // (record_bytes + 1))
-    return Payload(file=file, record_bytes=record_bytes, records=records)
+    return Payload(file=file, different=different, record_bytes=record_bytes, records=records)
 
 
 def _lines(record_bytes: int) -> Iterator[bytes]:

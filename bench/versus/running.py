@@ -18,16 +18,17 @@ class Usage:
 
     Attributes:
         cpu_s: CPU seconds so far, of user and system, ended children included.
-        rss_bytes: now, added up over the processes: memory that they share counts more than once.
+        memory_bytes: resident now, added up over the processes; what several share counts once
+            (proportional set size), as Postgres' buffers in each of its processes.
     """
 
     cpu_s: Mapping[str, float]
-    rss_bytes: Mapping[str, int]
+    memory_bytes: Mapping[str, int]
 
     def since(self, before: "Usage") -> "Usage":
         """Return the CPU used since then, and the memory of now."""
         used = {role: value - before.cpu_s.get(role, 0) for role, value in self.cpu_s.items()}
-        return Usage(cpu_s=used, rss_bytes=self.rss_bytes)
+        return Usage(cpu_s=used, memory_bytes=self.memory_bytes)
 
     @property
     def broker_cpu_s(self) -> float:
@@ -35,9 +36,9 @@ class Usage:
         return sum(value for role, value in self.cpu_s.items() if role != STORE)
 
     @property
-    def broker_rss_mib(self) -> float:
+    def broker_memory_mib(self) -> float:
         """MiB of broker and Postgres."""
-        return sum(value for role, value in self.rss_bytes.items() if role != STORE) / MIB
+        return sum(value for role, value in self.memory_bytes.items() if role != STORE) / MIB
 
 
 class Broker(Protocol):
@@ -95,7 +96,7 @@ class Running:
                     trees[other] = tree - trees[role]
         return Usage(
             cpu_s={role: cpu_seconds(tree) for role, tree in trees.items()},
-            rss_bytes={role: _rss_bytes(tree) for role, tree in trees.items()},
+            memory_bytes={role: _memory_bytes(tree) for role, tree in trees.items()},
         )
 
     def kill_broker(self) -> None:
@@ -125,9 +126,9 @@ def _tree(pid: int) -> set[psutil.Process]:
         return set()
 
 
-def _rss_bytes(processes: set[psutil.Process]) -> int:
+def _memory_bytes(processes: set[psutil.Process]) -> int:
     total = 0
     for process in processes:
         with suppress(psutil.NoSuchProcess):
-            total += process.memory_info().rss
+            total += process.memory_full_info().pss
     return total

@@ -112,7 +112,6 @@ def new_producer(bootstrap: str) -> Any:
             "bootstrap.servers": bootstrap,
             "acks": "all",
             "linger.ms": 0,
-            "max.in.flight.requests.per.connection": 5,
             "queue.buffering.max.kbytes": QUEUE_KIB,
             "queue.buffering.max.messages": 1_000_000,
             "log_level": 0,

@@ -87,7 +87,7 @@ def _memory(scale: Scale, running: Running) -> Figures:
     load = _load(scale)
     topic, _ = produce(running, load)
     consume(running, topic, records=load.payload.records, record_bytes=RECORD_BYTES)
-    return {"rss_mib": running.usage().broker_rss_mib}
+    return {"memory_mib": running.usage().broker_memory_mib}
 
 
 def _load(scale: Scale) -> Producing:

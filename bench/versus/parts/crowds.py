@@ -106,7 +106,7 @@ async def _idle_figures(running: Running, connections: int, duration_s: float) -
             await _ask_versions(client)
     return {
         "open_one_ms": took_s / connections * 1000,
-        "idle_rss_mib": beside.broker_rss_mib - alone.broker_rss_mib,
+        "idle_memory_mib": beside.broker_memory_mib - alone.broker_memory_mib,
         "idle_cpu_share": beside.broker_cpu_s / duration_s,
         "idle_cpu_alone_share": alone.broker_cpu_s / duration_s,
     }

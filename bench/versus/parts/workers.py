@@ -25,7 +25,10 @@ from tests.support.wire import WireClient, fetch_request, produce_request
 PART: Final = "workers"
 CONTENDERS: Final = (OURS, OURS_2)
 PARTITIONS: Final = 32
-"""One connection for each; rendezvous hashing gives about half of them to either worker."""
+"""One connection for each; either worker leads half of them."""
+
+HEARD_S: Final = 1.5
+"""Until every worker has heard of a new topic."""
 
 RECORD_BYTES: Final = 1_024
 FETCH_BYTES: Final = 64 * 1_024
@@ -56,6 +59,7 @@ def cases(scale: Scale) -> Sequence[Case]:
 def _measure(scale: Scale, questions: Questions, running: Running) -> Figures:
     with Cluster(running.bootstrap).tidied() as cluster:
         topic = cluster.new_topic(PARTITIONS)
+        time.sleep(HEARD_S)
         asked = questions(topic, cluster.leaders(topic))
         duration_s = scale.pick(5.0, 0.5)
         before = running.usage()

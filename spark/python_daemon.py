@@ -1,9 +1,9 @@
 """Starts Spark's Python workers (`spark.python.daemon.module`) without pyspark's zip files.
 
-Spark puts copies of pyspark and py4j as zip files before what is installed. Before each task, and
-in each process that plans for a Python source, Python then reads their directories anew
-(importlib.invalidate_caches): half a second of processor time. Where the same pyspark is installed,
-as it is for a local master, nobody needs them; zip files of users stay.
+Spark puts copies of pyspark and py4j as zip files, and its own jar, before what is installed.
+Before each task Python then reads their directories anew (importlib.invalidate_caches): half a
+second of processor time. Where the same pyspark is installed, as it is for a local master, nobody
+needs them; zip files of users stay.
 """
 
 import importlib
@@ -11,7 +11,9 @@ import re
 import sys
 from typing import Final
 
-ZIP_OF_SPARK: Final = re.compile(r"(^|/)(pyspark|py4j-[\w.]+-src)\.zip(/|$)")
+ZIP_OF_SPARK: Final = re.compile(
+    r"(^|/)(pyspark\.zip|py4j-[\w.]+-src\.zip|spark-core_[\w.-]+\.jar)(/|$)"
+)
 
 
 def drop_zips() -> None:

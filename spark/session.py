@@ -14,8 +14,10 @@ from collections.abc import Collection, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+from zipfile import ZipFile
 
 import pyspark
+from pyspark import SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 from spark.log_location import POSTGRES_VARIABLE, STORE_VARIABLE, LogLocation
@@ -143,6 +145,7 @@ def build_session(
     builder = SparkSession.builder.master(master).appName(name)
     session = builder.config(map=dict(everything)).getOrCreate()
     context = session.sparkContext
+    spare_workers(context)
     context.environment.update(_environment(location))
     if master.startswith("local"):
         context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
@@ -153,6 +156,22 @@ def build_session(
 def register_source(session: SparkSession) -> None:
     """Make format("streamhouse") known, with what the workers' environment is now."""
     session.dataSource.register(StreamHouse)
+
+
+def spare_workers(context: SparkContext) -> None:
+    """Take jars without Python modules from what a session's Python workers import from.
+
+    spark-submit puts all jars of packages there, as some have modules. At each call, of a task or
+    to plan, a worker then reads their directories anew (importlib.invalidate_caches): most of a
+    second of processor time with Iceberg's.
+    """
+    includes = context._python_includes or []  # noqa: SLF001 - nothing public tells of them
+    includes[:] = [name for name in includes if not name.endswith(".jar") or _has_modules(name)]
+
+
+def _has_modules(jar: str) -> bool:
+    with ZipFile(SparkFiles.get(jar)) as archive:
+        return any(name.endswith((".py", ".pyc")) for name in archive.namelist())
 
 
 def _packages(packages: frozenset[Package], warehouse: Path | str | None) -> dict[str, str]:

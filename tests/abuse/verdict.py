@@ -1,6 +1,7 @@
 """What must hold while a broker is abused, and whether it did."""
 
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final
 
 from tests.abuse.good_clients import ACKNOWLEDGED, END_TO_END
@@ -41,16 +42,25 @@ def judge_processes(
 ) -> None:
     for at, name in enumerate(("broker", "upkeep")):
         base = max(sample.rss[at] for sample in quiet)
-        most = max(sample.rss[at] for sample in abused)
+        peak_s, most = max(((one.at_s, one.rss[at]) for one in abused), key=itemgetter(1))
         outcome.figures[f"{name} RSS alone, MiB"] = round(base / 2**20, 1)
         outcome.figures[f"{name} RSS after, MiB"] = round(end.rss[at] / 2**20, 1)
         grown, allowed = (most - base) / 2**20, limits.rss_growth_bytes / 2**20
         outcome.hold(f"{name} RSS grew, MiB", round(grown, 1), allowed)
+        outcome.figures[f"{name} RSS was largest after, s"] = round(peak_s - abused[0].at_s)
     outcome.figures["open files, most"] = max(sample.files for sample in abused)
     outcome.hold("open files after", end.files, quiet[-1].files + FILES_LEFT)
     seconds = abused[-1].at_s - abused[0].at_s
     pace = (abused[-1].log_bytes - abused[0].log_bytes) / max(seconds, 1)
     outcome.hold("log bytes per second", round(pace), limits.log_bytes_per_s)
+    for phase, samples in ((ALONE, quiet), (BESIDE, abused)):
+        outcome.figures[f"host took of the processors, {phase}"] = f"{_stolen(samples):.0%}"
+
+
+def _stolen(samples: list[Sample]) -> float:
+    """Return a share; times are not to be trusted where it is a tenth or more."""
+    seconds = samples[-1].at_s - samples[0].at_s
+    return (samples[-1].stolen_s - samples[0].stolen_s) / max(seconds, 1)
 
 
 def judge_clients(outcome: Outcome, limits: Limits, result: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from urllib.request import urlopen
 import psutil
 
 from tests.support.broker import BrokerProcess
+from tests.support.host import stolen_s
 
 SAMPLE_S: Final = 1.0
 _METRICS_S: Final = 10.0
@@ -28,12 +29,14 @@ class Sample:
         rss: bytes of each process: serving, upkeep.
         files: open descriptors of the serving process.
         log_bytes: of its log so far.
+        stolen_s: since the machine started, of each processor, on the average.
     """
 
     at_s: float
     rss: tuple[int, int]
     files: int
     log_bytes: int
+    stolen_s: float
 
 
 @dataclass(slots=True)
@@ -57,6 +60,7 @@ class Watch:
             rss=(serving.memory_info().rss, _upkeep_rss(serving)),
             files=serving.num_fds(),
             log_bytes=log.stat().st_size,
+            stolen_s=stolen_s(),
         )
 
     def since(self, at_s: float) -> list[Sample]:

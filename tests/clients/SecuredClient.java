@@ -25,10 +25,10 @@ import org.apache.kafka.common.serialization.StringSerializer;
  *
  * Its arguments are a properties file, an action, and what that is about. It prints what it read, a
  * record a line; then "done", or "refused" and the simple names of the classes of the exception and of
- * its causes.
+ * its causes. It fails if records do not come in time or in order.
  */
 public final class SecuredClient {
-    private static final long PATIENCE_MS = 20_000;
+    private static final long PATIENCE_MS = 60_000;
     private static final String[] ALLOWED = {
         "org.apache.kafka.sasl.oauthbearer.allowed.urls", "org.apache.kafka.sasl.oauthbearer.allowed.files"};
     private static final Set<String> URLS = new HashSet<>();
@@ -119,7 +119,7 @@ public final class SecuredClient {
                 }
                 consumer.commitSync();
                 if (System.currentTimeMillis() > deadline) {
-                    throw new IllegalStateException(read + " records when the time was over");
+                    throw new AssertionError(read + " records when the time was over");
                 }
             }
         }
@@ -168,11 +168,11 @@ public final class SecuredClient {
                 }
                 for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
                     if (!record.value().equals(Long.toString(read++))) {
-                        throw new IllegalStateException(record.value() + " came where another belongs");
+                        throw new AssertionError(record.value() + " came where another belongs");
                     }
                 }
                 if (System.currentTimeMillis() > deadline) {
-                    throw new IllegalStateException(read + " of " + sent + " when the time was over");
+                    throw new AssertionError(read + " of " + sent + " when the time was over");
                 }
             }
         }

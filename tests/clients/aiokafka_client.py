@@ -1,8 +1,9 @@
 """aiokafka, the asyncio client, driven from plain functions."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 
@@ -11,6 +12,8 @@ from tests.clients.records import ConsumedRecord, SentRecord
 SILENCE_TIMEOUT_S = 30.0
 PRODUCE_TIMEOUT_S = 60.0
 DEBUG = False  # a foreign client: where it makes each of its futures is not for us to note
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +28,11 @@ class Aiokafka:
 
     def produce(self, topic: str, records: Iterable[SentRecord], *, codec: str = "none") -> None:
         """Send records with idempotence and acks=all; every one must be acknowledged."""
-        asyncio.run(self._produce(topic, records, codec), debug=DEBUG)
+        _run(self._produce(topic, records, codec))
 
     def consume(self, topic: str) -> list[ConsumedRecord]:
         """Read all partitions from the beginning to their ends, without a group."""
-        return asyncio.run(self._consume(topic), debug=DEBUG)
+        return _run(self._consume(topic))
 
     async def _produce(self, topic: str, records: Iterable[SentRecord], codec: str) -> None:
         producer = AIOKafkaProducer(
@@ -71,6 +74,20 @@ class Aiokafka:
                     if members[-1].offset >= ends[partition] - 1:
                         unfinished.discard(partition)
         return records
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """Run it, and end the connections that the client forgets.
+
+    It closes what it has; a connection that it was making when it was stopped is nobody's, and
+    would be a failure of the test in which the garbage collector finds it.
+    """
+    with asyncio.Runner(debug=DEBUG) as runner:
+        try:
+            return runner.run(work)
+        finally:
+            for transport in list(getattr(runner.get_loop(), "_transports").values()):  # noqa: B009
+                transport.abort()
 
 
 def record_of_aiokafka(record: "ConsumerRecord[bytes, bytes]") -> ConsumedRecord:

@@ -16,6 +16,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from tests.clients.records import ConsumedRecord, SentRecord
@@ -49,6 +51,20 @@ class Confluent:
         admin = self._admin()  # the future is cancelled when its client is collected
         created = admin.create_topics([topic], operation_timeout=CALL_TIMEOUT_S)
         created[name].result(timeout=CALL_TIMEOUT_S)
+
+    def set_configs(self, kind: ResourceType, name: str, configs: Mapping[str, str]) -> None:
+        """Set configs of a topic, a group or a broker; the others stay as they are.
+
+        Raises:
+            KafkaException: as the broker answered.
+        """
+        entries = [
+            ConfigEntry(config, value, incremental_operation=AlterConfigOpType.SET)
+            for config, value in configs.items()
+        ]
+        resource = ConfigResource(kind, name, incremental_configs=entries)
+        admin = self._admin()  # the future is cancelled when its client is collected
+        admin.incremental_alter_configs([resource])[resource].result(CALL_TIMEOUT_S)
 
     def partitions(self, topic: str) -> list[int]:
         """Return the topic's partitions in order."""

@@ -38,6 +38,16 @@ COMPACTED: Final = """
     WHERE name = $1
 """
 BUILT: Final = "SELECT bool_and(built) FROM streamhouse.segments WHERE topic = $1"
+HOLD: Final = """
+    INSERT INTO streamhouse_internal.storage_tasks (kind, topic_id, partition, claimed_until)
+    SELECT 'build', topic_id, partition, 'infinity'
+    FROM streamhouse_internal.partitions JOIN streamhouse_internal.topics USING (topic_id)
+    WHERE name = $1
+"""
+LET_GO: Final = """
+    UPDATE streamhouse_internal.storage_tasks SET claimed_until = NULL
+    WHERE claimed_until = 'infinity'
+"""
 SEGMENTS: Final = """
     SELECT start_offset, end_offset, byte_length FROM streamhouse.segments
     WHERE topic = $1 AND partition = 0 ORDER BY start_offset
@@ -68,6 +78,13 @@ class LongLogs:
             name, partition_count=partition_count, configs=configs
         )
 
+    @contextmanager
+    def unbuilt(self, topic: str) -> Iterator[None]:
+        """Keep the objects of the writer for the length of a block: a builder seems to be at it."""
+        self._do(HOLD, topic)
+        yield
+        self._do(LET_GO)
+
     def await_built(self, topic: str) -> None:
         """Wait until all records lie in segments of their own partition."""
         self._await(BUILT, topic)
@@ -89,6 +106,13 @@ class LongLogs:
         """Stop and start it, so that nothing is in memory."""
         assert self.broker.process.stop() == 0
         self.broker.start()
+
+    def _do(self, statement: str, *arguments: str) -> None:
+        async def do() -> None:
+            async with self._database() as database:
+                await database.execute(statement, *arguments)
+
+        asyncio.run(do())
 
     def _await(self, statement: str, topic: str) -> None:
         async def wait() -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark.session import Package, build_session
 from tests.clients.cache import cache_directory, one_at_a_time
-from tests.clients.processes import program
 from tests.clients.records import ConsumedRecord, SentRecord
+from tests.clients.spark_archive import driver_environment
 
 SENT_SCHEMA = "key binary, value binary, headers array<struct<key: string, value: binary>>"
 
@@ -56,7 +57,7 @@ def local_session(directory: Path) -> SparkSession:
     Raises:
         ProgramMissing: there is no Java, and Debian's cannot be installed.
     """
-    program("java", debian_package="openjdk-17-jre-headless")
+    os.environ.update(driver_environment())  # also that of streamctl sql, and of jobs
     with one_at_a_time("ivy"):
         return build_session(
             "streamhouse-tests",
@@ -65,8 +66,6 @@ def local_session(directory: Path) -> SparkSession:
             checkpoints=directory / "checkpoints",
             settings={
                 "spark.jars.ivy": str(cache_directory() / "ivy"),
-                # many short queries: the second compiler takes twice the CPU and gives nothing back
-                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
             },
         )
 

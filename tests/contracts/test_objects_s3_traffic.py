@@ -20,7 +20,7 @@ from tests.support.throttling_proxy import ThrottlingProxy
 
 @asynccontextmanager
 async def behind_proxy(
-    server: S3Server, *, deadline_s: float = 15.0
+    server: S3Server, *, deadline_s: float = 60.0
 ) -> AsyncIterator[tuple[ThrottlingProxy, S3Store, StoreTraffic]]:
     async with ThrottlingProxy.before(server.endpoint) as proxy:
         config = replace(fresh_s3_config(server), endpoint=proxy.endpoint, deadline_s=deadline_s)

@@ -5,7 +5,6 @@ CRASH_ROUNDS=n makes n times as many faults of each kind. (Not STREAMHOUSE_…: 
 broker's, which inherits them and refuses what it does not know.)
 """
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,11 +17,6 @@ from tests.crash.checks import report, violations
 from tests.crash.ledger import Ledger
 
 Judge = Callable[[Ledger], None]
-
-
-@pytest.fixture(scope="session")
-def rounds() -> int:
-    return int(os.environ.get("CRASH_ROUNDS") or 1)
 
 
 @pytest.fixture

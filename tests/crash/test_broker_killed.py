@@ -21,7 +21,7 @@ from tests.crash.workload import Load, running_load
 pytestmark = pytest.mark.crash
 
 SETTINGS = [word for setting in BUSY_ROUNDS for word in ("--set", setting)]
-KILLS = 20
+KILLS = 7
 MOST_CALM_S = 0.8
 START_S = 1.2  # a start takes about this long
 UPKEEP_TOO = 0.25  # how often the upkeep process is killed, too

@@ -22,7 +22,7 @@ from tests.crash.index_checks import report_index
 
 pytestmark = pytest.mark.crash
 
-SECONDS: Final = float(os.environ.get("CLUSTER_SECONDS") or 30)
+SECONDS: Final = float(os.environ.get("CLUSTER_SECONDS") or 20)
 
 
 def test_brokers_of_a_cluster_killed_at_random_moments(

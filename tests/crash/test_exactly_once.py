@@ -29,7 +29,7 @@ from tests.support.three_brokers import Trio
 
 pytestmark = pytest.mark.crash
 
-SECONDS: Final = float(os.environ.get("EXACTLY_ONCE_SECONDS") or 25)
+SECONDS: Final = float(os.environ.get("EXACTLY_ONCE_SECONDS") or 15)
 
 
 @contextmanager

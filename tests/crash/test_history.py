@@ -23,7 +23,7 @@ from tests.history.run import create_topics, finish, working
 
 pytestmark = pytest.mark.crash
 
-SECONDS: Final = float(os.environ.get("HISTORY_SECONDS") or 20)
+SECONDS: Final = float(os.environ.get("HISTORY_SECONDS") or 15)
 CALM_S: Final = 3.0  # before the faults, and behind them
 
 

@@ -20,8 +20,8 @@ from tests.crash.workload import Load, Workload, running_load
 
 pytestmark = pytest.mark.crash
 
-EMBEDDED_KILLS = 10
-EXTERNAL_KILLS = 5
+EMBEDDED_KILLS = 4
+EXTERNAL_KILLS = 3
 MOST_CALM_S = 1.0
 
 

@@ -33,7 +33,7 @@ from tests.support.postgres import create_database, maintenance, postgres_server
 pytestmark = pytest.mark.crash
 
 ROOT: Final = Path(__file__).parents[2]
-TRIALS: Final = 24
+TRIALS: Final = 12
 LIVES: Final = 8
 MOST_WAIT_S: Final = 0.004
 KILLED: Final = -9

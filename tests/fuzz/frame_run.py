@@ -1,12 +1,18 @@
 """Very many frames through the code of a connection, in several processes, from one seed."""
 
 import gc
+import math
 import multiprocessing
+import signal
 import sys
+import threading
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.managers import SyncManager
 from random import Random
 from typing import Final
 
@@ -20,10 +26,13 @@ from tests.fuzz.sasl_looks import token_check
 
 MAX_FINDINGS: Final = 100
 RSS_GROWTH_BYTES: Final = 256 * 1024 * 1024
+FRAMES_OF_A_PROCESS: Final = 200_000
 MEASURED_FROM_BYTES: Final = 1024
 """Smaller frames cannot take a megabyte, unless they hold what is compressed: a sample of them."""
 
 PROGRESS_S: Final = 10
+LOOK_UP_FRAMES: Final = 1_000
+IGNORE_INTERRUPT: Final = (signal.SIGINT, signal.SIG_IGN)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,7 +62,6 @@ class FrameRun:
         self.frames += other.frames
         self.decoded += other.decoded
         self.measured += other.measured
-        self.seconds = max(self.seconds, other.seconds)
         self.rss_growth = max(self.rss_growth, other.rss_growth)
         self.findings += other.findings
         for name, tally in other.tallies.items():
@@ -64,7 +72,10 @@ class FrameRun:
 
 
 def run_frames(count: int, seed: int, *, processes: int = 1, measure_every: int = 1) -> FrameRun:
-    """Send `count` frames; each process has a seed of its own that follows from `seed`.
+    """Send `count` frames, or until Ctrl-C; each process has a seed that follows from `seed`.
+
+    Several processes at a time are each replaced after FRAMES_OF_A_PROCESS: what measures memory
+    leaks a kilobyte each time it begins and ends, and would be found itself.
 
     Args:
         count: of all processes together.
@@ -73,24 +84,42 @@ def run_frames(count: int, seed: int, *, processes: int = 1, measure_every: int 
         measure_every: of how many small frames the memory of one is measured, at random.
     """
     if processes == 1:
-        return _share(count, seed, measure_every, _say)
-    total = FrameRun()
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(processes) as pool:
-        shares = [
-            pool.apply_async(_quiet_share, (count // processes, seed * 1000 + at, measure_every))
-            for at in range(processes)
-        ]
-        for share in shares:
-            total.add(share.get())
+        with _interrupt_sets(threading.Event()) as enough:
+            return _share(count, seed, measure_every, enough)
+    total, context, began_s = FrameRun(), multiprocessing.get_context("spawn"), time.monotonic()
+    manager = SyncManager(ctx=context)
+    manager.start(signal.signal, IGNORE_INTERRUPT)
+    most = min(FRAMES_OF_A_PROCESS, math.ceil(count / processes))
+    with (
+        manager,
+        _interrupt_sets(manager.Event()) as enough,
+        ThreadPoolExecutor(processes) as threads,
+    ):
+
+        def share(at: int) -> FrameRun:
+            if enough.is_set():
+                return FrameRun()
+            frames = min(most, count - at * most)
+            with context.Pool(1, signal.signal, IGNORE_INTERRUPT) as process:
+                return process.apply(_share, (frames, seed * 1000 + at, measure_every, enough))
+
+        for seen in threads.map(share, range(math.ceil(count / most))):
+            total.add(seen)
+    total.seconds = time.monotonic() - began_s
     return total
 
 
-def _quiet_share(count: int, seed: int, measure_every: int) -> FrameRun:
-    return _share(count, seed, measure_every, _say)
+@contextmanager
+def _interrupt_sets(enough: threading.Event) -> Iterator[threading.Event]:
+    """Let Ctrl-C end a run, which then tells what it has seen; processes below it ignore that."""
+    before = signal.signal(signal.SIGINT, lambda *_: enough.set())
+    try:
+        yield enough
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
-def _share(count: int, seed: int, measure_every: int, say: Callable[[str], None]) -> FrameRun:
+def _share(count: int, seed: int, measure_every: int, enough: threading.Event) -> FrameRun:
     warm_up()
     random, meter = Random(seed), Meter(measures_memory=False)
     judge, run = Judge(meter), FrameRun()
@@ -111,13 +140,17 @@ def _share(count: int, seed: int, measure_every: int, say: Callable[[str], None]
             tracemalloc.stop()
             run.measured += 1
         if len(judge.findings) > found:
-            say(f"seed {seed}: {judge.findings[-1][:600]}")
+            _say(f"seed {seed}: {judge.findings[-1][:600]}")
         run.frames += 1
-        if not run.frames % 1000 and time.monotonic() - told_s > PROGRESS_S:
+        if run.frames % LOOK_UP_FRAMES:
+            continue
+        if enough.is_set():
+            break
+        if time.monotonic() - told_s > PROGRESS_S:
             told_s = time.monotonic()
             pace = run.frames / (told_s - began_s)
             share = run.decoded / run.frames
-            say(f"seed {seed}: {run.frames} frames, {pace:.0f}/s, {share:.0%} decoded")
+            _say(f"seed {seed}: {run.frames} frames, {pace:.0f}/s, {share:.0%} decoded")
     run.seconds = time.monotonic() - began_s
     run.rss_growth = _settled_rss() - rss_bytes
     run.findings, run.tallies = judge.findings, judge.tallies

@@ -23,4 +23,8 @@ STREAMS: Final[dict[str, str]] = {
         "01"
         "b1ea01" + "000000000100" * 29_999 + "0000"
     ),
+    # 16,295 topics to delete, each named by a line's end
+    "one-letter-names": (
+        "0000bf0b0014000176ac0191000466757a7a00003fa7" + "00010a" * 16_295 + "006047f3"
+    ),
 }

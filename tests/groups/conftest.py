@@ -16,7 +16,7 @@ from tests.clients.topics import new_topic
 from tests.groups.members import Members, running_members
 from tests.support.broker import running_broker
 
-# all members of KIP-848 groups have the same; a Java one shall come back within it
+# of members of KIP-848 groups, where a group has no config of its own
 CONSUMER_SESSION_MS: Final = 6_000
 SETTINGS: Final = (
     "group.initial.rebalance.delay.ms=100",

@@ -10,6 +10,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.groups.settings import Settings, librdkafka_properties
+from tests.support.host import stolen_s
 
 THREADS: Final = 4
 POLL_S: Final = 0.001
@@ -65,23 +66,28 @@ def joined_at_once(all_settings: Sequence[Settings]) -> Iterator[list[Crowding]]
             for one in part:
                 one.poll()
 
-    with ThreadPoolExecutor(THREADS) as threads:
-        living = [threads.submit(live, crowd[number::THREADS]) for number in range(THREADS)]
-        try:
-            yield crowd
-        finally:
-            stop.set()
-    with ThreadPoolExecutor(len(crowd)) as threads:
-        list(threads.map(Crowding.close, crowd))
+    try:
+        with ThreadPoolExecutor(THREADS) as threads:
+            living = [threads.submit(live, crowd[number::THREADS]) for number in range(THREADS)]
+            try:
+                yield crowd
+            finally:
+                stop.set()
+    finally:
+        with ThreadPoolExecutor(len(crowd)) as threads:
+            list(threads.map(Crowding.close, crowd))
     for one in living:
         one.result()
 
 
 def seconds_until(condition: Callable[[], bool], *, timeout_s: float) -> float | None:
-    """Return how long a condition took to come true; None if it has not."""
-    began_s = time.monotonic()
-    while time.monotonic() - began_s < timeout_s:
+    """Return how long a condition took to come true; None if it has not.
+
+    The time in which the host of this machine had its processors does not count.
+    """
+    began_s = time.monotonic() - stolen_s()
+    while (took_s := time.monotonic() - stolen_s() - began_s) < timeout_s:
         if condition():
-            return time.monotonic() - began_s
+            return took_s
         time.sleep(GLANCE_S)
     return None

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 import pytest
+from confluent_kafka.admin._resource import ResourceType
 
+from tests.clients.confluent import Confluent
 from tests.groups.conftest import NewTopic
 from tests.groups.history import check, ownerships, report
 from tests.groups.member import Library
@@ -14,7 +16,7 @@ from tests.groups.settings import Protocol
 pytestmark = pytest.mark.clients
 
 PARTITIONS = 6
-SESSION_MS = 10_000
+SESSION_MS = 45_000  # a JVM may take long to start
 WATCHED_S = 1.0  # three heartbeat intervals: whoever must rejoin has heard of it
 
 
@@ -46,10 +48,12 @@ CASES = (  # the eager assignors: nobody can overlook a rebalance
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_static_member_comes_back_without_a_rebalance(
-    case: Case, members: Members, topic_of: NewTopic
+    case: Case, members: Members, topic_of: NewTopic, confluent: Confluent
 ) -> None:
     # Given two static members that share six partitions
     topic = topic_of(PARTITIONS)
+    session = {"consumer.session.timeout.ms": str(SESSION_MS)}
+    confluent.set_configs(ResourceType.GROUP, topic, session)
     settings = {
         "topic": topic,
         "group": topic,

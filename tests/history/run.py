@@ -129,11 +129,11 @@ def working(bootstrap: str, recorder: Recorder, dice: random.Random) -> Iterator
         yield
     finally:
         stop.set()
-    deadline = time.monotonic() + END_S
-    for number, thread in enumerate(threads):
-        thread.join(max(deadline - time.monotonic(), 0))
-        if thread.is_alive():
-            recorder.complaints.append(f"thread {number} has not ended in {END_S} s")
+        deadline = time.monotonic() + END_S
+        for number, thread in enumerate(threads):
+            thread.join(max(deadline - time.monotonic(), 0))
+            if thread.is_alive():
+                recorder.complaints.append(f"thread {number} has not ended in {END_S} s")
 
 
 def _makers(bootstrap: str, recorder: Recorder, dice: random.Random) -> Iterator[Maker]:

@@ -14,6 +14,7 @@ import pytest
 
 from storage.postgres_pool import Connection
 from tests.clients.confluent import Confluent
+from tests.clients.spark_archive import driver_environment
 from tests.crash.processes import until
 from tests.spark.crash.job_process import JobProcess, running_job
 from tests.spark.upkeep_clusters import (
@@ -31,7 +32,7 @@ SPARK_STARTS_S: Final = 180.0  # a driver and its workers, beside whatever else 
 PENDING = (
     "SELECT path FROM streamhouse_internal.objects WHERE state = 'pending' AND path LIKE 'topics/%'"
 )
-WORKER = "pyspark.daemon"
+WORKER = "spark.python_daemon"
 
 
 @asynccontextmanager
@@ -46,10 +47,10 @@ async def held_swaps(cluster: Cluster) -> AsyncIterator[None]:
         await connection.close()
 
 
-def workers() -> list[psutil.Process]:
-    """Return Python workers of jobs that this process has started: forks of Spark's daemons."""
+def workers(job: JobProcess) -> list[psutil.Process]:
+    """Return Python workers of a job: forks of Spark's daemon."""
     found = []
-    for process in psutil.Process().children(recursive=True):
+    for process in psutil.Process(job.pid).children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             parent = process.parent()
             if parent and WORKER in process.cmdline() and WORKER in parent.cmdline():
@@ -60,6 +61,7 @@ def workers() -> list[psutil.Process]:
 def environment_of(cluster: Cluster) -> dict[str, str]:
     return {
         **os.environ,
+        **driver_environment(),
         "STREAMHOUSE_POSTGRES": cluster.dsn,
         "STREAMHOUSE_STORE": f"file://{cluster.store}",
         "STREAMHOUSE_UPKEEP__SEGMENT_BYTES": str(CONFIG.segment_bytes),
@@ -84,10 +86,10 @@ async def test_a_worker_that_dies_in_the_middle_does_no_harm(tmp_path: Path) -> 
             # When workers are killed that have stored segments, and wait for the swap
             async with held_swaps(cluster):
                 await asyncio.to_thread(
-                    until, lambda: workers_at_it(cluster), "segments", SPARK_STARTS_S
+                    until, lambda: workers_at_it(cluster, job), "segments", SPARK_STARTS_S
                 )
-                killed = [each.pid for each in workers()]
-                for each in workers():
+                killed = [each.pid for each in workers(job)]
+                for each in workers(job):
                     each.kill()
             code = await asyncio.to_thread(job.wait)
 
@@ -106,8 +108,8 @@ async def test_a_worker_that_dies_in_the_middle_does_no_harm(tmp_path: Path) -> 
         await check_with_spark(cluster, tmp_path / "report")
 
 
-def workers_at_it(cluster: Cluster) -> bool | None:
-    return (cluster.fetch(CLAIMED) and cluster.fetch(PENDING) and bool(workers())) or None
+def workers_at_it(cluster: Cluster, job: JobProcess) -> bool | None:
+    return (cluster.fetch(CLAIMED) and cluster.fetch(PENDING) and bool(workers(job))) or None
 
 
 async def check_with_spark(cluster: Cluster, report: Path) -> None:

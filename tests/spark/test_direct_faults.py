@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 
 from spark.log_location import LogLocation
 from spark.sources.choosing import NoSuchTime, UnknownTopic
@@ -83,9 +83,10 @@ def test_rows_that_were_swapped_are_planned_again(
     # Given a read that was planned on objects of the writer
     topic = f"swapped-{configs.get('cleanup.policy', 'built')}"
     long_logs.create(topic, configs)
-    write(long_logs.bootstrap, topic, 10)
     options = at(long_logs, topic, maxRecordsPerPartition="130")
-    splits = plan_read(options)
+    with long_logs.unbuilt(topic):
+        write(long_logs.bootstrap, topic, 10)
+        splits = plan_read(options)
     planned = objects_of(splits, long_logs.broker.data)
 
     # When they are built, compacted and gone before it is read
@@ -109,16 +110,6 @@ def test_rows_that_were_swapped_are_planned_again(
     ]
 
 
-def alter(bootstrap: str, topic: str, configs: dict[str, str]) -> None:
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in configs.items()
-    ]
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(CALL_TIMEOUT_S)
-
-
 def make_snapshot(options: dict[str, str], topic: str) -> None:
     """Make one that has the name of its topic."""
 
@@ -136,17 +127,19 @@ def test_a_snapshot_that_is_compacted_while_it_is_read_is_data_loss(
     # Given a read of a snapshot, planned before anything was built or compacted
     topic = f"recorded-{configs.get('cleanup.policy', 'built')}"
     long_logs.create(topic, KEPT)
-    write(long_logs.bootstrap, topic, 10)
-    make_snapshot(at(long_logs, topic), topic)
     options = at(long_logs, topic, asOf=topic)
-    splits = plan_read(options)
-    lossy = plan_read({**options, "failOnDataLoss": "false"})
+    with long_logs.unbuilt(topic):
+        write(long_logs.bootstrap, topic, 10)
+        make_snapshot(at(long_logs, topic), topic)
+        splits = plan_read(options)
+        lossy = plan_read({**options, "failOnDataLoss": "false"})
     planned = objects_of([*splits, *lossy], long_logs.broker.data)
 
     # When its objects are gone before it is read
     long_logs.await_built(topic)
     if configs is COMPACTED:
-        alter(long_logs.bootstrap, topic, COMPACTED)
+        confluent = Confluent(bootstrap=long_logs.bootstrap)
+        confluent.set_configs(ResourceType.TOPIC, topic, COMPACTED)
         long_logs.await_compacted(topic)
     until(lambda: not any(path.exists() for path in planned))
 

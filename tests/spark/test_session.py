@@ -1,9 +1,11 @@
 """The session of spark.session: what every job builds on works in one session."""
 
+import importlib
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pandas as pd
 import pyarrow as pa
@@ -15,7 +17,7 @@ from pyspark.sql.types import StructType
 from pyspark.testing import assertDataFrameEqual
 
 from spark.python_daemon import ZIP_OF_SPARK
-from spark.session import Package, UnsupportedSpark, build_session
+from spark.session import Package, UnsupportedSpark, build_session, spare_workers
 from spark.sources.cut import Range
 
 
@@ -103,13 +105,36 @@ def test_a_session_that_is_there_is_given_again(session: SparkSession) -> None:
     assert build_session("another", packages=()) is session
 
 
-def test_workers_do_without_the_zips_of_what_is_installed(session: SparkSession) -> None:
+def test_workers_do_without_zips_and_jars_that_nobody_imports_from(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    # Given jars of a user, one of which has a module, beside those of Spark's packages
+    context = session.sparkContext
+    for name, member in (("module.jar", "added_module.py"), ("classes.jar", "Added.class")):
+        with ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr(member, "ANSWER = 42")
+        context.addPyFile(str(tmp_path / name))
+    spare_workers(context)
+
     # When a worker is asked where it imports from
     rows = session.range(1).mapInPandas(paths, "path string").collect()
 
-    # Then there is no zip of pyspark's own, which it would read anew before each task
+    # Then there is no zip of pyspark's own, and no jar, which it would read anew before each task,
+    # but for those that have modules
     assert rows
     assert not [row.path for row in rows if ZIP_OF_SPARK.search(row.path)]
+    jars = {Path(row.path).name for row in rows if row.path.endswith(".jar")}
+    assert {name.partition("_2.13")[0] for name in jars} == {"module.jar", "io.delta_delta-spark"}
+
+    # And it imports from these
+    rows = session.range(1).mapInPandas(answers, "answer int").collect()
+    assert [row.answer for row in rows] == [42]
+
+
+def answers(frames: Iterable[Any]) -> Iterable[Any]:
+    module = importlib.import_module("added_module")
+    for _ in frames:
+        yield pd.DataFrame({"answer": [module.ANSWER]})
 
 
 def paths(frames: Iterable[Any]) -> Iterable[Any]:

@@ -7,16 +7,13 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from tests.clients.cache import cache_directory
+from tests.clients.spark_archive import driver_environment
 from tests.spark.crash.cluster import KillableCluster, killable_cluster
 from tests.spark.crash.job_process import JobProcess
-
-# A job of seconds is over before the better one of Java's compilers pays.
-QUICK_START: Final = '--driver-java-options "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"'
 
 JobMaker = Callable[..., JobProcess]
 
@@ -35,10 +32,10 @@ def killable() -> Iterator[KillableCluster]:
 @pytest.fixture
 def make_job(killable: KillableCluster, tmp_path: Path) -> JobMaker:
     """Return a function of a module and its arguments; jars come from the tests' cache."""
-    jars = f"--conf spark.jars.ivy={cache_directory() / 'ivy'} {QUICK_START} pyspark-shell"
+    jars = f"--conf spark.jars.ivy={cache_directory() / 'ivy'}"
+    told = {**killable.environment, **driver_environment(jars)}
 
     def make(module: str, *arguments: str) -> JobProcess:
-        environment = {**killable.environment, "PYSPARK_SUBMIT_ARGS": jars}
-        return JobProcess(module, *arguments, log=tmp_path / "job.log", environment=environment)
+        return JobProcess(module, *arguments, log=tmp_path / "job.log", environment=told)
 
     return make

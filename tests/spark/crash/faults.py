@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -117,3 +117,10 @@ class Trial:
                 self.cluster.kill_broker()
             case Fault.POSTGRES:
                 self.cluster.kill_postgres()
+
+
+def shuffled(kinds: Iterable[str], seed: int) -> list[str]:
+    """Return kinds of jobs in the order in which a run takes them; the same for the same seed."""
+    order = sorted(kinds)
+    random.Random(seed).shuffle(order)
+    return order

@@ -44,6 +44,12 @@ class JobProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
+    def pid(self) -> int:
+        """Return that of the driver as it was last started."""
+        assert self._process is not None, "not started"
+        return self._process.pid
+
+    @property
     def code(self) -> int | None:
         """Return how it ended; None while it runs."""
         assert self._process is not None, "not started"
@@ -97,9 +103,8 @@ class JobProcess:
 
         It is stopped first, so that it starts nothing meanwhile.
         """
-        assert self._process is not None
         try:
-            driver = psutil.Process(self._process.pid)
+            driver = psutil.Process(self.pid)
             driver.suspend()
             below = driver.children(recursive=True)
             driver.resume()

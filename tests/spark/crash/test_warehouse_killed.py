@@ -1,4 +1,7 @@
-"""The warehouse loader, killed at every turn: each record is once a row or once a dead letter."""
+"""The warehouse loader, killed at every turn: each record is once a row or once a dead letter.
+
+A run takes one format of tables, or as many as CRASH_ROUNDS says.
+"""
 
 import random
 from pathlib import Path
@@ -6,10 +9,10 @@ from typing import Final
 
 import pytest
 
-from tests.conftest import Tell
+from tests.conftest import ROUNDS, Tell
 from tests.spark.crash.cluster import KillableCluster
 from tests.spark.crash.conftest import JobMaker
-from tests.spark.crash.faults import Fault, Moment, Trial
+from tests.spark.crash.faults import Fault, Moment, Trial, shuffled
 from tests.spark.crash.job_process import running_job
 from tests.spark.crash.judge import violations
 from tests.spark.crash.keyed_input import KeyedInput, number_of, send
@@ -39,16 +42,18 @@ FAULTS: Final = {
 }
 
 
-@pytest.mark.parametrize("table_format", FAULTS)
+@pytest.mark.parametrize("turn", range(min(ROUNDS, len(FAULTS))))
 def test_every_record_is_a_row_or_a_dead_letter_once(
     killable: KillableCluster,
     make_job: JobMaker,
     dice: random.Random,
-    table_format: str,
+    seed: int,
+    turn: int,
     tmp_path: Path,
     tell: Tell,
 ) -> None:
     # Given a topic of which some records do not fit, and some were aborted
+    table_format = shuffled(FAULTS, seed)[turn]
     topic = f"to-{table_format}"
     given = send(killable.confluent, topic, RECORDS, partitions=3)
     output, checkpoint = tmp_path / "table", tmp_path / "checkpoint"
@@ -67,7 +72,7 @@ def test_every_record_is_a_row_or_a_dead_letter_once(
     with running_job(job):
         trial.suffer(FAULTS[table_format])
         trial.finish()
-    tell("; ".join(trial.told))
+    tell(f"seed={seed} {table_format}: {'; '.join(trial.told)}")
 
     # Then the files of the table have what plain Python expects
     check_tables(tables, given)

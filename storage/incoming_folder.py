@@ -3,6 +3,8 @@
 import fcntl
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -22,9 +24,7 @@ def open_incoming(root: Path) -> tuple[Path, int]:
     _make_folders(root)
     shared = root / INCOMING
     shared.mkdir(exist_ok=True)
-    guard = os.open(shared, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(guard, fcntl.LOCK_EX)  # nobody sees a folder that is made but not yet locked
+    with _nobody_else_in(shared):
         for left in tuple(shared.iterdir()):
             if _is_abandoned(left):
                 shutil.rmtree(left)
@@ -32,14 +32,13 @@ def open_incoming(root: Path) -> tuple[Path, int]:
         incoming.mkdir()
         lock = os.open(incoming, os.O_RDONLY | os.O_DIRECTORY)
         fcntl.flock(lock, fcntl.LOCK_EX)
-    finally:
-        os.close(guard)
     return incoming, lock
 
 
 def close_incoming(incoming: Path, lock: int) -> None:
     """Remove the folder and give the lock back."""
-    shutil.rmtree(incoming)
+    with _nobody_else_in(incoming.parent):
+        shutil.rmtree(incoming)
     os.close(lock)
 
 
@@ -50,6 +49,17 @@ def flush_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def _nobody_else_in(shared: Path) -> Iterator[None]:
+    """Let nobody see a folder that is made but not yet locked, or one that is about to go."""
+    guard = os.open(shared, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(guard)
 
 
 def _is_abandoned(incoming: Path) -> bool:

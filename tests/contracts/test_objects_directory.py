@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from storage.errors import ObjectStoreUnavailable
-from storage.incoming_folder import INCOMING
+from storage.incoming_folder import INCOMING, close_incoming, open_incoming
 from storage.objects_directory import DirectoryStore
 from tests.contracts.object_stores import content, directory_store, sizes
 
 REPOSITORY = Path(__file__).parents[2]
 NOBODY = 65_534
+COME_AND_GO = 100
+AT_A_TIME = 4
 
 CRASH_WHILE_PUTTING = """
 import asyncio, os, signal, sys
@@ -57,6 +59,19 @@ async def test_what_a_crash_left_is_removed_by_the_next_open(tmp_path: Path) -> 
             assert await content(store, "wal/1", 18) == b"from the neighbour"
 
     # And stores that are closed in good order leave nothing at all
+    assert folders_of_stores(tmp_path) == []
+
+
+async def test_stores_that_come_and_go_at_a_time_do_not_disturb_each_other(tmp_path: Path) -> None:
+    # Given threads that open one directory and close it, again and again
+    def come_and_go() -> None:
+        for _ in range(COME_AND_GO):
+            close_incoming(*open_incoming(tmp_path))
+
+    # When they do so at a time, nobody finds what another one is about to remove
+    await asyncio.gather(*(asyncio.to_thread(come_and_go) for _ in range(AT_A_TIME)))
+
+    # Then nothing is left
     assert folders_of_stores(tmp_path) == []
 
 

@@ -11,6 +11,7 @@ from kio.static.protocol import Payload
 from broker.api_guards import Later
 from broker.api_table import APIS, HANDLERS, is_supported
 from broker.connection import CloseConnection, Connection
+from broker.message_classes import VERSION_BYTES, MessageClasses
 from broker.metrics import BrokerMetrics
 from broker.ordered_answers import LATER, Answer, Reply
 from broker.refusals import CONDITIONS, code_of
@@ -29,9 +30,10 @@ _ENCODED: Final = (bytes, list, tuple, type(None))
 class Dispatch:
     """Finds the handler of a frame and turns what it returns, or raises, into an answer."""
 
-    def __init__(self, services: Services, metrics: BrokerMetrics) -> None:
+    def __init__(self, services: Services, metrics: BrokerMetrics, classes: MessageClasses) -> None:
         self._services = services
         self._metrics = metrics
+        self._classes = classes
         self._observers = {key: metrics.observer(api.name) for key, api in APIS.items()}
 
     async def dispatch(
@@ -47,6 +49,9 @@ class Dispatch:
             answer = await self._let_in(frame, connection, began_s)
             if answer is not None:
                 return answer
+        version = bytes(frame[:VERSION_BYTES])
+        if version not in self._classes.loaded:
+            await self._classes.load(version)
         header = read_request_header(frame, is_supported)
         quota, quotas = None, self._services.quotas
         if quotas.active:

@@ -24,6 +24,7 @@ from broker.log_dirs import LogDir
 from broker.log_setup import make_log
 from broker.membership import Members
 from broker.memory import MemoryBudget
+from broker.message_classes import MessageClasses
 from broker.metrics import (
     BrokerMetrics,
     GroupCollector,
@@ -134,6 +135,7 @@ class Broker:
         self._producer_ids = ProducerIds(metadata)
         self._quotas, self._rates = make_quotas(self.entity_configs, self._config, registry, clock)
         self._looks = RecordLooks()
+        self._classes = MessageClasses()
         self._schemas, self._close_schemas = make_schemas(
             config, settings.schema_registry, self._looks, registry
         )
@@ -226,7 +228,9 @@ class Broker:
         self.members.on_change(self._brokers_changed)
         self.members.on_list(lambda _: self.topics.answers.clear())
         await self.security.start()
-        return [Dispatch(self._services(cluster), self._metrics) for cluster in clusters]
+        return [
+            Dispatch(self._services(cluster), self._metrics, self._classes) for cluster in clusters
+        ]
 
     def _brokers_changed(self, brokers: BrokerSet) -> None:
         self.group_upkeep.membership_changed(brokers.generation)
@@ -294,5 +298,6 @@ class Broker:
         await self._cluster_metrics.close()
         await self._close_schemas()
         self._looks.close()
+        self._classes.close()
         await self.security.close()
         await self._log_parts.close()

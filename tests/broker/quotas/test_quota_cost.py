@@ -14,6 +14,7 @@ from broker.client_session import ClientSession
 from broker.connection import Connection
 from broker.dispatch import Dispatch
 from broker.entity_configs import EntityConfigs
+from broker.message_classes import MessageClasses
 from broker.metrics import BrokerMetrics
 from broker.quota_entities import CLIENT_ID, QuotaEntity
 from broker.quota_metrics import QuotaMetrics
@@ -42,7 +43,9 @@ class World:
         services = SimpleNamespace(
             quotas=self.quotas, advertised={API_VERSIONS: ApiRange(API_VERSIONS, 0, 4)}
         )
-        self.dispatch = Dispatch(cast("Services", services), BrokerMetrics(registry))
+        self.dispatch = Dispatch(
+            cast("Services", services), BrokerMetrics(registry), MessageClasses()
+        )
 
     async def set(self, client_id: str, quotas: Mapping[str, str | None]) -> None:
         name = QuotaEntity.of([(CLIENT_ID, client_id)]).text

@@ -1,11 +1,30 @@
 """Memory that is free goes back to the operating system."""
 
+import subprocess
+import sys
+
 import psutil
 
 from broker.memory_return import find_trim
 
 PIECE_BYTES = 64 * 1024
 PIECES = 2000
+LARGE = """
+import psutil
+from broker.memory_return import LARGE_BYTES, keep_large_apart
+
+keep_large_apart()
+large = bytearray(b"\\1" * 4 * LARGE_BYTES)
+del large  # from here on glibc would have kept what is smaller
+process, small, pieces = psutil.Process(), [], []
+before = process.memory_info().rss
+for _ in range(50):
+    pieces.append(bytearray(b"\\1" * LARGE_BYTES))
+    small.append(bytearray(b"\\1" * 10_000))
+held = process.memory_info().rss - before
+pieces.clear()
+print(held // LARGE_BYTES, (process.memory_info().rss - before) // LARGE_BYTES)
+"""
 
 
 def test_free_memory_between_what_stays_is_given_back() -> None:
@@ -24,3 +43,15 @@ def test_free_memory_between_what_stays_is_given_back() -> None:
     given_back = held_bytes - process.memory_info().rss
     assert given_back > PIECES // 2 * PIECE_BYTES * 0.7
     assert all(piece[0] == piece[-1] == 1 for piece in pieces)
+
+
+def test_large_pieces_are_given_back_at_once_whatever_lies_between_them() -> None:
+    # Given a process that keeps large pieces apart, When it lets go of fifty with others between
+    found = subprocess.run(
+        [sys.executable, "-c", LARGE], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    # Then nothing of them is left
+    held, left = map(int, found.stdout.split())
+    assert held >= 50
+    assert left <= 1

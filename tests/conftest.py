@@ -15,6 +15,7 @@ import structlog
 from hypothesis import settings
 
 from tests.support.broker import BrokerProcess, running_broker
+from tests.support.garbage import FailedTestsGarbage
 from tests.support.host import Attempts
 from tests.support.postponing import Postponing
 from tests.support.schedule import UnitScheduling, place
@@ -42,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(FailedTestsGarbage())
     file: Path | None = config.getoption("--postpone")
     if file is not None:
         writes = not hasattr(config, "workerinput")

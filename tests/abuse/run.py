@@ -34,7 +34,7 @@ from tests.support.ports import free_port
 from tests.support.wire import WireClient
 
 WARM_UP_S: Final = 15.0
-"""Until clients have their connections and groups, and the broker the classes of all messages."""
+"""Until clients have their connections and groups."""
 
 SETTLE_S: Final = 45.0
 ATTACKERS_NICE: Final = 19

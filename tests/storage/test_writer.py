@@ -138,6 +138,14 @@ class Bench:
             self.logs[partition], view, read_header(view), leader_epoch=leader_epoch
         )
 
+    async def append_with_slow_commit(self) -> asyncio.Future[BatchOutcome]:
+        """Return once its object is uploaded; it is committed when the gate is opened."""
+        self.metadata.gate.clear()
+        outcome = self.append()
+        while not self.metadata.commits:
+            await asyncio.sleep(0)
+        return outcome
+
     async def high_watermark(self, partition: int = 0) -> int:
         asked = self.logs[partition].partition
         return (await self.metadata.partition_offsets([asked]))[asked].high_watermark
@@ -217,10 +225,7 @@ async def test_objects_are_committed_in_the_order_they_were_sealed() -> None:
 async def test_an_object_is_uploaded_while_the_one_before_it_is_committed() -> None:
     async with running() as bench:
         # Given an object that is uploaded, and whose commit takes its time
-        bench.metadata.gate.clear()
-        first = bench.append()
-        while not bench.metadata.commits:
-            await asyncio.sleep(0)
+        first = await bench.append_with_slow_commit()
 
         # When the next batch comes, then it is uploaded soon, but waits for its turn
         second = bench.append()
@@ -238,10 +243,7 @@ async def test_an_object_is_uploaded_while_the_one_before_it_is_committed() -> N
 async def test_what_comes_while_an_object_is_under_way_goes_together() -> None:
     async with running() as bench:
         # Given an object that is uploaded, and not committed yet
-        bench.metadata.gate.clear()
-        first = bench.append()
-        while not bench.metadata.commits:
-            await asyncio.sleep(0)
+        first = await bench.append_with_slow_commit()
 
         # When batches come one after the other
         others = []

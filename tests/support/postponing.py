@@ -4,9 +4,6 @@
 them in another process, so with new brokers and topics, too. Without `--postpone` they fail.
 """
 
-import gc
-import sys
-import warnings
 from collections.abc import Generator
 from pathlib import Path
 from typing import Final, Literal, cast
@@ -32,7 +29,6 @@ class Postponing:
     def __init__(self, attempts: Attempts, file: Path | None) -> None:
         self._attempts = attempts
         self._file = file
-        self._leaves_garbage = False
         self._postponed: dict[str, str] = {}
 
     def pytest_runtest_logstart(self) -> None:
@@ -43,7 +39,6 @@ class Postponing:
         self, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        self._leaves_garbage |= report.failed
         if report.failed and call.excinfo is not None and self._excuses(call.excinfo.value):
             # pytest itself knows three outcomes; what others there are is for plugins to say.
             report.outcome = cast("Outcome", POSTPONED)
@@ -54,15 +49,6 @@ class Postponing:
         if self._attempts.was_disturbed():
             error.add_note(EXCUSE)
         return EXCUSE in getattr(error, "__notes__", ())
-
-    def pytest_runtest_logfinish(self) -> None:
-        """The next test does not answer for what this one did not come to close."""
-        if self._leaves_garbage:
-            sys.last_value = sys.last_traceback = None  # of pytest, for debuggers
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                gc.collect()
-        self._leaves_garbage = False
 
     def pytest_report_teststatus(
         self, report: pytest.TestReport

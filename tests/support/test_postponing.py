@@ -12,6 +12,7 @@ CONFTEST = """
 from itertools import count
 from pathlib import Path
 
+from tests.support.garbage import FailedTestsGarbage
 from tests.support.host import Attempts
 from tests.support.postponing import Postponing
 
@@ -20,6 +21,7 @@ seconds, taken = count(), [0.0]
 def pytest_configure(config):
     attempts = Attempts(lambda: taken[0], lambda: float(next(seconds)))
     file = None if hasattr(config, "workerinput") else Path("lists/again")
+    config.pluginmanager.register(FailedTestsGarbage())
     config.pluginmanager.register(Postponing(attempts, file))
 """
 TESTS = """

@@ -18,8 +18,10 @@ from broker.tls_connection import TlsConnection
 
 SWEEP_S: Final = 1.0
 SWEPT_AT_ONCE: Final = 100
-"""Connections that are looked at in one turn of the event loop, and perhaps closed: all of 10,000
-would take it tens of milliseconds."""
+"""Connections that are looked at in one turn of the event loop: all of 10,000 would take it tens of
+milliseconds."""
+CLOSED_AT_ONCE: Final = 10
+"""Connections that are closed in one turn: a hundred took 33 ms."""
 
 
 class Server:
@@ -134,15 +136,19 @@ class Server:
             self._refusals.flush()
 
     async def _close_expired(self, now_s: float) -> None:
-        for at, connection in enumerate(tuple(self._connections)):
-            if at and at % SWEPT_AT_ONCE == 0:
+        looked_at = closed = 0
+        for connection in tuple(self._connections):
+            if looked_at == SWEPT_AT_ONCE or closed == CLOSED_AT_ONCE:
                 await asyncio.sleep(0)
+                looked_at = closed = 0
+            looked_at += 1
             if connection not in self._connections:  # it has ended meanwhile
                 continue
             expired = connection.expired(now_s, max_idle_s=self.limits.max_idle_s)
             if expired is not None:
                 kind, reason = expired
                 connection.refuse(reason, kind)
+                closed += 1
 
     def unmute(self) -> None:
         """Let all muted connections go on: quotas have changed, and it may not be their turn."""

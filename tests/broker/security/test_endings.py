@@ -26,7 +26,7 @@ from broker.quota_connections import ConnectionRates
 from broker.quota_metrics import QuotaMetrics
 from broker.reception import ServerLimits
 from broker.refused import RefusalLog, Refused
-from broker.server import SWEPT_AT_ONCE, Server
+from broker.server import CLOSED_AT_ONCE, Server
 from broker.tls_stream import TlsStream
 from storage.metadata_memory import MemoryMetadata
 from tests.support.certificates import make_authority
@@ -204,7 +204,7 @@ async def test_many_connections_are_not_closed_in_one_turn_of_the_event_loop(
 ) -> None:
     # Given more idle connections than a turn has time for
     turns = [0]
-    overdue = [Overdue(turns) for _ in range(SWEPT_AT_ONCE * 5)]
+    overdue = [Overdue(turns) for _ in range(CLOSED_AT_ONCE * 5)]
     for one in overdue:
         reception.server.admit(cast("Connection", one), "127.0.0.1")
 
@@ -221,7 +221,7 @@ async def test_many_connections_are_not_closed_in_one_turn_of_the_event_loop(
     sweeping.cancel()
 
     # Then others had their turns between
-    assert max(Counter(one.refused_in for one in overdue).values()) <= SWEPT_AT_ONCE
+    assert max(Counter(one.refused_in for one in overdue).values()) <= CLOSED_AT_ONCE
 
 
 def test_nothing_is_kept_of_what_comes_behind_a_goodbye(tmp_path: Path) -> None:

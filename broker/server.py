@@ -136,12 +136,10 @@ class Server:
             self._refusals.flush()
 
     async def _close_expired(self, now_s: float) -> None:
-        looked_at = closed = 0
-        for connection in tuple(self._connections):
-            if looked_at == SWEPT_AT_ONCE or closed == CLOSED_AT_ONCE:
+        closed = 0
+        for at, connection in enumerate(tuple(self._connections)):
+            if at and at % SWEPT_AT_ONCE == 0:
                 await asyncio.sleep(0)
-                looked_at = closed = 0
-            looked_at += 1
             if connection not in self._connections:  # it has ended meanwhile
                 continue
             expired = connection.expired(now_s, max_idle_s=self.limits.max_idle_s)
@@ -149,6 +147,8 @@ class Server:
                 kind, reason = expired
                 connection.refuse(reason, kind)
                 closed += 1
+                if closed % CLOSED_AT_ONCE == 0:
+                    await asyncio.sleep(0)
 
     def unmute(self) -> None:
         """Let all muted connections go on: quotas have changed, and it may not be their turn."""

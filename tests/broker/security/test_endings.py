@@ -26,7 +26,7 @@ from broker.quota_connections import ConnectionRates
 from broker.quota_metrics import QuotaMetrics
 from broker.reception import ServerLimits
 from broker.refused import RefusalLog, Refused
-from broker.server import CLOSED_AT_ONCE, Server
+from broker.server import CLOSED_AT_ONCE, SWEPT_AT_ONCE, Server
 from broker.tls_stream import TlsStream
 from storage.metadata_memory import MemoryMetadata
 from tests.support.certificates import make_authority
@@ -182,15 +182,18 @@ async def test_a_connection_that_has_ended_leaves_nothing_to_the_garbage_collect
         gc.enable()
 
 
-class Overdue:
-    """A connection that has been idle for too long, and notes in which turn that is seen."""
+class Silent:
+    """A connection that may have been idle for too long, and notes in which turn that is seen."""
 
-    def __init__(self, turns: list[int]) -> None:
+    def __init__(self, turns: list[int], *, too_long: bool) -> None:
         self._turns = turns
+        self._too_long = too_long
+        self.seen_in: int | None = None
         self.refused_in: int | None = None
 
     def expired(self, now_s: float, *, max_idle_s: float) -> tuple[Refused, str] | None:
-        return Refused.IDLE, "idle"
+        self.seen_in = self.seen_in or self._turns[0]
+        return (Refused.IDLE, "idle") if self._too_long else None
 
     def refuse(self, reason: str, kind: Refused) -> None:
         self.refused_in = self.refused_in or self._turns[0]
@@ -199,13 +202,16 @@ class Overdue:
         return
 
 
-async def test_many_connections_are_not_closed_in_one_turn_of_the_event_loop(
-    reception: Reception, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("too_long", "at_once"), [(True, CLOSED_AT_ONCE), (False, SWEPT_AT_ONCE)], ids=["close", "look"]
+)
+async def test_many_connections_do_not_have_one_turn_of_the_event_loop(
+    reception: Reception, monkeypatch: pytest.MonkeyPatch, too_long: bool, at_once: int
 ) -> None:
     # Given more idle connections than a turn has time for
     turns = [0]
-    overdue = [Overdue(turns) for _ in range(CLOSED_AT_ONCE * 5)]
-    for one in overdue:
+    silent = [Silent(turns, too_long=too_long) for _ in range(at_once * 5)]
+    for one in silent:
         reception.server.admit(cast("Connection", one), "127.0.0.1")
 
     async def count_turns() -> None:
@@ -216,12 +222,15 @@ async def test_many_connections_are_not_closed_in_one_turn_of_the_event_loop(
     # When they are looked at
     monkeypatch.setattr("broker.server.SWEEP_S", 0.0)
     counting, sweeping = map(asyncio.create_task, (count_turns(), reception.server.sweep()))
-    await reception.until(lambda: all(one.refused_in for one in overdue))
+    await reception.until(lambda: all(one.seen_in for one in silent))
     counting.cancel()
     sweeping.cancel()
 
     # Then others had their turns between
-    assert max(Counter(one.refused_in for one in overdue).values()) <= CLOSED_AT_ONCE
+    assert max(Counter(one.seen_in for one in silent).values()) <= at_once
+    assert [one.refused_in for one in silent] == [
+        one.seen_in if too_long else None for one in silent
+    ]
 
 
 def test_nothing_is_kept_of_what_comes_behind_a_goodbye(tmp_path: Path) -> None:

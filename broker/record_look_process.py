@@ -5,7 +5,6 @@ broker, however the broker ends. It gives way to the broker where processors are
 """
 
 import multiprocessing
-import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,6 +12,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
 
+from broker.giving_way import give_way
 from protocol.errors import InvalidRecords, ProtocolError
 from storage.errors import NothingWritten
 
@@ -104,7 +104,7 @@ def answer_looks(pipe: Connection) -> None:
     """Be that process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the broker, which then ends this
     signal.signal(signal.SIGPROF, _give_up)
-    os.nice(_NICENESS)
+    give_way(_NICENESS)
     pipe.send(True)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the broker is gone
         while True:

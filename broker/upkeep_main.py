@@ -16,6 +16,7 @@ import structlog
 import uvloop
 
 from broker.broker_configs import read_broker_config
+from broker.giving_way import give_way
 from broker.logs import configure_logs
 from broker.stores import open_stores
 from broker.upkeep import Upkeep
@@ -33,7 +34,7 @@ log = structlog.get_logger()
 def main() -> None:
     """Be the upkeep process."""
     configure_logs()
-    os.nice(NICENESS)
+    give_way(NICENESS)
     reports = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints does not spoil a report
     line = sys.stdin.buffer.readline()

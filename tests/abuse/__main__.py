@@ -7,7 +7,8 @@ import tempfile
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from tests.abuse.run import Plan, run
+from tests.abuse.attack_process import Plan
+from tests.abuse.run import run
 from tests.abuse.verdict import Limits
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from protocol.records import Record, build_batch
-from tests.abuse import bombs, floods, slow
+from tests.abuse import bombs
+from tests.abuse.attack_process import AttackProcess, Plan
 from tests.abuse.attacker import Target
 from tests.abuse.verdict import (
     AFTER,
@@ -37,38 +38,8 @@ WARM_UP_S: Final = 15.0
 """Until clients have their connections and groups."""
 
 SETTLE_S: Final = 45.0
-ATTACKERS_NICE: Final = 19
-"""Attackers have machines of their own; here they must not take the broker's processors."""
-
 GOOD_TOPIC: Final = "good"
 _LARGE_BATCHES: Final = 220
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """An abuse run.
-
-    Attributes:
-        seconds: of the attack.
-        alone_s: that the good clients have for themselves before.
-        slow: connections held.
-        bombs_per_s, garbage_per_s, connections_per_s, requests_per_s, logins_per_s: of the other
-            attackers.
-        records_per_s: of the good producer.
-        kinds: text in the names of slow connections and of requests that are used; empty for all.
-    """
-
-    seconds: float = 600
-    alone_s: float = 60
-    slow: int = 2000
-    bombs_per_s: float = 2
-    garbage_per_s: float = 20
-    connections_per_s: float = 20
-    requests_per_s: float = 10
-    logins_per_s: float = 10
-    records_per_s: int = 1000
-    seed: int = 1
-    kinds: str = ""
 
 
 def run(directory: Path, plan: Plan, limits: Limits, say: Callable[[str], None]) -> Outcome:
@@ -110,9 +81,8 @@ async def _attacked(
     await _prepare(broker, target)
     say("making bombs")
     made = await asyncio.to_thread(bombs.make_bombs)
-    outcome, watch = Outcome(), Watch(broker)
-    async with _good_clients(broker, plan) as good, _watching(watch):
-        os.nice(ATTACKERS_NICE)  # this process attacks; those that it has started stay as they are
+    outcome, watch, attackers = Outcome(), Watch(broker), AttackProcess()
+    async with _good_clients(broker, plan) as good, _watching(watch), attackers.started():
         await asyncio.sleep(WARM_UP_S)
         say(f"good clients alone, {plan.alone_s:.0f} s")
         good.phase(ALONE)
@@ -122,7 +92,7 @@ async def _attacked(
         say(f"attack, {plan.seconds:.0f} s")
         good.phase(BESIDE)
         began_s = time.monotonic()
-        await _attack(target, began_s + plan.seconds, plan, made)
+        done = await attackers.attack(target, plan, made)
         after, abused = await asyncio.to_thread(metrics, broker), watch.since(began_s)
         good.phase(AFTER)
         say("waiting for the broker to settle")
@@ -131,28 +101,8 @@ async def _attacked(
         outcome.hold("loop lag p99, ms", lag_p99_ms(before, after), limits.lag_p99_ms)
     judge_clients(outcome, limits, good.result)
     judge_end(outcome, broker)
-    outcome.figures["attackers"] = dict(sorted(target.done.items()))
+    outcome.figures["attackers"] = dict(sorted(done.items()))
     return outcome
-
-
-async def _attack(target: Target, end_s: float, plan: Plan, made: list[bombs.Bomb]) -> None:
-    """Attack with all that has a rate; one without is left out."""
-    async with asyncio.TaskGroup() as group:
-        group.create_task(asyncio.sleep(end_s - time.monotonic()))
-        if plan.slow:
-            group.create_task(slow.attack(target, end_s, count=plan.slow, kinds=plan.kinds))
-        if plan.bombs_per_s:
-            group.create_task(bombs.attack(target, end_s, per_s=plan.bombs_per_s, bombs=made))
-        if plan.garbage_per_s:
-            pace = plan.garbage_per_s
-            group.create_task(floods.garbage(target, end_s, per_s=pace, seed=plan.seed))
-        if plan.connections_per_s:
-            group.create_task(floods.connections(target, end_s, per_s=plan.connections_per_s))
-        if plan.requests_per_s:
-            pace = plan.requests_per_s
-            group.create_task(floods.requests(target, end_s, per_s=pace, kinds=plan.kinds))
-        if plan.logins_per_s:
-            group.create_task(floods.logins(target, end_s, per_s=plan.logins_per_s))
 
 
 async def _prepare(broker: BrokerProcess, target: Target) -> None:

@@ -26,9 +26,9 @@ from broker.frame_intake import FrameIntake
 from broker.muting import Muting
 from broker.ordered_answers import OrderedAnswers
 from broker.outbox import Buffer, Outbox
-from broker.quick_ack import acknowledger, leave_alone
 from broker.reception import Reception, ServerLimits
 from broker.refused import Refused
+from broker.socket_options import acknowledger, keep_unsent_short, leave_alone
 from protocol.errors import MalformedRequest, TlsHandshake, UnsupportedVersion
 
 MAX_IN_FLIGHT: Final = 512
@@ -98,6 +98,7 @@ class Connection(asyncio.BufferedProtocol):
             transport.abort()
             return
         self._acknowledge = acknowledger(transport)
+        keep_unsent_short(transport)
         self._ip, port = peer[:2]
         self.peer = f"{self._ip}:{port}"
         self.session.host = self._ip

@@ -1,6 +1,10 @@
-"""Who asks for much and does not read it costs the broker little memory, whatever it asks for."""
+"""Who asks for much and does not read it costs little memory, the broker's and the kernel's."""
 
+import asyncio
+import os
+import re
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,8 +14,10 @@ import psutil
 import pytest
 from kio.schema.errors import ErrorCode
 
+from broker.socket_options import UNSENT_BYTES
+from protocol.records import Record, build_batch
 from tests.support.broker import BrokerProcess, start_broker
-from tests.support.wire import WireClient, encode_frame, request_entities
+from tests.support.wire import WireClient, encode_frame, fetch_request, request_entities
 
 DEAF: Final = 100
 REQUESTS: Final = 300
@@ -19,6 +25,14 @@ REQUESTS: Final = 300
 
 MOST_BYTES_OF_EACH: Final = 64 * 1024
 BACKGROUND_BYTES: Final = 4 * 2**20
+
+LARGE_BYTES: Final = 1_000_000
+RECORDS: Final = 4
+REPEATS: Final = 4
+WINDOW_BYTES: Final = 256 * 1024
+"""What a peer whose program reads nothing lets be sent, with the kernel's own accounting."""
+
+SETTLED_S: Final = 0.5
 
 
 @pytest.fixture
@@ -54,6 +68,57 @@ async def test_answers_that_nobody_reads_do_not_pile_up(broker: BrokerProcess) -
                 assert described.topics[0].error_code is ErrorCode.none
             grown = process.memory_info().rss - before
     assert grown < DEAF * MOST_BYTES_OF_EACH + BACKGROUND_BYTES
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such option")
+async def test_the_kernel_takes_little_of_what_nobody_reads(broker: BrokerProcess) -> None:
+    # Given records of megabytes
+    async with await WireClient.connect(broker.bootstrap) as wire:
+        await wire.create_topic("large")
+        record = Record(offset_delta=0, key=b"k", value=os.urandom(LARGE_BYTES))
+        for _ in range(RECORDS):
+            await wire.produce("large", build_batch([record], base_timestamp_ms=0))
+
+    # When one asks for all of them, and reads nothing
+    wanted = fetch_request([("large", 0, 0)], max_bytes=2**26, partition_max_bytes=2**26)
+    host, _, port = broker.bootstrap.rpartition(":")
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(encode_frame(wanted, 1) * REPEATS)
+
+        # Then most of it waits with the broker, once, and not with the kernel for each
+        async with asyncio.timeout(10):
+            held = await settled_bytes(connection)
+        assert held < UNSENT_BYTES + WINDOW_BYTES
+
+        # And it is all there for who reads after all
+        connection.settimeout(10)
+        left = RECORDS * REPEATS * LARGE_BYTES
+        while left > 0:
+            taken = len(connection.recv(2**16))
+            assert taken, left
+            left -= taken
+
+
+async def settled_bytes(connection: socket.socket) -> int:
+    """Return what the kernel holds once there is something, and no more comes."""
+    before, held = 0, kernel_bytes(connection)
+    while held == 0 or held != before:
+        await asyncio.sleep(SETTLED_S)
+        before, held = held, kernel_bytes(connection)
+    return held
+
+
+def kernel_bytes(connection: socket.socket) -> int:
+    """Return what the kernel holds of what the other end of a connection has sent."""
+    near, far = (f":{name[1]:04X}" for name in (connection.getsockname(), connection.getpeername()))
+    rows = re.findall(
+        r"^ *\d+: \w+(:\w+) \w+(:\w+) \w+ (\w+):(\w+)",
+        Path("/proc/net/tcp").read_text(),
+        re.MULTILINE,
+    )
+    sent = sum(int(row[2], 16) for row in rows if row[:2] == (far, near))
+    received = sum(int(row[3], 16) for row in rows if row[:2] == (near, far))
+    return sent + received
 
 
 def deaf(bootstrap: str) -> socket.socket:

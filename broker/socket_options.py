@@ -1,0 +1,41 @@
+"""Options of an accepted socket, as Linux has them; other systems are left to their defaults."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+UNSENT_BYTES: Final = 128 * 1024
+
+_QUICK_ACK: Final = getattr(socket, "TCP_QUICKACK", None)
+_NOT_SENT: Final = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+
+
+def acknowledger(transport: asyncio.Transport) -> Callable[[], object]:
+    """Return what is to be called after each read of a transport's socket.
+
+    It tells the client's kernel at once that what it sent has come, not only with the answer to it:
+    librdkafka leaves Nagle's algorithm on, and so sends no small request until the one before it is
+    acknowledged. Linux forgets the option, so it is set again after each read.
+    """
+    accepted = transport.get_extra_info("socket")
+    if _QUICK_ACK is None or accepted is None:
+        return leave_alone
+    return partial(accepted.setsockopt, socket.IPPROTO_TCP, _QUICK_ACK, 1)
+
+
+def leave_alone() -> None:
+    """Let the kernel acknowledge when it likes."""
+
+
+def keep_unsent_short(transport: asyncio.Transport) -> None:
+    """Let the kernel take no more than UNSENT_BYTES beyond what the peer has room for.
+
+    Left alone it takes 4 MiB for each peer that does not read: gigabytes of a machine's memory for
+    a thousand of them. socket.send.buffer.bytes (100 KiB in Apache Kafka) would bound what is under
+    way, too, and so the speed of who reads from afar.
+    """
+    accepted = transport.get_extra_info("socket")
+    if _NOT_SENT is not None and accepted is not None:
+        accepted.setsockopt(socket.IPPROTO_TCP, _NOT_SENT, UNSENT_BYTES)

@@ -29,6 +29,9 @@ from storage.transactions import AbortedTransaction
 from storage.writer import Writer
 
 POLL_S: Final = 0.1
+REFRESHED_AT_ONCE: Final = 500
+"""Partitions in a query: what comes of it takes the event loop 3 ms."""
+
 _NOTHING: Final = Records((), 0)
 
 log = structlog.get_logger()
@@ -126,12 +129,15 @@ class Log:
         Raises:
             MetadataUnavailable: no answer.
         """
-        offsets = await self._metadata.partition_offsets([one.partition for one in logs])
-        for one in logs:
-            if one.partition in offsets:
-                one.refresh(offsets[one.partition])
-            else:
-                one.remove()
+        offsets: dict[Partition, PartitionOffsets] = {}
+        for start in range(0, len(logs), REFRESHED_AT_ONCE):
+            piece = logs[start : start + REFRESHED_AT_ONCE]
+            offsets |= await self._metadata.partition_offsets([one.partition for one in piece])
+            for one in piece:
+                if one.partition in offsets:
+                    one.refresh(offsets[one.partition])
+                else:
+                    one.remove()
         return offsets
 
     def read_tail(

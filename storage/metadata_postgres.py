@@ -106,13 +106,8 @@ class PostgresMetadata(
     ) -> dict[Partition, PartitionOffsets]:
         rows = await self._pool.fetch("partition_find_offsets", *partition_columns(partitions))
         return {
-            Partition(row["topic_id"], row["partition"]): PartitionOffsets(
-                log_start_offset=row["log_start_offset"],
-                high_watermark=row["high_watermark"],
-                last_stable_offset=row["last_stable_offset"],
-                aborted_count=row["aborted_count"],
-            )
-            for row in rows
+            Partition(topic_id, index): PartitionOffsets(*offsets)
+            for topic_id, index, *offsets in rows
         }
 
     async def find_segments(self, lookups: Sequence[SegmentLookup]) -> list[list[SegmentEntry]]:

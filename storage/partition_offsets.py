@@ -1,11 +1,10 @@
 """Where a partition's log begins and ends."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionOffsets:
-    """A partition at one moment.
+class PartitionOffsets(NamedTuple):
+    """A partition at one moment; a tuple, for clients ask for those of a thousand at a time.
 
     Attributes:
         log_start_offset: first offset that can be read.

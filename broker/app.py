@@ -24,9 +24,10 @@ from broker.stores import open_stores
 from broker.upkeep_order import upkeep_order
 from storage.store_traffic import StoreTraffic
 
-GC_THRESHOLDS: Final = (5_000, 5, 50)
-"""The young, 30,000 objects at most, are looked through often, for milliseconds; all of them, 70
-for each connection, as rarely as by (20_000, 10, 10)."""
+GC_THRESHOLDS: Final = (1_000, 5, 250)
+"""The young, 6,000 objects at most, are looked through often, for up to 10 ms when they are all
+still needed (30,000 took 20-50); all of them, 70 for each connection, as rarely as by
+(20_000, 10, 10)."""
 
 _HANDOVER_S: Final = 0.6
 _DRAIN_S: Final = 2.5

@@ -17,11 +17,11 @@ from broker.tls import Tls
 from broker.tls_connection import TlsConnection
 
 SWEEP_S: Final = 1.0
-SWEPT_AT_ONCE: Final = 100
-"""Connections that are looked at in one turn of the event loop: all of 10,000 would take it tens of
-milliseconds."""
+"""In which all connections are looked at, some now and then: 2,000 together took 10 ms, and who
+produced meanwhile waited for 25."""
+SWEPT_AT_ONCE: Final = 20
 CLOSED_AT_ONCE: Final = 10
-"""Connections that are closed in one turn: a hundred took 33 ms."""
+"""Connections that are closed in one turn of the event loop: a hundred took 33 ms."""
 
 
 class Server:
@@ -126,20 +126,24 @@ class Server:
 
     async def sweep(self) -> None:
         """Close idle, stalled and deaf connections, and measure the event loop's lag, for ever."""
-        loop = asyncio.get_running_loop()
         while True:
-            due_s = loop.time() + SWEEP_S
-            await asyncio.sleep(SWEEP_S)
-            now_s = loop.time()
-            self._metrics.loop_lag_seconds.observe(max(now_s - due_s, 0))
-            await self._close_expired(now_s)
+            connections = tuple(self._connections)
+            starts = range(0, len(connections), SWEPT_AT_ONCE) or range(1)
+            for start in starts:
+                await self._pause(SWEEP_S / len(starts))
+                await self._close_expired(connections[start : start + SWEPT_AT_ONCE])
             self._refusals.flush()
 
-    async def _close_expired(self, now_s: float) -> None:
+    async def _pause(self, wait_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        due_s = loop.time() + wait_s
+        await asyncio.sleep(wait_s)
+        self._metrics.loop_lag_seconds.observe(max(loop.time() - due_s, 0))
+
+    async def _close_expired(self, connections: Sequence[Connection]) -> None:
+        now_s = asyncio.get_running_loop().time()
         closed = 0
-        for at, connection in enumerate(tuple(self._connections)):
-            if at and at % SWEPT_AT_ONCE == 0:
-                await asyncio.sleep(0)
+        for connection in connections:
             if connection not in self._connections:  # it has ended meanwhile
                 continue
             expired = connection.expired(now_s, max_idle_s=self.limits.max_idle_s)

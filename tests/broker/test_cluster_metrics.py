@@ -243,9 +243,10 @@ async def test_lag_is_exported_by_one_broker_and_by_the_next_when_it_is_gone(
     pair: list[BrokerProcess],
 ) -> None:
     # Given a group that has read three of five records
-    async with await WireClient.connect(pair[0].bootstrap) as wire:
+    async with await WireClient.connect(pair[0].bootstrap) as wire, asyncio.timeout(30):
         await wire.create_topic("orders")
-        described = await wire.describe("orders")
+        while len((described := await wire.describe("orders")).brokers) < 2:
+            await asyncio.sleep(0.01)  # until then it leads all there is
     (leader,) = (
         one
         for one in described.brokers

@@ -255,7 +255,9 @@ async def test_of_two_brokers_one_answers_what_only_one_may(
             for each in (here, there):
                 while len((await each.describe("no")).brokers) < 2:
                     await asyncio.sleep(0.01)
-        await here.create_topic(topic, 20)
+            await here.create_topic(topic, 20)
+            while (await there.describe(topic)).topics[0].error_code:
+                await asyncio.sleep(0.01)
         for name in names:
             await transactional(here, name)
 

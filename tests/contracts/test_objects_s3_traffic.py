@@ -46,7 +46,10 @@ async def test_a_server_that_asks_for_fewer_requests_gets_fewer(s3_server: S3Ser
         # Then all succeed, and the server was soon asked for no more than it takes
         assert found == stored
         assert traffic.puts.throttled == proxy.refused["PUT"] > 0
-        assert traffic.gets.throttled == proxy.refused["GET"] > 0
+        # (of a GET that was sent twice one refusal may be heard, or none, if the other wins)
+        unheard = proxy.refused["GET"] - traffic.gets.throttled
+        assert 0 <= unheard <= traffic.hedges.hedged
+        assert traffic.gets.throttled > 0
         assert proxy.refused["PUT"] < 100
         assert proxy.refused["GET"] < 100
         assert traffic.puts.limit < 16

@@ -9,13 +9,13 @@ A task that fails is a bug: the broker logs it and ends, so that nothing half al
 """
 
 import asyncio
-import gc
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from broker.broker_configs import BrokerConfig
 from broker.config import Settings
+from broker.garbage import collect_garbage, settle_garbage_collector
 from broker.memory_return import return_memory
 from broker.node import Broker, Running
 from broker.plain_connections import warn_of_plain_connections
@@ -24,27 +24,10 @@ from broker.stores import open_stores
 from broker.upkeep_order import upkeep_order
 from storage.store_traffic import StoreTraffic
 
-GC_THRESHOLDS: Final = (1_000, 5, 250)
-"""The young, 6,000 objects at most, are looked through often, for up to 10 ms when they are all
-still needed (30,000 took 20-50); all of them, 70 for each connection, as rarely as by
-(20_000, 10, 10)."""
-
 _HANDOVER_S: Final = 0.6
 _DRAIN_S: Final = 2.5
 _ANSWER_S: Final = 0.5
 _USAGE_S: Final = 0.5
-
-
-def _settle_garbage_collector() -> None:
-    """Take what lives as long as the process out of collections, and make them rarer.
-
-    A full collection over all modules takes tens of milliseconds, which every request then waits.
-    What connections and requests leave behind is not left to the collector, or it would have much
-    to do when thousands of them end.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
 
 
 async def serve(
@@ -86,7 +69,7 @@ async def serve(
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(work) for work in _works(broker, server)]
             await server.serve(dispatches)
-            _settle_garbage_collector()
+            settle_garbage_collector()
             broker.http.serving = True
             ready.set_result(where)
             upkeep = tasks.create_task(broker.run_upkeep())
@@ -119,4 +102,5 @@ def _works(broker: Broker, server: Server) -> list[Coroutine[Any, Any, None]]:
         broker.security.run(),
         server.sweep(),
         return_memory(),
+        collect_garbage(),
     ]

@@ -33,6 +33,8 @@ class Plan:
         bombs_per_s, garbage_per_s, connections_per_s, requests_per_s, logins_per_s: of the other
             attackers.
         records_per_s: of the good producer.
+        linger_ms: of the good producer; librdkafka's default. With 1 ms it spins meanwhile, and
+            takes a quarter of a processor from the broker, which it shares the machine with.
         kinds: text in the names of slow connections and of requests that are used; empty for all.
     """
 
@@ -45,6 +47,7 @@ class Plan:
     requests_per_s: float = 10
     logins_per_s: float = 10
     records_per_s: int = 1000
+    linger_ms: float = 5.0
     seed: int = 1
     kinds: str = ""
 

@@ -36,10 +36,11 @@ class GoodClients:
         errors: of either of them, by text.
     """
 
-    def __init__(self, bootstrap: str, topic: str, records_per_s: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, records_per_s: int, linger_ms: float) -> None:
         self._phases = [(0.0, WARM_UP)]  # since when, by the clock of the records
         self.errors: dict[str, int] = defaultdict(int)
         self._bootstrap, self._topic, self._records_per_s = bootstrap, topic, records_per_s
+        self._linger_ms = linger_ms
         self._samples: dict[tuple[str, str], list[float]] = defaultdict(list)
         self._stop = threading.Event()
         self._sent = self._acknowledged = self._read = 0
@@ -74,7 +75,7 @@ class GoodClients:
             {
                 "bootstrap.servers": self._bootstrap,
                 "enable.idempotence": True,
-                "linger.ms": 1,
+                "linger.ms": self._linger_ms,
                 "client.id": "good-producer",
                 **_QUIET,
             }
@@ -141,5 +142,5 @@ def _quantiles(seconds: list[float]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    bootstrap, topic, rate = sys.argv[1:]
-    json.dump(GoodClients(bootstrap, topic, int(rate)).run(), sys.stdout)
+    bootstrap, topic, rate, linger_ms = sys.argv[1:]
+    json.dump(GoodClients(bootstrap, topic, int(rate), float(linger_ms)).run(), sys.stdout)

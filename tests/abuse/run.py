@@ -150,7 +150,7 @@ async def _good_clients(broker: BrokerProcess, plan: Plan) -> AsyncIterator[_Goo
     command = [sys.executable, "-m", "tests.abuse.good_clients", broker.bootstrap, GOOD_TOPIC]
     process = await asyncio.to_thread(
         subprocess.Popen,
-        [*command, str(plan.records_per_s)],
+        [*command, str(plan.records_per_s), str(plan.linger_ms)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -17,18 +17,24 @@ LARGE_BYTES: Final = 2 * 1024 * 1024
 """Requests of clients with default settings have up to 1 MiB: new pages for each would take half a
 second of a processor for a gigabyte, a fifth of all that it takes. Bodies of objects have 8 MiB."""
 
-_M_MMAP_THRESHOLD: Final = -3  # mallopt(3)
+KEPT_BYTES: Final = 16 * 1024 * 1024
+"""What lies free at the end of the heap until it is given back, for the requests that come next."""
+
+_M_TRIM_THRESHOLD: Final = -1  # mallopt(3)
+_M_MMAP_THRESHOLD: Final = -3
 
 
 def keep_large_apart() -> None:
     """Give LARGE_BYTES and more pages of their own, where the libc can be told.
 
     Left alone, glibc does so from 128 KiB on, but only until the first such piece is let go: from
-    its size on then.
+    its size on then. And it keeps twice as much at the end of the heap; told the one, it no longer
+    finds the other by itself, and would give back, and take anew, each megabyte that is let go.
     """
     tell: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "mallopt", None)
     if tell is not None:
         tell(_M_MMAP_THRESHOLD, LARGE_BYTES)
+        tell(_M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def find_trim() -> Callable[[int], int] | None:

@@ -26,6 +26,18 @@ pieces.clear()
 print(held // LARGE_BYTES, (process.memory_info().rss - before) // LARGE_BYTES)
 """
 
+AGAIN = """
+import resource
+from broker.memory_return import keep_large_apart
+
+keep_large_apart()
+bytearray(1_000_000)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(100):
+    bytearray(1_000_000)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
 
 def test_free_memory_between_what_stays_is_given_back() -> None:
     # Given a process that has let go of every other one of many pieces of memory
@@ -55,3 +67,14 @@ def test_large_pieces_are_given_back_at_once_whatever_lies_between_them() -> Non
     held, left = map(int, found.stdout.split())
     assert held >= 50
     assert left <= 1
+
+
+def test_what_one_request_lets_go_the_next_one_has() -> None:
+    # Given a process that keeps large pieces apart, When it takes and lets go of a megabyte, again
+    # and again
+    found = subprocess.run(
+        [sys.executable, "-c", AGAIN], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    # Then the pages of the first are those of all others: new ones would be 200 each time
+    assert int(found.stdout) < 100 * 20

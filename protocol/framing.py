@@ -16,6 +16,7 @@ import struct
 from typing import Final
 
 from protocol.errors import MalformedRequest, TlsHandshake
+from protocol.uncleared import uncleared
 
 LARGE_FRAME_BYTES: Final = 64 * 1024
 FIRST_BYTES: Final = 1024
@@ -169,7 +170,8 @@ class FrameBuffer:
 
     def _allocate(self, received: bytearray | memoryview, size: int) -> None:
         # A new one each time: the caller may still hold a view of the old one.
-        self._frame = bytearray(min(size, self._size))
+        size = min(size, self._size)
+        self._frame = uncleared(size) if size >= LARGE_FRAME_BYTES else bytearray(size)
         self._frame[: len(received)] = received
 
 

@@ -8,11 +8,11 @@ says the same once more, it has no exports. Nobody gives one back, so nobody can
 """
 
 import asyncio
-import ctypes
 import sys
 import threading
 from typing import Final
 
+from protocol.uncleared import resize
 from storage.config import KiB, MiB
 
 LEAST_BYTES: Final = 128 * KiB
@@ -23,10 +23,6 @@ MAX_BUFFERS: Final = 256
 TRIM_S: Final = 1.0
 TRIMMED_AT_ONCE: Final = 16  # to give 4 MiB back takes the event loop some 0.3 ms
 MOST_WASTE: Final = 3  # of a buffer, one part in so many
-
-_resize: Final = ctypes.pythonapi.PyByteArray_Resize  # does not clear what it adds
-_resize.argtypes = [ctypes.py_object, ctypes.c_ssize_t]
-_resize.restype = ctypes.c_int
 
 
 def _references(buffers: list[bytearray], at: int) -> int:
@@ -61,8 +57,8 @@ class ReadBuffers:
             if len(self._buffers) > MAX_BUFFERS:
                 del self._buffers[0]  # not used again: it goes with the last who refers to it
         if not buffer:
-            _resize(buffer, _rounded(length))
-        _resize(buffer, length)
+            resize(buffer, _rounded(length))
+        resize(buffer, length)
         return buffer
 
     def trim_later(self) -> None:

@@ -29,30 +29,30 @@ _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _local = threading.local()
 
 
-def write_durably(path: Path, parts: Sequence[Buffer]) -> None:
+def write_durably(path: Path, parts: Sequence[Buffer]) -> int:
     """Create the file with the concatenation of `parts`, and flush it; its name is not flushed.
+
+    Returns:
+        its descriptor, which the caller closes: nobody has to wait for that.
 
     Raises:
         OSError: it is there already, or cannot be written; a part of it may be left.
     """
     size = sum(map(len, parts))
-    if size >= DIRECT_FROM_BYTES and _O_DIRECT:
-        file = _open_direct(path)
-        if file is not None:
-            try:
-                for chunk in _aligned_chunks(parts):
-                    _write_whole(file, [chunk])
-                os.ftruncate(file, size)
-                os.fdatasync(file)
-            finally:
-                os.close(file)
-            return
-    file = os.open(path, _CREATE, 0o644)
+    direct = _open_direct(path) if size >= DIRECT_FROM_BYTES and _O_DIRECT else None
+    file = os.open(path, _CREATE, 0o644) if direct is None else direct
     try:
-        _write_whole(file, [memoryview(part) for part in parts])
+        if direct is None:
+            _write_whole(file, [memoryview(part) for part in parts])
+        else:
+            for chunk in _aligned_chunks(parts):
+                _write_whole(file, [chunk])
+            os.ftruncate(file, size)
         os.fdatasync(file)
-    finally:
+    except BaseException:
         os.close(file)
+        raise
+    return file
 
 
 def _open_direct(path: Path) -> int | None:

@@ -21,6 +21,7 @@ from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
 from storage.incoming_folder import INCOMING, close_incoming, flush_folder, open_incoming
 from storage.object_read import ObjectRead
 from storage.objects import Buffer, StoredObject
+from storage.open_folder import OpenFolder, flush_names, open_folder
 from storage.path_rules import check_path, check_prefix
 from storage.read_buffers import ReadBuffers
 from storage.store_traffic import StoreTraffic
@@ -29,6 +30,8 @@ from storage.worker_threads import WorkerThreads
 WRITE_THREADS: Final = 8  # WriterConfig.max_uploads, and as many for the builder
 READ_THREADS: Final = 8
 MAX_KNOWN_FOLDERS: Final = 65_536
+MAX_OPEN_FOLDERS: Final = 512
+"""Of them: those that a file was put into lately. What the writer puts has 256."""
 
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
@@ -45,12 +48,13 @@ class _Put:
         cancelled: set by the event loop; the thread looks at it after it has copied all parts.
     """
 
-    __slots__ = ("_path", "_store", "_unfinished", "cancelled", "parts")
+    __slots__ = ("_file", "_path", "_store", "_unfinished", "cancelled", "parts")
 
     def __init__(self, store: "DirectoryStore", path: str, parts: Sequence[Buffer]) -> None:
         self._store = store
         self._path = path
         self._unfinished: Path | None = None
+        self._file = -1
         self.parts = parts
         self.cancelled = False
 
@@ -63,35 +67,32 @@ class _Put:
         """
         store = self._store
         folder_path, _, name = self._path.rpartition("/")
-        folder = store.folder(folder_path)
+        folder = store.open_folder(folder_path)
         self._unfinished = unfinished = store.next_unfinished()
-        write_durably(unfinished, self.parts)
+        self._file = write_durably(unfinished, self.parts)
         if self.cancelled:  # the caller may have changed the parts while they were copied
             return
-        linked = self._link(unfinished, f"{folder}/{name}")
-        if not linked and not _holds(folder / name, self.parts):
-            raise ObjectConflict(f"{self._path} holds other bytes")
+        try:
+            try:
+                folder.link(unfinished, name)
+            except FileNotFoundError:  # somebody removed the folder: it is not as we know it
+                store.forget_folders()
+                folder = store.open_folder(folder_path)
+                folder.link(unfinished, name)
+        except FileExistsError:
+            if not _holds(store.folder(folder_path) / name, self.parts):
+                raise ObjectConflict(f"{self._path} holds other bytes") from None
         # Also if it was there before: whoever linked it may have crashed before this flush.
-        flush_folder(folder)
+        flush_names(folder)
 
     def tidy(self) -> None:
         """Remove the first name; what is left because that fails goes with the store's folder."""
+        if self._file >= 0:
+            with suppress(OSError):  # it was flushed
+                os.close(self._file)
         if self._unfinished is not None:
             with suppress(OSError):
                 self._unfinished.unlink()
-
-    def _link(self, unfinished: Path, target: str) -> bool:
-        """Give the file its final name; False if that is taken."""
-        try:
-            try:
-                os.link(unfinished, target)
-            except FileNotFoundError:  # somebody removed the folder: it is not as we know it
-                self._store.forget_folders()
-                self._store.folder(self._path.rpartition("/")[0])
-                os.link(unfinished, target)
-        except FileExistsError:
-            return False
-        return True
 
 
 class DirectoryStore:
@@ -104,6 +105,7 @@ class DirectoryStore:
         self._lock = lock
         self._names = itertools.count()
         self._folders: dict[str, Path] = {}  # known to be there and durable
+        self._open_folders: dict[str, OpenFolder] = {}
         # Reads have threads of their own, so that cold consumers never delay an ack.
         self._writes = WorkerThreads(WRITE_THREADS, "object-put")
         self._gets = WorkerThreads(READ_THREADS, "object-get")
@@ -214,14 +216,31 @@ class DirectoryStore:
         self._folders[path] = folder
         return folder
 
+    def open_folder(self, path: str) -> OpenFolder:
+        """Return a durable folder, open."""
+        known = self._open_folders.get(path)
+        if known is not None:
+            return known
+        try:
+            folder = open_folder(self.folder(path))
+        except FileNotFoundError:  # somebody removed it
+            self.forget_folders()
+            folder = open_folder(self.folder(path))
+        if len(self._open_folders) >= MAX_OPEN_FOLDERS:
+            self._open_folders.clear()
+        self._open_folders[path] = folder
+        return folder
+
     def forget_folders(self) -> None:
         """Look at all folders again."""
         self._folders.clear()
+        self._open_folders.clear()
 
     def _close(self) -> None:
         self._writes.shutdown()
         self._gets.shutdown()
         self._reads.shutdown()
+        self._open_folders.clear()
         close_incoming(self._incoming, self._lock)
 
 

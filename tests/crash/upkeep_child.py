@@ -135,23 +135,27 @@ def end_here() -> NoReturn:
 def step_through_files(steps: Steps) -> None:
     """Make steps of what a directory of objects does with files."""
     module: Any = objects_directory
-    write, flush, delete = module.write_durably, module.flush_folder, module._delete
+    write, delete = module.write_durably, module._delete
 
-    def stepped_write(path: Path, parts: Sequence[Buffer]) -> None:
+    def stepped_write(path: Path, parts: Sequence[Buffer]) -> int:
         moment = steps.begin("write a file")
         if moment is Moment.DURING:
             whole = b"".join(parts)
             path.write_bytes(whole[: len(whole) // 2])
             end_here()
-        write(path, parts)
+        file: int = write(path, parts)
         if moment is Moment.AFTER:
             end_here()
+        return file
 
-    def stepped_flush(folder: Path) -> None:
-        moment = steps.begin("flush a folder")
-        flush(folder)
-        if moment is not None:
-            end_here()
+    def stepped(flush: Callable[[Any], None]) -> Callable[[Any], None]:
+        def stepped_flush(folder: object) -> None:
+            moment = steps.begin("flush a folder")
+            flush(folder)
+            if moment is not None:
+                end_here()
+
+        return stepped_flush
 
     def stepped_delete(targets: Iterable[Path]) -> None:
         for target in targets:
@@ -161,7 +165,9 @@ def step_through_files(steps: Steps) -> None:
                 end_here()
 
     module.write_durably = stepped_write
-    module.flush_folder = stepped_flush
+    module.flush_folder, module.flush_names = map(
+        stepped, (module.flush_folder, module.flush_names)
+    )
     module._delete = stepped_delete
 
 

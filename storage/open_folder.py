@@ -1,0 +1,44 @@
+"""A folder that stays open: to name a file in it and to flush the name are two calls of the system.
+
+To open it and to close it again for each file would be two more, and after each call a thread has
+to get the interpreter lock again. If somebody removes the folder, and another takes its place, the
+first finds out: no file can be named in a folder that was removed.
+"""
+
+import os
+from pathlib import Path
+
+
+class OpenFolder:
+    """Made by `open_folder`; closed when nobody refers to it any more, whichever thread that is."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+    def link(self, file: Path, name: str) -> None:
+        """Give a file one more name, in this folder.
+
+        Raises:
+            FileExistsError: the name is taken.
+            FileNotFoundError: the folder was removed.
+        """
+        os.link(file, name, dst_dir_fd=self.descriptor)
+
+
+def open_folder(path: Path) -> OpenFolder:
+    """Open a folder.
+
+    Raises:
+        OSError: there is none, or it cannot be opened.
+    """
+    return OpenFolder(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+
+
+def flush_names(folder: OpenFolder) -> None:
+    """Make the names in a folder survive a power cut."""
+    os.fsync(folder.descriptor)

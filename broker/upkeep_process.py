@@ -1,6 +1,7 @@
 """The broker's side of the upkeep process: starts it, starts it again, and ends it.
 
-It is started when the broker has served for a moment, so that it takes nothing from a cold start.
+It is started when the broker has served for as long as between two looks for what is to be built:
+until then whoever comes back to a broker that was started again has the processors.
 If it dies the broker goes on, says so in log, metrics and health, and starts it again. It ends with
 the broker: told to (its standard input is closed) it has STOP_S, then it is killed.
 """
@@ -22,7 +23,6 @@ from broker.upkeep_report import UpkeepMetrics, Work, read_report
 from storage.backoff import Backoff
 
 MODULE: Final = "broker.upkeep_main"
-START_AFTER_S: Final = 1.0
 RESTART_FIRST_S: Final = 0.2
 RESTART_AT_MOST_S: Final = 30.0
 STEADY_S: Final = 60.0
@@ -57,7 +57,7 @@ class UpkeepProcess:
 
     async def run(self) -> None:
         """Keep it running until cancelled."""
-        await asyncio.sleep(START_AFTER_S)
+        await asyncio.sleep(self._order.upkeep.build_interval_ms / 1000)
         backoff = Backoff(RESTART_FIRST_S, RESTART_AT_MOST_S)
         while True:
             began_s = time.monotonic()

@@ -61,7 +61,8 @@ def test_every_process_of_the_broker_speaks_tls(
 ) -> None:
     # Given two workers and an upkeep process whose DSN wants the server's certificate checked
     dsn = server.dsn(trusted)
-    environment = os.environ | {"STREAMHOUSE_POSTGRES": dsn, "STREAMHOUSE_UPKEEP__ENABLED": "true"}
+    upkeep = {"STREAMHOUSE_UPKEEP__BUILD_INTERVAL_MS": "200"}
+    environment = os.environ | {"STREAMHOUSE_POSTGRES": dsn, **upkeep}
     port = free_ports(4)
     broker = start_broker(
         tmp_path,

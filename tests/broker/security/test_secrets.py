@@ -79,7 +79,7 @@ def running_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     )
     environment = {
         **os.environ,
-        "STREAMHOUSE_UPKEEP__ENABLED": "true",
+        "STREAMHOUSE_UPKEEP__BUILD_INTERVAL_MS": "200",
         "STREAMHOUSE_SECRETS__KEY_PASSWORD": SECRETS["the private key's password"],
         "STREAMHOUSE_SECRETS__BOOTSTRAP_USER": "admin",
         "STREAMHOUSE_SECRETS__BOOTSTRAP_PASSWORD": SECRETS["the first user's password"],

@@ -129,7 +129,7 @@ def test_a_pool_goes_on_after_memory_was_refused(monkeypatch: pytest.MonkeyPatch
 
     buffers = ReadBuffers()
     with monkeypatch.context() as patched:
-        patched.setattr(read_buffers, "_resize", refuse)
+        patched.setattr(read_buffers, "resize", refuse)
         with pytest.raises(MemoryError):
             buffers.take(MiB)
 

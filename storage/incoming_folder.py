@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+from storage.open_folder import flush_names, open_folder
+
 INCOMING: Final = ".incoming"
 
 
@@ -44,11 +46,7 @@ def close_incoming(incoming: Path, lock: int) -> None:
 
 def flush_folder(folder: Path) -> None:
     """Make the names in a folder survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    flush_names(open_folder(folder))
 
 
 @contextmanager

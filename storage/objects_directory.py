@@ -67,26 +67,25 @@ class _Put:
         """
         store = self._store
         folder_path, _, name = self._path.rpartition("/")
-        folder = store.open_folder(folder_path)
+        store.folder(folder_path)
         self._unfinished = unfinished = store.next_unfinished()
         self._file = write_durably(unfinished, self.parts)
         if self.cancelled:  # the caller may have changed the parts while they were copied
             return
         try:
-            try:
-                folder.link(unfinished, name)
-            except FileNotFoundError:  # somebody removed the folder: it is not as we know it
-                store.forget_folders()
-                folder = store.open_folder(folder_path)
-                folder.link(unfinished, name)
-        except FileExistsError:
-            if not _holds(store.folder(folder_path) / name, self.parts):
-                raise ObjectConflict(f"{self._path} holds other bytes") from None
+            folder = store.open_folder(folder_path)
+            linked = folder.link(unfinished, name)
+        except FileNotFoundError:  # somebody removed the folder: it is not as we know it
+            store.forget_folders()
+            folder = store.open_folder(folder_path)
+            linked = folder.link(unfinished, name)
+        if not linked and not _holds(store.folder(folder_path) / name, self.parts):
+            raise ObjectConflict(f"{self._path} holds other bytes")
         # Also if it was there before: whoever linked it may have crashed before this flush.
         flush_names(folder)
 
     def tidy(self) -> None:
-        """Remove the first name; what is left because that fails goes with the store's folder."""
+        """Close the file and remove its first name; what is left goes with the store's folder."""
         if self._file >= 0:
             with suppress(OSError):  # it was flushed
                 os.close(self._file)
@@ -217,15 +216,15 @@ class DirectoryStore:
         return folder
 
     def open_folder(self, path: str) -> OpenFolder:
-        """Return a durable folder, open."""
+        """Return a durable folder, open.
+
+        Raises:
+            FileNotFoundError: it was known, and somebody has removed it.
+        """
         known = self._open_folders.get(path)
         if known is not None:
             return known
-        try:
-            folder = open_folder(self.folder(path))
-        except FileNotFoundError:  # somebody removed it
-            self.forget_folders()
-            folder = open_folder(self.folder(path))
+        folder = open_folder(self.folder(path))
         if len(self._open_folders) >= MAX_OPEN_FOLDERS:
             self._open_folders.clear()
         self._open_folders[path] = folder

@@ -20,14 +20,17 @@ class OpenFolder:
     def __del__(self) -> None:
         os.close(self.descriptor)
 
-    def link(self, file: Path, name: str) -> None:
-        """Give a file one more name, in this folder.
+    def link(self, file: Path, name: str) -> bool:
+        """Give a file one more name, in this folder; return False if that is taken.
 
         Raises:
-            FileExistsError: the name is taken.
             FileNotFoundError: the folder was removed.
         """
-        os.link(file, name, dst_dir_fd=self.descriptor)
+        try:
+            os.link(file, name, dst_dir_fd=self.descriptor)
+        except FileExistsError:
+            return False
+        return True
 
 
 def open_folder(path: Path) -> OpenFolder:

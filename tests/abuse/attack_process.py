@@ -34,7 +34,7 @@ class Plan:
             attackers.
         records_per_s: of the good producer.
         linger_ms: of the good producer; librdkafka's default. With 1 ms it spins meanwhile, and
-            takes a quarter of a processor from the broker, which it shares the machine with.
+            takes a fifth of a processor from the broker, which it shares the machine with.
         kinds: text in the names of slow connections and of requests that are used; empty for all.
     """
 

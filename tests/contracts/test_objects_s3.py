@@ -4,6 +4,7 @@ import asyncio
 import base64
 import os
 import time
+import tracemalloc
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,9 @@ import pytest
 from crc32c import crc32c
 
 from storage import objects_s3
-from storage.config import MiB
+from storage.config import KiB, MiB
 from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
+from storage.objects import Buffer
 from tests.contracts.object_stores import content, fresh_s3_config, s3_store, sizes
 from tests.support.s3_server import S3Server
 
@@ -169,6 +171,28 @@ async def test_a_put_sends_its_checksum_and_signs_no_body(s3_server: S3Server, s
 
 def _text(value: str | bytes) -> str:
     return value.decode("ascii") if isinstance(value, bytes) else value
+
+
+async def test_a_put_makes_no_copy_of_the_object(s3_server: S3Server) -> None:
+    # Given an object of large and small parts, of all kinds of buffers
+    async with s3_store(fresh_s3_config(s3_server)) as store:
+        large = [bytearray(os.urandom(size)) for size in (5 * MiB, 512 * KiB, 64 * KiB + 1)]
+        small = [memoryview(os.urandom(size)) for size in (64 * KiB - 1, 1, *[1000] * 1000)]
+        parts: list[Buffer] = [*small[:3], *large, os.urandom(8 * MiB), *small[3:], *large]
+        await store.put("first", [b"connected"])
+
+        # When it is stored
+        tracemalloc.start()
+        try:
+            await store.put("object", parts)
+            _, most_bytes = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+        # Then it took little memory, and all of it is there
+        whole = b"".join(parts)
+        assert most_bytes < 2 * MiB
+        assert await content(store, "object", len(whole)) == whole
 
 
 async def test_more_objects_than_one_request_takes_are_listed_and_deleted(

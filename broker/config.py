@@ -20,14 +20,13 @@ from pydantic_settings import (
 from broker.addresses import parse_address
 from broker.broker_configs import BrokerConfig, read_broker_config
 from broker.config_types import InvalidConfig
-from broker.http_access import http_problems
+from broker.http_problems import http_problems
 from broker.listener_checks import address_problems, tls_problems
 from broker.listeners import parse_listener
 from broker.metrics_config import MetricsConfig
 from broker.process_title import hide_secrets
-from broker.registry_client import RegistryLogin
 from broker.sasl_problems import sasl_problems
-from broker.secrets_config import Secrets
+from broker.secrets_config import RegistryLogin, Secrets
 from storage.config import CacheConfig, PostgresConfig, UpkeepConfig, WriterConfig
 from storage.object_paths import RESERVED_LIFETIME_S
 from storage.open_store import parse_store_url

@@ -14,56 +14,13 @@ import structlog
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
-from broker.addresses import parse_address
+from broker.http_problems import LOOPBACK_NAME
 
-TOKEN_CHARACTERS: Final = 32
-"""The least: `openssl rand -hex 16` has as many, and 128 bits: out of reach of any guessing."""
-
-VARIABLE: Final = "STREAMHOUSE_SECRETS__HTTP_TOKEN"
 OPEN_PATHS: Final = ("/health/live", "/health/ready")
 
-_MAKE_ONE: Final = "make one with `openssl rand -hex 32`"
-_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, 2.1
 _SCHEME: Final = "bearer "
-_LOOPBACK_NAME: Final = "localhost"
 
 log = structlog.get_logger()
-
-
-def http_problems(http: str, token: str) -> list[str]:
-    """Return why the HTTP port may not be served like this.
-
-    Args:
-        http: HOST:PORT that it is to be bound to.
-        token: that its clients need; empty for none.
-    """
-    if token:
-        return _token_problems(token)
-    try:
-        host = parse_address(http, listener=False).host
-    except ValueError:  # said elsewhere
-        return []
-    if is_loopback(host):
-        return []
-    reached = f"http: {http} can be reached from other machines"
-    return [f"{reached}; set {VARIABLE} ({_MAKE_ONE}), or bind it to 127.0.0.1"]
-
-
-def _token_problems(token: str) -> list[str]:
-    if len(token) < TOKEN_CHARACTERS:
-        least = f"secrets.http_token: use {TOKEN_CHARACTERS} characters or more"
-        return [f"{least} ({_MAKE_ONE}): nothing slows down who guesses"]
-    if not _TOKEN.fullmatch(token):
-        return ["secrets.http_token: use letters, digits and - . _ ~ + / only (RFC 6750)"]
-    return []
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches `host`; of a name nobody knows where it leads."""
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == _LOOPBACK_NAME
 
 
 class HttpAccess:
@@ -120,7 +77,7 @@ def _names_this_machine(host: str | None) -> bool:
     if host is None:  # no browser
         return True
     name = host.rpartition(":")[0] if re.search(r":\d+$", host) else host
-    if name.lower() == _LOOPBACK_NAME:
+    if name.lower() == LOOPBACK_NAME:
         return True
     try:
         ip_address(name.strip("[]"))

@@ -12,13 +12,13 @@ clients repeat what was refused, and each must not wait for a timeout.
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import aiohttp
 import structlog
 
 from broker.schema_metrics import RegistryMetrics
+from broker.secrets_config import RegistryLogin
 
 MAX_REQUESTS: Final = 8
 MAX_ANSWER_BYTES: Final = 2**20
@@ -33,14 +33,6 @@ log = structlog.get_logger()
 
 class RegistryUnavailable(Exception):
     """No registry gave an answer that can be used; asking again later is safe."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegistryLogin:
-    """Who the broker is to the schema registry (HTTP basic authentication); nobody if empty."""
-
-    user: str = ""
-    password: str = field(default="", repr=False)
 
 
 class RegistryClient:

@@ -6,10 +6,11 @@ from prometheus_client import CollectorRegistry
 
 from broker.broker_configs import BrokerConfig
 from broker.record_looks import RecordLooks
-from broker.registry_client import RegistryClient, RegistryLogin
+from broker.registry_client import RegistryClient
 from broker.schema_metrics import RegistryMetrics, ValidationMetrics
 from broker.schema_registry import SchemaRegistry
 from broker.schema_validation import SchemaValidation
+from broker.secrets_config import RegistryLogin
 
 
 def make_schemas(

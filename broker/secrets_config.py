@@ -22,3 +22,11 @@ class Secrets:
     bootstrap_user: str = ""
     bootstrap_password: str = field(default="", repr=False)
     http_token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryLogin:
+    """Who the broker is to the schema registry (HTTP basic authentication); nobody if empty."""
+
+    user: str = ""
+    password: str = field(default="", repr=False)

@@ -7,10 +7,13 @@ a flag has to count there, too.
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
-from broker.broker_configs import BrokerConfig
-from broker.config import Settings
 from storage.config import PostgresConfig, UpkeepConfig
+
+if TYPE_CHECKING:  # at run time half of what the process would import, for nothing that it uses
+    from broker.broker_configs import BrokerConfig
+    from broker.config import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,7 @@ def read_order(line: bytes) -> UpkeepOrder:
     )
 
 
-def upkeep_order(settings: Settings, config: BrokerConfig, dsn: str) -> UpkeepOrder | None:
+def upkeep_order(settings: "Settings", config: "BrokerConfig", dsn: str) -> UpkeepOrder | None:
     """Return what the upkeep process of this broker is started with; None if it has none.
 
     Of the workers of one command the first has it.

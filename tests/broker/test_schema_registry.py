@@ -6,9 +6,10 @@ from collections import Counter
 import pytest
 from prometheus_client import CollectorRegistry
 
-from broker.registry_client import RegistryClient, RegistryLogin, RegistryUnavailable
+from broker.registry_client import RegistryClient, RegistryUnavailable
 from broker.schema_metrics import RegistryMetrics
 from broker.schema_registry import BELIEVED_S, Answers
+from broker.secrets_config import RegistryLogin
 from tests.support.virtual_time import run
 
 

@@ -18,8 +18,9 @@ from prometheus_client import CollectorRegistry
 from broker import http_connections
 from broker.exposition import Family
 from broker.http import HttpServer
-from broker.http_access import HttpAccess, http_problems
+from broker.http_access import HttpAccess
 from broker.http_connections import MAX_CONNECTIONS
+from broker.http_problems import http_problems
 from broker.paced import Paced
 from tests.support.broker import BrokerProcess, start_broker
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import psutil
 
+from bench.versus.installation import installed_python
 from spark.log_location import LogLocation
 from tests.support.broker import BrokerFailed, BrokerProcess, start_broker
 from tests.support.ports import free_ports
@@ -57,6 +58,7 @@ class OurBroker:
         }
         self._roots = roots
         self._thread = ThreadPoolExecutor(1, "start")
+        self._python = installed_python()
         self.began_s = time.monotonic()
         self._started = self._start()
         try:
@@ -105,6 +107,7 @@ class OurBroker:
             *self._arguments,
             listen=self._listen,
             environment=self._environment,
+            python=self._python,
         )
 
 

@@ -69,6 +69,7 @@ def start_broker(
     listen: str = "127.0.0.1:0",
     environment: Mapping[str, str] | None = None,
     program: Sequence[str] = ("broker.main",),
+    python: str = sys.executable,
 ) -> BrokerProcess:
     """Start a broker on `data` and wait until it serves; `program` is a module, and its words.
 
@@ -81,7 +82,7 @@ def start_broker(
     data.mkdir(parents=True, exist_ok=True)
     log = data / "broker.log"
     command: Sequence[str] = (
-        *(sys.executable, "-m", *program, "serve"),
+        *(python, "-m", *program, "serve"),
         *("--listen", listen, "--http", "127.0.0.1:0", "--data", str(data)),
         *arguments,
     )

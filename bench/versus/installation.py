@@ -28,7 +28,11 @@ def installed_python() -> str:
         *(str(UV), "sync", "--quiet", "--locked", "--no-dev", "--compile-bytecode"),
         *("--no-python-downloads", "--python", str(ROOT / ".venv/bin/python")),
     )
-    environment = {**os.environ, "UV_PROJECT_ENVIRONMENT": str(HOME)}
+    environment = {
+        **os.environ,
+        "UV_PROJECT_ENVIRONMENT": str(HOME),
+        "TMPDIR": str(UV.parents[1]),  # where its lock is left
+    }
     try:
         subprocess.run(  # noqa: S603 (our own arguments)
             command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True

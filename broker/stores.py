@@ -44,7 +44,12 @@ async def claim_store(objects: ObjectStore, cluster_id: str) -> None:
 
 @asynccontextmanager
 async def open_stores(
-    dsn: str, pool: PostgresConfig, store_url: str, traffic: StoreTraffic | None = None
+    dsn: str,
+    pool: PostgresConfig,
+    store_url: str,
+    traffic: StoreTraffic | None = None,
+    *,
+    reads_once: bool = False,
 ) -> AsyncIterator[tuple[MetadataStore, ObjectStore]]:
     """Open both, and close them in reverse.
 
@@ -53,6 +58,7 @@ async def open_stores(
         pool: how it is reached.
         store_url: of the object store.
         traffic: as `open_store`.
+        reads_once: as `open_store`.
 
     Raises:
         StorageError: one of them cannot be used.
@@ -61,7 +67,7 @@ async def open_stores(
     async with AsyncExitStack() as stack:
         metadata = await _open_metadata(dsn, pool)
         stack.push_async_callback(metadata.close)
-        objects = await open_store(store_url, traffic)
+        objects = await open_store(store_url, traffic, reads_once=reads_once)
         stack.push_async_callback(objects.close)
         await claim_store(objects, await metadata.cluster_id())
         yield metadata, objects

@@ -47,7 +47,8 @@ async def _work(order: UpkeepOrder, reports: BinaryIO) -> int:
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), os._exit, 0)
     pool = replace(order.pool, pool_size=min(order.pool.pool_size, CONNECTIONS))
     try:
-        async with open_stores(order.dsn, pool, order.store_url) as (metadata, objects):
+        stores = open_stores(order.dsn, pool, order.store_url, reads_once=True)
+        async with stores as (metadata, objects):
             upkeep = Upkeep(
                 metadata=metadata,
                 objects=objects,

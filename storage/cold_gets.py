@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from storage.metrics import StorageMetrics
-from storage.objects import ObjectStore
+from storage.objects import ObjectStore, Owned
 
 MAX_GETS: Final = 16
 MAX_AHEAD_GETS: Final = 8
@@ -24,7 +24,7 @@ class ColdGets:
         self._places = asyncio.Semaphore(MAX_GETS)
         self._ahead_places = asyncio.Semaphore(MAX_AHEAD_GETS)
 
-    async def get(self, path: str, start: int, length: int, *, ahead: bool) -> bytearray:
+    async def get(self, path: str, start: int, length: int, *, ahead: bool) -> Owned:
         """Return bytes of an object, as ObjectStore.get does.
 
         Args:
@@ -41,7 +41,7 @@ class ColdGets:
         async with self._ahead_places:
             return await self._get(path, start, length)
 
-    async def _get(self, path: str, start: int, length: int) -> bytearray:
+    async def _get(self, path: str, start: int, length: int) -> Owned:
         async with self._places:
             began = self._clock()
             data = await self._objects.get(path, start, length)

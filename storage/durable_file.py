@@ -16,14 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from storage.direct_io import O_DIRECT, address_of, rounded_up
 from storage.objects import Buffer
 
 DIRECT_FROM_BYTES: Final = 256 * 1024
 CHUNK_BYTES: Final = 2 * 1024 * 1024  # a huge page
 UNLOCKED_FROM_BYTES: Final = 64 * 1024
-ALIGNMENT: Final = 4096  # of address, offset and length: no block device asks for more
 MAX_BUFFERS: Final = os.sysconf("SC_IOV_MAX")  # that one writev takes
-_O_DIRECT: Final = getattr(os, "O_DIRECT", 0)  # 0 where there is no such thing
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 _local = threading.local()
@@ -39,7 +38,7 @@ def write_durably(path: Path, parts: Sequence[Buffer]) -> int:
         OSError: it is there already, or cannot be written; a part of it may be left.
     """
     size = sum(map(len, parts))
-    direct = _open_direct(path) if size >= DIRECT_FROM_BYTES and _O_DIRECT else None
+    direct = _open_direct(path) if size >= DIRECT_FROM_BYTES and O_DIRECT else None
     file = os.open(path, _CREATE, 0o644) if direct is None else direct
     try:
         if direct is None:
@@ -58,7 +57,7 @@ def write_durably(path: Path, parts: Sequence[Buffer]) -> int:
 def _open_direct(path: Path) -> int | None:
     """Return a descriptor; None where the file system has no O_DIRECT (some network ones)."""
     try:
-        return os.open(path, _CREATE | _O_DIRECT, 0o644)
+        return os.open(path, _CREATE | O_DIRECT, 0o644)
     except OSError:
         path.unlink(missing_ok=True)  # some create it all the same
         return None
@@ -69,7 +68,7 @@ def _aligned_chunks(parts: Sequence[Buffer]) -> Iterator[memoryview]:
     buffer = getattr(_local, "buffer", None)
     if buffer is None:
         buffer = _local.buffer = _aligned_buffer()
-    start = _address(buffer)
+    start = address_of(buffer)
     filled = 0
     for part in parts:
         rest = memoryview(part)
@@ -78,14 +77,14 @@ def _aligned_chunks(parts: Sequence[Buffer]) -> Iterator[memoryview]:
             if count < UNLOCKED_FROM_BYTES or rest.readonly:
                 buffer[filled : filled + count] = rest[:count]
             else:  # without the interpreter lock, for others to go on
-                ctypes.memmove(start + filled, _address(rest), count)
+                ctypes.memmove(start + filled, address_of(rest), count)
             filled += count
             rest = rest[count:]
             if filled == CHUNK_BYTES:
                 yield buffer
                 filled = 0
     if filled:
-        padded = -(-filled // ALIGNMENT) * ALIGNMENT
+        padded = rounded_up(filled)
         buffer[filled:padded] = bytes(padded - filled)
         yield buffer[:padded]
 
@@ -97,13 +96,8 @@ def _aligned_buffer() -> memoryview:
         with suppress(OSError):  # a kernel without them
             memory.madvise(mmap.MADV_HUGEPAGE)
     whole = memoryview(memory)
-    skipped = -_address(whole) % CHUNK_BYTES
+    skipped = -address_of(whole) % CHUNK_BYTES
     return whole[skipped : skipped + CHUNK_BYTES]
-
-
-def _address(data: memoryview) -> int:
-    """Return where writable bytes lie; they stay there as long as `data` is kept."""
-    return ctypes.addressof(ctypes.c_char.from_buffer(data))
 
 
 def _write_whole(file: int, pending: list[memoryview]) -> None:

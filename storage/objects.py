@@ -21,6 +21,9 @@ from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
 
+Owned = bytearray | memoryview
+"""What whoever got it may change."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObject:
@@ -48,7 +51,7 @@ class ObjectStore(Protocol):
             ObjectStoreUnavailable: no answer in time; the object may or may not be stored.
         """
 
-    async def get(self, path: str, start: int, length: int) -> bytearray:
+    async def get(self, path: str, start: int, length: int) -> Owned:
         """Return `length` bytes from byte `start`; the caller owns, and may change, the result.
 
         Args:

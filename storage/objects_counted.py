@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from storage.errors import ObjectConflict, ObjectMissing
-from storage.objects import Buffer, ObjectStore, StoredObject
+from storage.objects import Buffer, ObjectStore, Owned, StoredObject
 from storage.usage_counter import UsageCounter
 
 LIST_PAGE: Final = 1000  # objects that one LIST request of S3 names
@@ -30,7 +30,7 @@ class CountedStore:
             raise
         self._usage.put(size, stored=True)
 
-    async def get(self, path: str, start: int, length: int) -> bytearray:
+    async def get(self, path: str, start: int, length: int) -> Owned:
         try:
             data = await self._objects.get(path, start, length)
         except ObjectMissing:

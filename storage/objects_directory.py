@@ -16,19 +16,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self, TypeVar, TypeVarTuple
 
+from storage.config import MiB
 from storage.durable_file import write_durably
 from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
 from storage.incoming_folder import INCOMING, close_incoming, flush_folder, open_incoming
-from storage.object_read import ObjectRead
-from storage.objects import Buffer, StoredObject
+from storage.object_read import ObjectRead, ReadOnce
+from storage.objects import Buffer, Owned, StoredObject
 from storage.open_folder import OpenFolder, flush_names, open_folder
 from storage.path_rules import check_path, check_prefix
-from storage.read_buffers import ReadBuffers
+from storage.read_buffers import KEPT_BYTES, ReadBuffers
 from storage.store_traffic import StoreTraffic
 from storage.worker_threads import WorkerThreads
 
 WRITE_THREADS: Final = 8  # WriterConfig.max_uploads, and as many for the builder
 READ_THREADS: Final = 8
+SEGMENT_BYTES: Final = 80 * MiB
+"""A segment of the default size, and what is read ahead of it: all of it is let go at once."""
+
 MAX_KNOWN_FOLDERS: Final = 65_536
 MAX_OPEN_FOLDERS: Final = 512
 """Of them: those that a file was put into lately. What the writer puts has 256."""
@@ -97,7 +101,9 @@ class _Put:
 class DirectoryStore:
     """Made by `open`. Its threads do all I/O; the event loop only waits."""
 
-    def __init__(self, incoming: Path, lock: int, traffic: StoreTraffic) -> None:
+    def __init__(
+        self, incoming: Path, lock: int, traffic: StoreTraffic, *, reads_once: bool
+    ) -> None:
         self._traffic = traffic
         self._root = incoming.parent.parent
         self._incoming = incoming
@@ -109,11 +115,19 @@ class DirectoryStore:
         self._writes = WorkerThreads(WRITE_THREADS, "object-put")
         self._gets = WorkerThreads(READ_THREADS, "object-get")
         self._reads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="object-list")
-        self._buffers = ReadBuffers()
+        self._read = ReadOnce if reads_once else ObjectRead
+        self._buffers = ReadBuffers(SEGMENT_BYTES if reads_once else KEPT_BYTES)
 
     @classmethod
-    async def open(cls, root: Path, traffic: StoreTraffic | None = None) -> Self:
+    async def open(
+        cls, root: Path, traffic: StoreTraffic | None = None, *, reads_once: bool = False
+    ) -> Self:
         """Make the directory if it is not there, and remove what crashed brokers left unfinished.
+
+        Args:
+            root: the directory.
+            traffic: as `open_store`.
+            reads_once: as `open_store`.
 
         Raises:
             ObjectStoreUnavailable: the directory cannot be made or written.
@@ -125,7 +139,7 @@ class DirectoryStore:
                 f"{root} cannot be used as object store: {error.strerror} ({error.filename}); "
                 "give this user write permission there or choose another directory"
             ) from error
-        return cls(incoming, lock, traffic or StoreTraffic())
+        return cls(incoming, lock, traffic or StoreTraffic(), reads_once=reads_once)
 
     async def put(self, path: str, parts: Sequence[Buffer]) -> None:
         check_path(path)
@@ -145,11 +159,11 @@ class DirectoryStore:
             raise ObjectStoreUnavailable(str(error)) from error
         health.answered(clock() - began_s, sum(map(len, put.parts)))
 
-    async def get(self, path: str, start: int, length: int) -> bytearray:
+    async def get(self, path: str, start: int, length: int) -> Owned:
         check_path(path)
         assert start >= 0
         assert length > 0
-        read = ObjectRead(f"{self._root}/{path}", start, length, self._buffers)
+        read = self._read(f"{self._root}/{path}", start, length, self._buffers)
         health, clock = self._traffic.health, self._traffic.clock
         began_s = clock()
         try:

@@ -27,12 +27,15 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
 
 
-async def open_store(url: str, traffic: StoreTraffic | None = None) -> ObjectStore:
+async def open_store(
+    url: str, traffic: StoreTraffic | None = None, *, reads_once: bool = False
+) -> ObjectStore:
     """Open the store that `url` names.
 
     Args:
         url: see the module's docstring.
         traffic: tells how the store is doing, for callers who want to know.
+        reads_once: nobody reads again soon what is read: it shall take no room in the page cache.
 
     Raises:
         ValueError: as `parse_store_url`.
@@ -44,7 +47,7 @@ async def open_store(url: str, traffic: StoreTraffic | None = None) -> ObjectSto
         from storage.objects_s3 import S3Store  # noqa: PLC0415 (half a second that a directory saves)
 
         return await S3Store.open(place, traffic)
-    return await DirectoryStore.open(place, traffic)
+    return await DirectoryStore.open(place, traffic, reads_once=reads_once)
 
 
 def store_name(url: str) -> str:

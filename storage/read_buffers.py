@@ -18,7 +18,9 @@ from storage.config import KiB, MiB
 LEAST_BYTES: Final = 128 * KiB
 """What is smaller comes from memory that Python's allocators have anyway."""
 
-MAX_IDLE_BYTES: Final = 16 * MiB
+KEPT_BYTES: Final = 16 * MiB
+"""Of idle buffers, when no more are taken."""
+
 MAX_BUFFERS: Final = 256
 TRIM_S: Final = 1.0
 TRIMMED_AT_ONCE: Final = 16  # to give 4 MiB back takes the event loop some 0.3 ms
@@ -37,9 +39,14 @@ class ReadBuffers:
     """A pool of buffers; any thread may take one.
 
     It refers to those in use, too, and finds out which of them are idle when it is asked for one.
+
+    Args:
+        most_idle_bytes: of idle buffers, while buffers are taken again and again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_idle_bytes: int = KEPT_BYTES) -> None:
+        self._most_idle_bytes = most_idle_bytes
+        self._is_busy = False
         self._buffers: list[bytearray] = []  # the one taken last at the end
         self._lock = threading.Lock()
         self._trimming: asyncio.TimerHandle | None = None
@@ -52,6 +59,7 @@ class ReadBuffers:
         if length < LEAST_BYTES:
             return bytearray(length)
         with self._lock:
+            self._is_busy = True
             buffer = self._reuse(length) or bytearray()
             self._buffers.append(buffer)
             if len(self._buffers) > MAX_BUFFERS:
@@ -77,13 +85,15 @@ class ReadBuffers:
             idle = [at for at in range(len(self._buffers)) if self._is_idle(at)]
             idle_bytes = sum([self._buffers[at].__alloc__() for at in idle])
             trimmed = 0
-            while idle_bytes > MAX_IDLE_BYTES and trimmed < TRIMMED_AT_ONCE:
+            most_bytes = self._most_idle_bytes if self._is_busy else KEPT_BYTES
+            self._is_busy = False
+            while idle_bytes > most_bytes and trimmed < TRIMMED_AT_ONCE:
                 at = idle[trimmed] - trimmed  # the oldest, at its place now
                 idle_bytes -= self._buffers[at].__alloc__()
                 del self._buffers[at]
                 trimmed += 1
             left_bytes = sum([buffer.__alloc__() for buffer in self._buffers])
-        if left_bytes > MAX_IDLE_BYTES:  # what is in use will be idle, too
+        if left_bytes > KEPT_BYTES:  # what is in use will be idle, too
             self.trim_later()
 
     def _reuse(self, length: int) -> bytearray | None:
@@ -96,7 +106,7 @@ class ReadBuffers:
             if length < capacity <= length + length // MOST_WASTE + LEAST_BYTES:
                 return self._buffers.pop(at)
             idle_bytes += capacity
-            if idle_bytes > MAX_IDLE_BYTES:
+            if idle_bytes > self._most_idle_bytes:
                 del self._buffers[at]
         return None
 

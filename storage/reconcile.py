@@ -16,7 +16,7 @@ from storage import segment, wal_index
 from storage.errors import CorruptObject, ObjectMissing
 from storage.fsck_objects import OLD_MS, PAGE, SHARDS
 from storage.metadata import MetadataStore
-from storage.objects import ObjectStore, StoredObject
+from storage.objects import ObjectStore, Owned, StoredObject
 from storage.segment_entry import SegmentEntry
 
 MAX_ORPHANS: Final = 1000
@@ -180,8 +180,8 @@ class Reconciler:
         return ends, None
 
     async def _tail(
-        self, orphan: StoredObject, footer_bytes: int, length_of: Callable[[bytearray], int]
-    ) -> bytearray:
+        self, orphan: StoredObject, footer_bytes: int, length_of: Callable[[Owned], int]
+    ) -> Owned:
         return await read_tail(self._objects, orphan, footer_bytes, length_of)
 
 
@@ -189,8 +189,8 @@ async def read_tail(
     objects: ObjectStore,
     stored: StoredObject,
     footer_bytes: int,
-    length_of: Callable[[bytearray], int],
-) -> bytearray:
+    length_of: Callable[[Owned], int],
+) -> Owned:
     """Return the index at the end of an object.
 
     Args:

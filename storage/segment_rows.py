@@ -16,7 +16,7 @@ from typing import Final
 from protocol.errors import CorruptBatch
 from storage.config import MiB
 from storage.errors import CorruptObject, ObjectMissing
-from storage.objects import ObjectStore
+from storage.objects import ObjectStore, Owned
 from storage.runs import parse_run
 from storage.segment import parse_index, read_block
 from storage.segment_entry import SegmentEntry
@@ -55,7 +55,7 @@ class _Plan:
     length: int
 
 
-_Fetch = tuple[_Plan, "asyncio.Task[bytearray] | None"]
+_Fetch = tuple[_Plan, "asyncio.Task[Owned] | None"]
 
 
 async def read_index(objects: ObjectStore, entry: SegmentEntry) -> SegmentIndex:
@@ -143,7 +143,7 @@ def _group(blocks: Sequence[Block]) -> Iterator[list[Block]]:
         yield group
 
 
-def _start(objects: ObjectStore, plan: _Plan) -> "asyncio.Task[bytearray] | None":
+def _start(objects: ObjectStore, plan: _Plan) -> "asyncio.Task[Owned] | None":
     if plan.entry.inline is not None:
         return None
     return asyncio.create_task(objects.get(plan.entry.path, plan.start, plan.length))
@@ -154,7 +154,7 @@ async def _finish(fetch: _Fetch) -> RowPart:
     entry = plan.entry
     if task is None:
         assert entry.inline is not None  # _start
-        data = bytearray(entry.inline)
+        data: Owned = bytearray(entry.inline)
     else:
         data = await task
     try:
@@ -165,7 +165,7 @@ async def _finish(fetch: _Fetch) -> RowPart:
     return RowPart(entry=entry, index=plan.index, batches=batches, is_last=is_last)
 
 
-def _parse(plan: _Plan, data: bytearray) -> Sequence[memoryview]:
+def _parse(plan: _Plan, data: Owned) -> Sequence[memoryview]:
     entry = plan.entry
     if plan.index is None:
         run = parse_run(data, start_offset=entry.start_offset, end_offset=entry.end_offset)
@@ -178,7 +178,7 @@ def _parse(plan: _Plan, data: bytearray) -> Sequence[memoryview]:
     return batches
 
 
-async def _cancel(tasks: Sequence["asyncio.Task[bytearray]"]) -> None:
+async def _cancel(tasks: Sequence["asyncio.Task[Owned]"]) -> None:
     for task in tasks:
         task.cancel()
     # Their failures are nobody's any more; gather takes note of them, so none is reported as lost.

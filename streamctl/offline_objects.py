@@ -88,7 +88,7 @@ class _StoreBytes:
         self._key = config.prefix
 
     async def read(self, start: int, length: int) -> bytearray:
-        return await self._store.get(self._key, start, length)
+        return bytearray(await self._store.get(self._key, start, length))
 
 
 def _open_file(path: Path) -> _FileBytes:

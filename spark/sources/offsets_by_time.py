@@ -7,7 +7,7 @@ earlier are not read.
 from protocol.batch_scan import find_first_at_or_after
 from spark.sources.cut import TopicPartition
 from spark.sources.log_index import LogIndex
-from storage.objects import ObjectStore
+from storage.objects import ObjectStore, Owned
 from storage.read_plan import piece_of_row, pieces_of_segment
 from storage.segment_entry import SegmentEntry
 from storage.segment_rows import read_index
@@ -51,7 +51,7 @@ async def _in_row(
         if piece.block is not None and piece.block.max_timestamp_ms < timestamp_ms:
             continue
         if row.inline is not None:
-            data = bytearray(row.inline)
+            data: Owned = bytearray(row.inline)
         else:
             data = await objects.get(row.path, piece.start, piece.length)
         batches = piece.parse(memoryview(data)).batches

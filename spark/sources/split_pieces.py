@@ -15,7 +15,7 @@ from typing import Final
 from spark.sources.cut import Range
 from storage.config import MiB
 from storage.errors import StorageError
-from storage.objects import ObjectStore
+from storage.objects import ObjectStore, Owned
 from storage.read_plan import Piece, piece_of_row, pieces_of_segment, squares
 from storage.segment_entry import SegmentEntry
 from storage.segment_rows import read_index
@@ -38,10 +38,10 @@ class Got:
     """Pieces side by side in one object, and their bytes, back to back."""
 
     pieces: Sequence[Piece]
-    data: bytearray
+    data: Owned
 
 
-_Fetch = tuple[Sequence[Piece], "asyncio.Task[bytearray]"]
+_Fetch = tuple[Sequence[Piece], "asyncio.Task[Owned]"]
 
 
 async def read_pieces(
@@ -133,7 +133,7 @@ def _length(pieces: Sequence[Piece]) -> int:
     return sum(piece.length for piece in pieces)
 
 
-async def _get(objects: ObjectStore, pieces: Sequence[Piece]) -> bytearray:
+async def _get(objects: ObjectStore, pieces: Sequence[Piece]) -> Owned:
     entry = pieces[0].entry
     if entry.inline is not None:
         return bytearray(entry.inline)

@@ -121,7 +121,7 @@ async def open_upkeep(order: UpkeepOrder) -> AsyncIterator[UpkeepStores]:
         stack.push_async_callback(metadata.close)
         assert isinstance(metadata, JobTasks)
         metadata.planned = set()
-        objects = await open_store(order.location.store)
+        objects = await open_store(order.location.store, reads_once=True)
         stack.push_async_callback(objects.close)
         await check_same_cluster(metadata, objects)
         usage = UsageCounter(metadata, client_id=UPKEEP_CLIENT, now_ms=now_ms)

@@ -50,8 +50,9 @@ async def store(
 ) -> AsyncIterator[ObjectStore]:
     """Each store in turn, empty."""
     match request.param:
-        case "directory":
-            async with directory_store(tmp_path_factory.mktemp("directory")) as opened:
+        case "directory" | "directory, reads once" as kind:
+            folder = tmp_path_factory.mktemp("directory")
+            async with directory_store(folder, reads_once=kind != "directory") as opened:
                 yield opened
         case "memory":
             yield MemoryStore()

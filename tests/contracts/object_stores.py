@@ -13,7 +13,7 @@ from storage.objects_s3 import S3Store
 from storage.open_store import parse_store_url
 from tests.support.s3_server import S3Server
 
-KINDS: Final = ("directory", "memory", "s3")
+KINDS: Final = ("directory", "directory, reads once", "memory", "s3")
 BUCKET: Final = "contracts"
 
 
@@ -25,8 +25,8 @@ def fresh_s3_config(server: S3Server) -> S3Config:
 
 
 @asynccontextmanager
-async def directory_store(root: Path) -> AsyncIterator[DirectoryStore]:
-    store = await DirectoryStore.open(root)
+async def directory_store(root: Path, *, reads_once: bool = False) -> AsyncIterator[DirectoryStore]:
+    store = await DirectoryStore.open(root, reads_once=reads_once)
     try:
         yield store
     finally:

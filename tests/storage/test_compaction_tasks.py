@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from storage.objects import ObjectStore
+from storage.objects import ObjectStore, Owned
 from storage.segments import TaskKind
 from tests.storage.compaction_world import POLICY, World
 
@@ -51,7 +51,7 @@ class Meanwhile:
         self._world = world
         self.is_done = False
 
-    async def get(self, path: str, start: int, length: int) -> bytearray:
+    async def get(self, path: str, start: int, length: int) -> Owned:
         world = self._world
         rows = await world.rows()
         if path == rows[-1].path and not self.is_done:

@@ -9,9 +9,9 @@ import pytest
 from storage import read_buffers
 from storage.config import KiB, MiB
 from storage.read_buffers import (
+    KEPT_BYTES,
     LEAST_BYTES,
     MAX_BUFFERS,
-    MAX_IDLE_BYTES,
     TRIMMED_AT_ONCE,
     ReadBuffers,
 )
@@ -97,7 +97,7 @@ def test_what_is_idle_is_let_go_of_but_for_a_little() -> None:
     buffers.take(300 * KiB)
 
     # Then little more is kept than may be
-    assert sum(len(one) for one in buffers._buffers) < MAX_IDLE_BYTES + MiB
+    assert sum(len(one) for one in buffers._buffers) < KEPT_BYTES + MiB
 
 
 async def test_what_is_idle_is_let_go_of_though_no_more_is_taken(
@@ -117,9 +117,32 @@ async def test_what_is_idle_is_let_go_of_though_no_more_is_taken(
 
     # Then soon no more is kept than may be, but for what is in use
     async with asyncio.timeout(20):
-        while sum(one.__alloc__() for one in buffers._buffers) > MAX_IDLE_BYTES + 2 * MiB:
+        while sum(one.__alloc__() for one in buffers._buffers) > KEPT_BYTES + 2 * MiB:
             await asyncio.sleep(0.001)
     assert any(one is part.obj for one in buffers._buffers), "idle ones were enough"
+
+
+async def test_who_reads_much_at_once_may_keep_more_as_long_as_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a pool that may keep more, all of which is let go now and then
+    monkeypatch.setattr(read_buffers, "TRIM_S", 0.001)
+    buffers = ReadBuffers(40 * MiB)
+    kept: set[int] = set()
+    for _ in range(4):
+        held = [buffers.take(MiB) for _ in range(32)]
+        kept = set(map(id, held))
+        del held[:]
+
+    # When it is used again, then nothing is taken anew
+    assert {id(buffers.take(MiB))} <= kept
+    assert len(buffers._buffers) == 32
+
+    # When it is not, then it keeps no more than others
+    buffers.trim_later()
+    async with asyncio.timeout(20):
+        while sum(one.__alloc__() for one in buffers._buffers) > KEPT_BYTES + 2 * MiB:
+            await asyncio.sleep(0.001)
 
 
 def test_a_pool_goes_on_after_memory_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:

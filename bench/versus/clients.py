@@ -170,11 +170,8 @@ def java_produce(
     bootstrap: str, topic: str, file: Path, count: int, properties: Mapping[str, str]
 ) -> list[str]:
     """Return the command that sends `count` lines of a file, chosen at random."""
-    settings = [
-        word
-        for name, value in properties.items()
-        for word in ("--command-property", f"{name}={value}")
-    ]
+    # given twice, the option counts once: the last one
+    settings = ["--command-property", *(f"{name}={value}" for name, value in properties.items())]
     place = ["--topic", topic, "--payload-file", str(file), "--num-records", str(count)]
     return [*_java(JAVA_PRODUCER, bootstrap), *place, "--throughput", "-1", *settings]
 

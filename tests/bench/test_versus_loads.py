@@ -1,6 +1,7 @@
 """What the parts of bench/versus send, against a broker: that it is all sent, seen and checked."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import uvloop
@@ -9,12 +10,15 @@ from bench.backfill_clients import in_process
 from bench.closed_loop import Question, rate
 from bench.cluster import Cluster
 from bench.results import MeasurementFailed
+from bench.versus.clients import java_produce, run_clients
 from bench.versus.open_loop import Observed, OpenLoop, open_loop
 from bench.versus.parts.starts import first_ack_at_s
 from bench.versus.parts.wide import one_record_to_each
 from bench.versus.parts.workers import fetch_questions, produce_questions
+from bench.versus.payload import MB, payload
 from bench.versus.senders import maximum, synchronous
 from tests.support.broker import BrokerProcess, running_broker
+from tests.support.tls import metric
 
 PARTITIONS = 3
 
@@ -71,6 +75,23 @@ def test_each_partition_gets_a_record_in_each_round(cluster: Cluster) -> None:
     topic = cluster.new_topic(PARTITIONS)
     took_s = in_process(one_record_to_each, cluster.bootstrap, topic, PARTITIONS, 2).result()
     assert len(took_s) == 2
+
+
+def test_javas_producer_is_given_all_of_its_properties(
+    broker: BrokerProcess, cluster: Cluster, tmp_path: Path
+) -> None:
+    # Given enough for 60 batches of the default size, and a producer that is to make few of it
+    events = payload(tmp_path, 1_024, MB)
+    properties = {"batch.size": "1000000", "buffer.memory": "134217728", "linger.ms": "1000"}
+    place = (broker.bootstrap, cluster.new_topic(1), events.different, events.records)
+    before = metric(broker, "streamhouse_request_seconds_count", api="produce")
+
+    # When all of it is sent
+    run_clients([java_produce(*place, properties)])
+
+    # Then it has waited for large ones
+    requests = metric(broker, "streamhouse_request_seconds_count", api="produce") - before
+    assert 1 <= requests <= 5
 
 
 async def test_the_first_ack_is_of_a_topic_that_asking_makes(broker: BrokerProcess) -> None:

@@ -16,9 +16,10 @@ from tests.crash.processes import KillableBroker, kill_postgres, killable_broker
 
 REPOSITORY: Final = Path(__file__).parents[2]
 COMMAND: Final = (sys.executable, "-c", "from streamctl.main import main; main()")
+SEGMENT_ROWS: Final = 6
 BUILDS: Final = {
     "STREAMHOUSE_UPKEEP__BUILD_INTERVAL_MS": "200",
-    "STREAMHOUSE_UPKEEP__SEGMENT_ROWS": "6",
+    "STREAMHOUSE_UPKEEP__SEGMENT_ROWS": str(SEGMENT_ROWS),
     "STREAMHOUSE_UPKEEP__SWEEP_INTERVAL_MS": "500",
     "STREAMHOUSE_UPKEEP__DELETE_DELAY_MS": "300",
 }

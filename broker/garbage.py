@@ -14,9 +14,9 @@ import asyncio
 import gc
 from typing import Final
 
-YOUNG_S: Final = 0.25
+YOUNG_S: Final = 1.0
 MIDDLE_EVERY: Final = 4
-OLD_EVERY: Final = 240
+OLD_EVERY: Final = 60
 """Rounds of YOUNG_S: a minute."""
 
 BURST: Final = 30_000

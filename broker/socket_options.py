@@ -1,6 +1,7 @@
 """Options of an accepted socket, as Linux has them; other systems are left to their defaults."""
 
 import asyncio
+import ctypes
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -10,6 +11,14 @@ UNSENT_BYTES: Final = 128 * 1024
 
 _QUICK_ACK: Final = getattr(socket, "TCP_QUICKACK", None)
 _NOT_SENT: Final = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+
+# What uvloop hands out makes a socket object, and lets go of it, for each option that is set.
+_set_option: Final = ctypes.PyDLL(None).setsockopt
+_set_option.argtypes = [
+    *(ctypes.c_int, ctypes.c_int, ctypes.c_int),
+    *(ctypes.POINTER(ctypes.c_int), ctypes.c_uint32),
+]
+_ON: Final = ctypes.c_int(1)
 
 
 def acknowledger(transport: asyncio.Transport) -> Callable[[], object]:
@@ -22,7 +31,9 @@ def acknowledger(transport: asyncio.Transport) -> Callable[[], object]:
     accepted = transport.get_extra_info("socket")
     if _QUICK_ACK is None or accepted is None:
         return leave_alone
-    return partial(accepted.setsockopt, socket.IPPROTO_TCP, _QUICK_ACK, 1)
+    return partial(
+        _set_option, accepted.fileno(), socket.IPPROTO_TCP, _QUICK_ACK, _ON, ctypes.sizeof(_ON)
+    )
 
 
 def leave_alone() -> None:

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.answer_when import Answer
 from broker.audit_changes import audit_changes
-from broker.ordered_answers import Answer
 from broker.refusals import Refusal
 from broker.requests import DENIED_MESSAGE, Request
 from protocol.acl import Operation, ResourceType

@@ -2,18 +2,20 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, cast
 
 import structlog
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.answer_when import Answer, AnswerWhen
 from broker.api_guards import Later
 from broker.api_table import APIS, HANDLERS, is_supported
 from broker.connection import CloseConnection, Connection
 from broker.message_classes import VERSION_BYTES, MessageClasses
 from broker.metrics import BrokerMetrics
-from broker.ordered_answers import LATER, Answer, Reply
+from broker.ordered_answers import LATER, Reply
 from broker.refusals import CONDITIONS, code_of
 from broker.requests import Request
 from broker.sasl_responses import SASL_AUTHENTICATE, SASL_HANDSHAKE
@@ -93,6 +95,9 @@ class Dispatch:
             result: Any = await (work if quota is None else quota.metered(work))
             if isinstance(result, LATER):
                 # Only a first result may be one.
+                if quota is None and isinstance(result, AnswerWhen):
+                    result.make = partial(self._made, request, result.make, began_s, size)
+                    return result
                 return cast("Reply", self._guarded(request, result, began_s, size))
             if quota is not None:
                 answer = quota.answer(header, result)
@@ -100,21 +105,39 @@ class Dispatch:
                 answer = result
             else:
                 answer = encode_response(header.correlation_id, result)
-        except (CloseConnection, MalformedRequest, UnsupportedVersion):
-            raise
-        except CONDITIONS as condition:
-            answer = self._error(request, code_of(condition))
-        except Exception:  # here and in group_writes.py: a bug costs this request, not the broker
-            log.exception(
-                "bug in a handler",
-                api=APIS[header.api_key].name,
-                version=header.api_version,
-                client_id=header.client_id,
-                peer=request.peer,
-            )
-            answer = self._error(request, ErrorCode.unknown_server_error)
+        except Exception as error:  # noqa: BLE001 (looked at there)
+            answer = self._failed(request, error)
         self._observers[header.api_key](size, time.monotonic() - began_s)
         return answer
+
+    def _made(
+        self, request: Request, make: Callable[[], Answer], began_s: float, size: int
+    ) -> Answer:
+        """Return the answer that `make` returns, and take note of it."""
+        try:
+            answer = make()
+        except Exception as error:  # noqa: BLE001 (looked at there)
+            answer = self._failed(request, error)
+        self._observers[request.header.api_key](size, time.monotonic() - began_s)
+        return answer
+
+    def _failed(self, request: Request, error: Exception) -> Answer:
+        """Return what a client is told of what a handler has raised, if it is told at all."""
+        if isinstance(error, CloseConnection | MalformedRequest | UnsupportedVersion):
+            raise error
+        if isinstance(error, CONDITIONS):
+            return self._error(request, code_of(error))
+        header = request.header
+        # here and in group_writes.py: a bug costs this request, not the broker
+        log.error(
+            "bug in a handler",
+            api=APIS[header.api_key].name,
+            version=header.api_version,
+            client_id=header.client_id,
+            peer=request.peer,
+            exc_info=error,
+        )
+        return self._error(request, ErrorCode.unknown_server_error)
 
     def _error(self, request: Request, code: ErrorCode) -> Answer:
         header = request.header

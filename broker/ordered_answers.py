@@ -2,17 +2,19 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import CoroutineType
 from typing import Final
 
-Answer = bytes | Sequence[bytes | memoryview] | None
-"""A whole response frame, as one buffer or several; None for a request that is not answered."""
+from broker.answer_when import Answer, AnswerWhen
+from broker.waiting import Timeouts
 
 Reply = Answer | Awaitable[Answer]
 
-LATER: Final = (CoroutineType, asyncio.Future)
+_AWAITED: Final = (CoroutineType, asyncio.Future)
+
+LATER: Final = (AnswerWhen, *_AWAITED)
 """What an awaitable answer is made of: to ask for Awaitable itself would cost some calls."""
 
 
@@ -32,6 +34,7 @@ class OrderedAnswers:
         self._answers: deque[asyncio.Future[Answer]] = deque()
         self._flushing = False
         self._loop = asyncio.get_running_loop()
+        self._timeouts = Timeouts()
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -39,7 +42,12 @@ class OrderedAnswers:
     def add(self, reply: Reply, done: Callable[[], None]) -> None:
         """Take the next request's reply; `done` is called once its answer is known."""
         answer: asyncio.Future[Answer]
-        if isinstance(reply, LATER):
+        if isinstance(reply, AnswerWhen):
+            answer = self._loop.create_future()
+            self._answers.append(answer)
+            reply.begin(partial(self._make, reply.make, answer, done), self._timeouts)
+            return
+        if isinstance(reply, _AWAITED):
             answer = reply if isinstance(reply, asyncio.Future) else self._loop.create_task(reply)
             answer.add_done_callback(partial(self._settled, done))
             self._answers.append(answer)
@@ -84,6 +92,15 @@ class OrderedAnswers:
             elif reply is not None:
                 ready.extend(reply)
         self._send(ready)
+
+    def _make(
+        self, make: Callable[[], Answer], answer: asyncio.Future[Answer], done: Callable[[], None]
+    ) -> None:
+        try:
+            answer.set_result(make())
+        except Exception as error:  # noqa: BLE001 (`flush` tells)
+            answer.set_exception(error.with_traceback(None))  # its frames have the answer
+        self._settled(done, answer)
 
     def _settled(self, done: Callable[[], None], _: object) -> None:
         done()

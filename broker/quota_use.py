@@ -21,8 +21,8 @@ from typing import Any, Protocol, cast
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.answer_when import Answer
 from broker.client_session import ClientSession
-from broker.ordered_answers import Answer
 from broker.quota_meter import Metered
 from broker.quota_metrics import QuotaMetrics
 from broker.quota_sensors import ClientQuotas, Sensor

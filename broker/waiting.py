@@ -1,45 +1,88 @@
-"""Waiting for futures, of which nearly always there is one."""
+"""Waiting for futures until some time, without a task or a timer for each wait.
+
+There is a wait for each Produce, thousands a second; nearly always it ends long before its time.
+"""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Any, Final
+
+MOST_OVER: Final = 1024
+"""Waits that are over, and that something else hides, before they are looked for."""
 
 
-class _Countdown:
-    """Resolves a future when it was called often enough."""
-
-    __slots__ = ("_left", "over")
-
-    def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
-        self._left = count
-        self.over: asyncio.Future[None] = loop.create_future()
-
-    def __call__(self, _: asyncio.Future[Any] | None = None) -> None:
-        self._left -= 1
-        if self._left <= 0 and not self.over.done():
-            self.over.set_result(None)
-
-    def give_up(self) -> None:
-        self._left = 0
-        self()
-
-
-async def wait_all(futures: Sequence[asyncio.Future[Any]], timeout_s: float | None) -> None:
-    """Return when all are done, or the time is over; which are done, they tell themselves.
-
-    As asyncio.wait, in a third of its calls: there is one for each Produce.
+class Wait:
+    """Calls `then` once: when all futures are done, or when it is ended before.
 
     Args:
-        futures: at least one; their exceptions are left to the caller.
-        timeout_s: None for ever.
+        futures: at least one; which are done, and how, they tell themselves.
+        then: must not raise.
     """
-    loop = asyncio.get_running_loop()
-    countdown = _Countdown(len(futures), loop)
-    for future in futures:
-        future.add_done_callback(countdown)
-    timer = None if timeout_s is None else loop.call_later(timeout_s, countdown.give_up)
-    try:
-        await countdown.over
-    finally:
-        if timer is not None:
-            timer.cancel()
+
+    __slots__ = ("_left", "_then")
+
+    def __init__(self, futures: Sequence[asyncio.Future[Any]], then: Callable[[], None]) -> None:
+        self._left = len(futures)
+        self._then: Callable[[], None] | None = then
+        for future in futures:
+            future.add_done_callback(self)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has called."""
+        return self._then is None
+
+    def __call__(self, _: asyncio.Future[Any]) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self.end()
+
+    def end(self) -> None:
+        """Call, unless it has."""
+        then, self._then = self._then, None
+        if then is not None:
+            then()
+
+
+class Timeouts:
+    """Ends waits whose time is over, with one timer for all of them.
+
+    A wait that ended by itself is forgotten when it would be the next to end; with one timeout for
+    all, which clients have, that is at once.
+    """
+
+    __slots__ = ("_loop", "_numbers", "_timer", "_waits")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._numbers = count()
+        self._waits: list[tuple[float, int, Wait]] = []  # a heap, by when they end
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, wait: Wait, timeout_s: float) -> None:
+        """End the wait after that time."""
+        waits = self._waits
+        while waits and waits[0][2].is_over:
+            heappop(waits)
+        if len(waits) > MOST_OVER:
+            self._waits = waits = [one for one in waits if not one[2].is_over]
+            heapify(waits)
+        end_s = self._loop.time() + timeout_s
+        heappush(waits, (end_s, next(self._numbers), wait))
+        if self._timer is None or end_s < self._timer.when():
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(self._waits[0][0], self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        waits, now_s = self._waits, self._loop.time()
+        while waits and (waits[0][2].is_over or waits[0][0] <= now_s):
+            heappop(waits)[2].end()
+        if waits:
+            self._schedule()

@@ -14,20 +14,20 @@ Not done: leader hints (KIP-951), per-record errors (a batch is refused whole, w
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from kio.schema.errors import ErrorCode
 
+from broker.answer_when import Answer, AnswerWhen
 from broker.cluster import LOG_EPOCH
 from broker.connection import CloseConnection
-from broker.ordered_answers import Answer
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import Request
 from broker.topic_access import find_topic
 from broker.topics import KnownTopic
-from broker.waiting import wait_all
 from protocol.acl import Operation, ResourceType
 from protocol.batch import (
     NO_PRODUCER_ID,
@@ -60,6 +60,9 @@ _FIRST_ABORTABLE: Final = 11
 _FIRST_IMPLICIT: Final = 12
 _ACKS: Final = (-1, 0, 1)
 
+Results = list[tuple[TopicData, list[PartitionResult]]]
+"""What each topic's partitions are told, in the order of the request."""
+
 
 @dataclass(slots=True)
 class Appended:
@@ -70,14 +73,14 @@ class Appended:
     transaction: TransactionUse
 
 
-async def handle(request: Request) -> Awaitable[Answer]:
+async def handle(request: Request) -> AnswerWhen:
     """Append what can be appended; the answer waits for the commits."""
     produce = decode_produce(request.frame, request.header.body, request.header.api_version)
-    results: list[tuple[TopicData, list[PartitionResult]]] = []
+    results: Results = []
     appended: list[Appended] = []
     later = request.services.schemas.appends
     if request.services.authorizer.enabled and not _may_write_transaction(request, produce):
-        return _answer(request, produce, _without_transaction(produce), appended)
+        return _answer_later(request, produce, _without_transaction(produce), appended)
     for data in produce.topics:
         found, refusal = await _find(request, data)
         of_topic: list[PartitionResult] = []
@@ -98,7 +101,7 @@ async def handle(request: Request) -> Awaitable[Answer]:
             except CONDITIONS as condition:
                 _refuse(result, condition)
         results.append((data, of_topic))
-    return _answer(request, produce, results, appended)
+    return _answer_later(request, produce, results, appended)
 
 
 def _may_write_transaction(request: Request, produce: ProduceRequest) -> bool:
@@ -114,9 +117,7 @@ def _may_write_transaction(request: Request, produce: ProduceRequest) -> bool:
     )
 
 
-def _without_transaction(
-    produce: ProduceRequest,
-) -> list[tuple[TopicData, list[PartitionResult]]]:
+def _without_transaction(produce: ProduceRequest) -> Results:
     code = ErrorCode.transactional_id_authorization_failed
     return [
         (data, [PartitionResult(index, code) for index, _ in data.partitions])
@@ -246,23 +247,25 @@ def _refuse(result: PartitionResult, condition: Exception) -> None:
     result.log_append_time_ms = NO_TIMESTAMP
 
 
-async def _answer(
-    request: Request,
-    produce: ProduceRequest,
-    results: list[tuple[TopicData, list[PartitionResult]]],
-    appended: list[Appended],
-) -> Answer:
+def _answer_later(
+    request: Request, produce: ProduceRequest, results: Results, appended: list[Appended]
+) -> AnswerWhen:
     # Kafka's timeout bounds replication, never the local append; a hasty one must not fail here.
-    timeout_s = max(produce.timeout_ms, LEAST_TIMEOUT_MS) / 1000
-    late = [one.outcome for one in appended]
-    if late:
-        await wait_all(late, timeout_s if produce.acks else None)
-        late = [outcome for outcome in late if not outcome.done()]
+    timeout_s = max(produce.timeout_ms, LEAST_TIMEOUT_MS) / 1000 if produce.acks else None
+    outcomes = [one.outcome for one in appended]
+    return AnswerWhen(outcomes, timeout_s, partial(_answer, request, produce, results, appended))
+
+
+def _answer(
+    request: Request, produce: ProduceRequest, results: Results, appended: list[Appended]
+) -> Answer:
+    late: list[asyncio.Future[BatchOutcome]] = []
     for one in appended:
         if one.outcome.done():
             _complete(one, request.header.api_version)
         else:
             one.result.error_code = ErrorCode.request_timed_out
+            late.append(one.outcome)
     if late:
         _hold_memory(request, late)
     if produce.acks == 0:

@@ -16,9 +16,9 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from broker.answer_when import Answer
 from broker.cluster import Cluster
 from broker.fetching import Fetch, Wanted
-from broker.ordered_answers import Answer
 from broker.refusals import Refusal
 from broker.requests import Request
 from broker.topic_access import find_topic

@@ -20,9 +20,9 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.answer_when import Answer
 from broker.authorized_operations import NOT_ASKED, authorized_operations, cluster_operations
 from broker.cluster import NOBODY, Cluster
-from broker.ordered_answers import Answer
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topic_access import find_topic

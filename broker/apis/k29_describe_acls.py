@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.acl_requests import MANY, AclFilter, Found, no_authorizer
-from broker.ordered_answers import Answer
+from broker.answer_when import Answer
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from protocol.acl import AccessRule, ResourcePattern

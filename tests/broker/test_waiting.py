@@ -1,32 +1,86 @@
-"""Waiting for several futures."""
+"""Waiting for several futures, with one timer for all who wait."""
 
 import asyncio
+from functools import partial
+from typing import Any
 
-from broker.waiting import wait_all
+import pytest
+
+from broker import waiting
+from broker.answer_when import AnswerWhen
+from broker.waiting import Timeouts, Wait
+
+
+def unresolved() -> asyncio.Future[Any]:
+    return asyncio.get_running_loop().create_future()
 
 
 async def test_it_waits_for_all() -> None:
     # Given two futures, one of which has failed
-    loop = asyncio.get_running_loop()
-    failed, late = loop.create_future(), loop.create_future()
+    failed, late = unresolved(), unresolved()
     failed.set_exception(ValueError("for the caller"))
-    waiting = asyncio.create_task(wait_all([failed, late], None))
+    called: list[str] = []
+    Wait([failed, late], partial(called.append, "over"))
     for _ in range(3):
         await asyncio.sleep(0)
-    assert not waiting.done()
+    assert not called
 
-    # When the other one is there, then it is over; the error is the caller's
+    # When the other one is there, then it is over, once; the error is the caller's
     late.set_result(1)
-    await waiting
+    await asyncio.sleep(0)
+    assert called == ["over"]
     assert isinstance(failed.exception(), ValueError)
 
 
-async def test_it_does_not_wait_longer_than_it_may() -> None:
-    # Given a future that nobody resolves in time
-    late = asyncio.get_running_loop().create_future()
+async def test_each_ends_at_its_time_whatever_the_order_in_which_they_began() -> None:
+    # Given waits with different times, and some that are over before theirs
+    loop, timeouts, ended = asyncio.get_running_loop(), Timeouts(), {}
+    began_s = loop.time()
 
-    # When the time is over, then it is not done, and may be later
-    await wait_all([late], 0.01)
-    assert not late.done()
+    def end(name: float) -> None:
+        ended[name] = loop.time() - began_s
+
+    for timeout_s in (0.06, 0.02, 0.04, 3_600.0):
+        timeouts.add(Wait([unresolved()], partial(end, timeout_s)), timeout_s)
+        resolved = unresolved()
+        timeouts.add(Wait([resolved], partial(end, -timeout_s)), timeout_s)
+        resolved.set_result(None)
+
+    # When time goes by
+    await asyncio.sleep(0.1)
+
+    # Then each of those that were not over has ended at its time, and the last one waits
+    assert [name for name in ended if name > 0] == [0.02, 0.04, 0.06]
+    assert all(name <= at_s < name + 0.03 for name, at_s in ended.items() if name > 0)
+    assert sum(name < 0 for name in ended) == 4
+
+
+async def test_what_is_over_is_let_go_of_whatever_its_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a client that gives each request another timeout, and one request that is never answered
+    monkeypatch.setattr(waiting, "MOST_OVER", 20)
+    timeouts = Timeouts()
+    timeouts.add(Wait([unresolved()], lambda: None), 1_000.0)
+
+    # When many are answered
+    for number in range(500):
+        answered = unresolved()
+        timeouts.add(Wait([answered], lambda: None), 2_000_000.0 - number)
+        answered.set_result(None)
+        await asyncio.sleep(0)
+
+    # Then few are remembered
+    assert len(timeouts._waits) <= 22
+
+
+async def test_an_answer_is_made_with_what_is_done_in_time() -> None:
+    # Given an answer that waits for two futures, of which one comes
+    early, late = unresolved(), unresolved()
+    answer = AnswerWhen([early, late], 0.01, lambda: b"%d%d" % (early.done(), late.done()))
+    early.set_result(None)
+
+    # When it is awaited, then it is made when the time is over, and the other may come later
+    assert await answer == b"10"
     late.set_result(None)
-    await asyncio.sleep(0)
+    assert await answer == b"11"

@@ -8,12 +8,13 @@ from random import Random
 import pytest
 from prometheus_client import CollectorRegistry
 
+from broker.answer_when import Answer
 from broker.connection import Connection
 from broker.entity_configs import EntityConfigs
 from broker.listeners import parse_listener
 from broker.memory import MemoryBudget
 from broker.metrics import BrokerMetrics
-from broker.ordered_answers import Answer, Reply
+from broker.ordered_answers import Reply
 from broker.quota_connections import UNLIMITED, ConnectionRates
 from broker.quota_metrics import QuotaMetrics
 from broker.reception import ServerLimits

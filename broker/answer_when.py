@@ -1,0 +1,49 @@
+"""An answer that is made when futures are done: a Produce's, when its batches are committed."""
+
+import asyncio
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from broker.waiting import Timeouts, Wait
+
+Answer = bytes | Sequence[bytes | memoryview] | None
+"""A whole response frame, as one buffer or several; None for a request that is not answered."""
+
+
+class AnswerWhen:
+    """Who has an order of answers to keep calls `begin`, which costs no task; others await it.
+
+    Attributes:
+        futures: that it waits for; there may be none.
+        timeout_s: it is made then, whatever is done; None for never.
+        make: makes it, with what is done by then. May raise what a handler may.
+    """
+
+    __slots__ = ("futures", "make", "timeout_s")
+
+    def __init__(
+        self,
+        futures: Sequence[asyncio.Future[Any]],
+        timeout_s: float | None,
+        make: Callable[[], Answer],
+    ) -> None:
+        self.futures = futures
+        self.timeout_s = timeout_s
+        self.make = make
+
+    def begin(self, then: Callable[[], None], timeouts: Timeouts) -> None:
+        """Call `then`, which must not raise, when the answer can be made."""
+        if not self.futures:
+            then()
+            return
+        wait = Wait(self.futures, then)
+        if self.timeout_s is not None:
+            timeouts.add(wait, self.timeout_s)
+
+    def __await__(self) -> Generator[Any, None, Answer]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> Answer:
+        if self.futures:
+            await asyncio.wait(self.futures, timeout=self.timeout_s)
+        return self.make()

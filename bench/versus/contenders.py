@@ -67,7 +67,9 @@ class Kafka:
 
     @contextmanager
     def running(self, home: Path) -> Iterator[Running]:
-        with running_kafka(home, self.settings, sizing=KAFKA_SCRIPTS_JVM) as kafka:
+        with running_kafka(
+            home, self.settings, sizing=KAFKA_SCRIPTS_JVM, own_session=True
+        ) as kafka:
             yield Running(
                 name=self.name,
                 bootstrap=kafka.bootstrap,
@@ -84,6 +86,9 @@ class _KafkaBroker:
     def roots(self) -> Mapping[str, int]:
         return {"broker": self.kafka.process.pid}
 
+    def wait_for_upkeep(self) -> None:
+        """There is nothing to wait for: threads of the broker do it."""
+
     def kill(self) -> None:
         self.kafka.kill()
 
@@ -97,7 +102,7 @@ class Ours:
 
     Attributes:
         s3: on an S3 server of this machine; else on a directory.
-        delay_ms: added to each request of that server.
+        delay_ms: that each request of that server takes at least.
     """
 
     name: str
@@ -171,7 +176,7 @@ CONTENDERS: Final[Mapping[str, Contender]] = {
         Ours(name=OURS_S3, what="this broker, an S3 server on this machine", s3=True),
         Ours(
             name=OURS_S3_50,
-            what=f"the same with {S3_DELAY_MS} ms added to each request",
+            what=f"the same, each request taking {S3_DELAY_MS} ms at least",
             s3=True,
             delay_ms=S3_DELAY_MS,
         ),

@@ -1,8 +1,10 @@
-"""A proxy between a broker and its S3 server that holds every answer back for a while.
+"""A proxy between a broker and its S3 server that makes a request take as long as at a distant one.
 
-The time is added to each request: an answer begins to go back that long after the server has begun
-to give it. What comes before the request is complete (100 Continue) passes at once, so that a body
-that waits for leave is not delayed twice. It runs in a process of its own, whose time is nobody's.
+An answer begins to go back that long after the request was complete, or when the server gives it
+if that is later: what the server itself needs on this machine is part of the time, as it is of a
+distant one's. What comes before the request is complete (100 Continue) passes at once, so that a
+body that waits for leave is not delayed twice. It runs in a process of its own, whose time is
+nobody's.
 """
 
 import asyncio
@@ -41,7 +43,7 @@ def delaying_proxy(
 
     Args:
         server: HOST:PORT of an HTTP/1.1 server, without TLS.
-        delay_ms: added to each request.
+        delay_ms: that each request takes at least.
         methods: of the requests that are delayed, like PUT; none stands for all.
     """
     context = multiprocessing.get_context("spawn")
@@ -110,28 +112,31 @@ def _read_head(head: bytes) -> tuple[str, int]:
 class _ServerSide(asyncio.Protocol):
     """What comes from the server goes to the client, at once or held back."""
 
-    def __init__(self, client_side: "_ClientSide", delay_s: float) -> None:
+    def __init__(self, client_side: "_ClientSide") -> None:
         self._client_side = client_side
-        self._delay_s = delay_s
         self._transport: asyncio.Transport | None = None
         self._held: list[bytes] | None = None
-        self.delay_next = False
-        """Whether the next bytes are the beginning of an answer that is to be late."""
+        self._due_s: float | None = None
+        """When the next bytes, the beginning of an answer, may go on; None: at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if self.delay_next:
-            self.delay_next = False
+        if self._due_s is not None:
+            due_s, self._due_s = self._due_s, None
             self._held = [data]
             assert self._transport is not None
             self._transport.pause_reading()  # the rest may wait in the socket
-            asyncio.get_running_loop().call_later(self._delay_s, self._release)
+            asyncio.get_running_loop().call_at(due_s, self._release)
         elif self._held is not None:
             self._held.append(data)
         else:
             self._client_side.transport.write(data)
+
+    def hold(self, delay_s: float) -> None:
+        """Let the next answer go on after that time, at the earliest."""
+        self._due_s = asyncio.get_running_loop().time() + delay_s
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._held is None:
@@ -175,7 +180,7 @@ class _ClientSide(asyncio.Protocol):
     async def _connect(self) -> None:
         try:
             to_server, self._server_side = await asyncio.get_running_loop().create_connection(
-                lambda: _ServerSide(self, self._delay_s), self._host, self._port
+                lambda: _ServerSide(self), self._host, self._port
             )
         except OSError:
             self.transport.abort()  # as if the server itself had refused
@@ -191,8 +196,8 @@ class _ClientSide(asyncio.Protocol):
         except ValueError:
             self.transport.abort()
             return
-        if complete is not None:
-            self._server_side.delay_next = self._late(complete)
+        if complete is not None and self._late(complete):
+            self._server_side.hold(self._delay_s)
         self._to_server.write(data)
 
     def connection_lost(self, exc: Exception | None) -> None:

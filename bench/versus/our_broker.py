@@ -12,12 +12,16 @@ from typing import Final
 
 import psutil
 
+from bench.results import MeasurementFailed
 from bench.versus.installation import installed_python
+from broker.upkeep_process import MODULE
 from spark.log_location import LogLocation
 from tests.support.broker import BrokerFailed, BrokerProcess, start_broker
 from tests.support.ports import free_ports
 
 STOP_S: Final = 60.0
+UPKEEP_S: Final = 60.0
+GLANCE_S: Final = 0.1
 
 
 class OurBroker:
@@ -44,6 +48,7 @@ class OurBroker:
         """
         port, http_port = free_ports(workers), free_ports(workers)
         self._data = data
+        self._workers = workers
         self._listen = f"127.0.0.1:{port}"
         self._arguments = (
             *("--http", f"127.0.0.1:{http_port}"),
@@ -80,6 +85,21 @@ class OurBroker:
         postgres = {} if database is None else {"postgres": database.pid}
         return {"broker": self._started.result().pid, **postgres, **self._roots}
 
+    def wait_for_upkeep(self) -> None:
+        """Return when each broker process has its upkeep process.
+
+        Raises:
+            MeasurementFailed: one does not begin.
+        """
+        deadline_s = time.monotonic() + UPKEEP_S
+        broker = psutil.Process(self._started.result().pid)
+        while (
+            sum(MODULE in one.cmdline() for one in broker.children(recursive=True)) < self._workers
+        ):
+            if time.monotonic() > deadline_s:
+                raise MeasurementFailed(f"no upkeep process after {UPKEEP_S:.0f} s")
+            time.sleep(GLANCE_S)
+
     def kill(self) -> None:
         """End it as a crash does; Postgres goes on."""
         self._started.result().kill()
@@ -108,6 +128,7 @@ class OurBroker:
             listen=self._listen,
             environment=self._environment,
             python=self._python,
+            own_session=True,
         )
 
 

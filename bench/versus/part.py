@@ -21,12 +21,14 @@ class Case:
         measure: does it once and returns figures, each named with its unit at the end (mb_per_s,
             records_per_s, p50_ms, cpu_s_per_gb, memory_mib, s). Raises MeasurementFailed.
         contenders: names of those that do it; whoever has no case of a run is not started.
+        anywhere: it may come at any place among its neighbours that may.
     """
 
     part: str
     name: str
     measure: Callable[[Running], Figures]
     contenders: tuple[str, ...]
+    anywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

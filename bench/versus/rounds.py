@@ -1,9 +1,16 @@
-"""Rounds: in each, every contender runs alone and does all its cases; they take turns to begin."""
+"""Rounds: in each, every contender runs alone and does all its cases; they take turns to begin.
 
+So do the cases of which it makes no difference where they come: what a JIT has not compiled yet,
+and what a broker does later of what was written before, would else always meet the same ones.
+"""
+
+import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +40,16 @@ def order(names: Sequence[str], number: int) -> list[str]:
     return list(names) if number % 2 else list(reversed(names))
 
 
+def turned(cases: Sequence[Case], number: int, repeat: int) -> list[Case]:
+    """Return the cases of a round; where they may come anywhere, each round begins elsewhere."""
+    made: list[Case] = []
+    for anywhere, group in groupby(cases, attrgetter("anywhere")):
+        its = list(group)
+        first = (number - 1) * len(its) // repeat if anywhere else 0
+        made += its[first:] + its[:first]
+    return made
+
+
 def amount(cases: Sequence[Case], names: Sequence[str]) -> int:
     """Return how many cases a round has, each for each contender."""
     return sum(1 for case in cases for name in names if name in case.contenders)
@@ -53,7 +70,7 @@ def run_rounds(
     """
     for number in range(1, repeat + 1):
         for name in order(list(contenders), number):
-            its = [case for case in cases if name in case.contenders]
+            its = [case for case in turned(cases, number, repeat) if name in case.contenders]
             if its:
                 _run_one(contenders[name], its, number, scale, values, say)
 
@@ -69,12 +86,9 @@ def _run_one(
     left = list(cases)
     where = f"round {number}, {contender.name}"
     try:
-        with (
-            tempfile.TemporaryDirectory(prefix="run-", dir=scale.scratch) as home,
-            ExitStack() as stack,
-        ):
+        with home_of_a_round(scale.scratch) as home, ExitStack() as stack:
             say(f"{where}: starts", len(values))
-            running = stack.enter_context(contender.running(Path(home)))
+            running = stack.enter_context(contender.running(home))
             _warm(running, scale)
             while left:
                 case = left.pop(0)
@@ -84,6 +98,23 @@ def _run_one(
         _raise_if_interrupted(error)
         say(f"{where}: {_said(error)}", len(values))
         values += [_value(case, contender.name, number, note=_said(error)) for case in left]
+
+
+@contextmanager
+def home_of_a_round(scratch: Path) -> Iterator[Path]:
+    """Give an empty directory; its files are emptied afterwards, and go with all of the run.
+
+    ext4 without a journal, which virtual machines have, passes over inodes that were deleted within
+    minutes, one by one, for each file that it makes: a broker that makes many would pay for who was
+    there before.
+    """
+    home = Path(tempfile.mkdtemp(prefix="run-", dir=scratch))
+    try:
+        yield home
+    finally:
+        for file in home.rglob("*"):
+            if file.is_file() and not file.is_symlink():
+                os.truncate(file, 0)
 
 
 def _measured(case: Case, running: Running, number: int) -> Value:
@@ -132,11 +163,12 @@ def _value(
 
 
 def _warm(running: Running, scale: Scale) -> None:
-    """Write and read a little: what a JIT has not compiled yet is not what is measured."""
+    """Write and read a little, and wait until what works in the background has begun to."""
     sent = payload(scale.scratch, WARM_BYTES, scale.pick(WARM_MB, WARM_QUICK_MB) * MB)
     topic = Cluster(running.bootstrap).new_topic(WARM_PARTITIONS)
     run_clients([kcat_produce(running.bootstrap, topic, sent.file, sent.records, {})])
     run_clients([kcat_consume(running.bootstrap, topic, sent.records)])
+    running.broker.wait_for_upkeep()
 
 
 def _others_cpu_s() -> float:

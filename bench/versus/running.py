@@ -51,6 +51,14 @@ class Broker(Protocol):
         """
         ...
 
+    def wait_for_upkeep(self) -> None:
+        """Return when the processes for work in the background run, if there are any.
+
+        Raises:
+            MeasurementFailed: they do not begin.
+        """
+        ...
+
     def kill(self) -> None:
         """End the broker as a crash does; Postgres and store go on."""
         ...

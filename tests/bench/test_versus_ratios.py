@@ -9,11 +9,11 @@ from rich.console import Console
 
 from bench.versus.__main__ import PARTS, cases_of
 from bench.versus.contenders import CONTENDERS
-from bench.versus.part import Scale
+from bench.versus.part import Case, Scale
 from bench.versus.plots import draw
 from bench.versus.ratios import Spread, Target, Value, lines, read_targets
 from bench.versus.report import Report, number
-from bench.versus.rounds import order
+from bench.versus.rounds import home_of_a_round, order, turned
 
 FASTER = Target(part="throughput", case="produce *", figure="mb_per_s", of="kafka", at_least=1.0)
 
@@ -157,3 +157,32 @@ def test_a_report_is_a_table_and_plots(tmp_path: Path) -> None:
         "throughput-p50_ms.png",
     ]
     assert all(file.stat().st_size > 1_000 for file in files)
+
+
+def test_cases_that_may_come_anywhere_come_at_another_place_in_each_round() -> None:
+    # Given a part with a fixed order between two whose cases may come anywhere
+    def case(name: str, *, anywhere: bool) -> Case:
+        return Case(part="p", name=name, measure=lambda _: {}, contenders=(), anywhere=anywhere)
+
+    cases = [case(name, anywhere=name not in "xy") for name in "abcdexyf"]
+
+    # When three rounds are ordered
+    names = ["".join(one.name for one in turned(cases, number, 3)) for number in (1, 2, 3)]
+
+    # Then the first has them as they are, and the others begin elsewhere
+    assert names == ["abcdexyf", "bcdeaxyf", "deabcxyf"]
+
+
+def test_what_a_round_leaves_takes_no_room_but_deletes_no_file(tmp_path: Path) -> None:
+    # Given a broker that has written files, and made links to some elsewhere
+    other = tmp_path / "other"
+    other.write_bytes(b"not the round's")
+    with home_of_a_round(tmp_path) as home:
+        (home / "data").mkdir()
+        (home / "data" / "object").write_bytes(bytes(1_000))
+        (home / "link").symlink_to(other)
+        (home / "gone").symlink_to(tmp_path / "nothing")
+
+    # Then they are there, empty, and nothing else has changed
+    assert (home / "data" / "object").stat().st_size == 0
+    assert other.read_bytes() == b"not the round's"

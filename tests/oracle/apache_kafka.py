@@ -58,6 +58,7 @@ class ApacheKafka:
     bootstrap: str
     log: Path
     began_s: float
+    own_session: bool
 
     def kill(self) -> None:
         """End it at once, as a crash does."""
@@ -66,7 +67,7 @@ class ApacheKafka:
 
     def start(self) -> None:
         """Start it again after `kill`, on what it kept; return at once."""
-        self.process = _spawn(self.command, self.log)
+        self.process = _spawn(self.command, self.log, own_session=self.own_session)
 
 
 @contextmanager
@@ -77,6 +78,7 @@ def running_kafka(
     users: Mapping[str, str] | None = None,
     jvm: Sequence[str] = (),
     sizing: Sequence[str] = SMALL_JVM,
+    own_session: bool = False,
 ) -> Iterator[ApacheKafka]:
     """Run an empty Apache Kafka for the length of a block.
 
@@ -86,6 +88,7 @@ def running_kafka(
         users: those that it begins with: their passwords, for each SCRAM mechanism.
         jvm: added to the options of its JVM.
         sizing: those of them that say how much memory it takes, and how it collects and compiles.
+        own_session: it is not of this process's session; Ctrl-C does not reach it.
 
     Raises:
         KafkaFailed: it ended, or was not ready in time.
@@ -99,11 +102,12 @@ def running_kafka(
     command = [*java, "kafka.Kafka", str(file)]
     began_s = time.monotonic()
     kafka = ApacheKafka(
-        process=_spawn(command, log),
+        process=_spawn(command, log, own_session=own_session),
         command=command,
         bootstrap=f"127.0.0.1:{port}",
         log=log,
         began_s=began_s,
+        own_session=own_session,
     )
     try:
         _wait_until_started(kafka.process, log)
@@ -112,9 +116,11 @@ def running_kafka(
         kafka.kill()  # nothing that it keeps is needed again, so its end may take no time
 
 
-def _spawn(command: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
+def _spawn(command: Sequence[str], log: Path, *, own_session: bool) -> "subprocess.Popen[bytes]":
     with log.open("ab") as output:
-        return subprocess.Popen(command, stdout=output, stderr=output)
+        return subprocess.Popen(
+            command, stdout=output, stderr=output, start_new_session=own_session
+        )
 
 
 def _write_properties(

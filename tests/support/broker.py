@@ -70,6 +70,7 @@ def start_broker(
     environment: Mapping[str, str] | None = None,
     program: Sequence[str] = ("broker.main",),
     python: str = sys.executable,
+    own_session: bool = False,
 ) -> BrokerProcess:
     """Start a broker on `data` and wait until it serves; `program` is a module, and its words.
 
@@ -94,6 +95,7 @@ def start_broker(
             text=True,
             env=_settings(os.environ if environment is None else environment),
             cwd=Path(__file__).parents[2],
+            start_new_session=own_session,
         )
     assert process.stdout is not None
     line = process.stdout.readline()

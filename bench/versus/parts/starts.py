@@ -6,7 +6,6 @@ formatted beforehand is, and that is not counted.
 """
 
 import asyncio
-import shutil
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -49,11 +48,8 @@ def _cold(_: Scale, running: Running) -> Figures:
     """Start one more of the same kind; the one that runs has nothing to do meanwhile."""
     home = running.home / "cold"
     home.mkdir()
-    try:
-        with CONTENDERS[running.name].running(home) as fresh:
-            return {"first_ack_s": _first_ack_at_s(fresh.bootstrap) - fresh.began_s}
-    finally:
-        shutil.rmtree(home)
+    with CONTENDERS[running.name].running(home) as fresh:
+        return {"first_ack_s": _first_ack_at_s(fresh.bootstrap) - fresh.began_s}
 
 
 def _warm(scale: Scale, running: Running) -> Figures:

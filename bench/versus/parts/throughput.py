@@ -172,4 +172,4 @@ def _consume_by_java(scale: Scale, running: Running) -> Figures:
 
 
 def _case(name: str, measure: "partial[Figures]", contenders: tuple[str, ...] = BOTH) -> Case:
-    return Case(part=PART, name=name, measure=measure, contenders=contenders)
+    return Case(part=PART, name=name, measure=measure, contenders=contenders, anywhere=True)

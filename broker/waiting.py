@@ -12,6 +12,9 @@ from typing import Any, Final
 MOST_OVER: Final = 1024
 """Waits that are over, and that something else hides, before they are looked for."""
 
+LOOK_S: Final = 60.0
+"""No timer is longer: what was waited for may be over long before, and its client gone."""
+
 
 class Wait:
     """Calls `then` once: when all futures are done, or when it is ended before.
@@ -77,7 +80,8 @@ class Timeouts:
     def _schedule(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(self._waits[0][0], self._expire)
+        look_s = self._loop.time() + LOOK_S
+        self._timer = self._loop.call_at(min(self._waits[0][0], look_s), self._expire)
 
     def _expire(self) -> None:
         self._timer = None

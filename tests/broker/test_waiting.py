@@ -74,6 +74,19 @@ async def test_what_is_over_is_let_go_of_whatever_its_timeout(
     assert len(timeouts._waits) <= 22
 
 
+async def test_who_is_gone_leaves_no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a request that may take days, and is answered
+    monkeypatch.setattr(waiting, "LOOK_S", 0.01)
+    timeouts, answered = Timeouts(), unresolved()
+    timeouts.add(Wait([answered], lambda: None), 2_000_000.0)
+    answered.set_result(None)
+
+    # When nothing more comes, then soon nothing waits for that time any more
+    await asyncio.sleep(0.05)
+    assert timeouts._waits == []
+    assert timeouts._timer is None
+
+
 async def test_an_answer_is_made_with_what_is_done_in_time() -> None:
     # Given an answer that waits for two futures, of which one comes
     early, late = unresolved(), unresolved()

@@ -86,17 +86,15 @@ class ReadOnce(ObjectRead):
         """Return the bytes; None if it did not work, whyever: the other way tells, or does."""
         lead = self._start % ALIGNMENT
         end = lead + self._length
-        buffer = memoryview(self._buffers.take(rounded_up(end) + ALIGNMENT))
-        at = -address_of(buffer) % ALIGNMENT
-        aligned = buffer[at : at + rounded_up(end)]
         try:
             file = os.open(self._target, os.O_RDONLY | O_DIRECT)
+            try:
+                buffer = memoryview(self._buffers.take(rounded_up(end) + ALIGNMENT))
+                at = -address_of(buffer) % ALIGNMENT
+                aligned = buffer[at : at + rounded_up(end)]
+                count = os.preadv(file, [aligned], self._start - lead)
+            finally:
+                os.close(file)
         except OSError:
             return None
-        try:
-            count = os.preadv(file, [aligned], self._start - lead)
-        except OSError:
-            return None
-        finally:
-            os.close(file)
         return aligned[lead:end] if count >= end else None

@@ -208,7 +208,7 @@ INCREMENTAL_CASES: Final = (
             ("metrics", SET, "org.apache.kafka.consumer."),
             ("match", SET, "client_id=a.*"),
         ),
-        seen(CLIENT_METRICS, "m-~", until={"results.0.configs.0.name": "interval.ms"}),
+        seen(CLIENT_METRICS, "m-~", until={FIRST_VALUE: "5000"}),
         _change(
             CLIENT_METRICS,
             "m-~",

@@ -55,8 +55,13 @@ def at(broker: BrokerProcess | LongLogs, topic: str, **more: str) -> dict[str, s
 
 
 def write(bootstrap: str, topic: str, count: int, *, keys: int = 7, start: int = 0) -> None:
-    """Write `count` batches of 20 records, each with a row of its own."""
+    """Write `count` batches of 20 records, each with a row of its own.
+
+    librdkafka has to know the partition before: else it hands over what waited for it one by one,
+    and a flush in the midst of that sends the first of them as a batch.
+    """
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1_000})
+    producer.list_topics(topic, CALL_TIMEOUT_S)
     for number in range(start, start + count):
         for each in range(20):
             value = b"%d-%d " % (number, each) * 20

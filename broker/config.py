@@ -27,8 +27,13 @@ from broker.metrics_config import MetricsConfig
 from broker.process_title import hide_secrets
 from broker.sasl_problems import sasl_problems
 from broker.secrets_config import RegistryLogin, Secrets
-from storage.config import CacheConfig, PostgresConfig, UpkeepConfig, WriterConfig
-from storage.object_paths import RESERVED_LIFETIME_S
+from storage.config import (
+    RESERVED_LIFETIME_S,
+    CacheConfig,
+    PostgresConfig,
+    UpkeepConfig,
+    WriterConfig,
+)
 from storage.open_store import parse_store_url
 from storage.postgres_dsn import check_dsn
 

@@ -20,8 +20,7 @@ from broker.config import InvalidSettings, Settings, read_settings
 from broker.logs import configure_logs
 from broker.process_title import has_secrets
 from broker.workers import WorkerFailed, WorkerOrder, orders, run_workers
-from storage.errors import BrokerDisplaced, StorageError
-from storage.migrate import DatabaseNotSupported
+from storage.errors import BrokerDisplaced, DatabaseNotSupported, StorageError
 from storage.postgres_binaries import EmbeddedPostgresError
 from storage.postgres_embedded import EmbeddedPostgres
 

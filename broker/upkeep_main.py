@@ -22,8 +22,7 @@ from broker.stores import open_stores
 from broker.upkeep import Upkeep
 from broker.upkeep_order import UpkeepOrder, read_order
 from broker.upkeep_report import UpkeepReport
-from storage.errors import StorageError
-from storage.migrate import DatabaseNotSupported
+from storage.errors import DatabaseNotSupported, StorageError
 
 NICENESS: Final = 10
 CONNECTIONS: Final = 4

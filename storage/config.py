@@ -5,6 +5,10 @@ from dataclasses import dataclass
 KiB = 1024
 MiB = 1024 * KiB
 
+RESERVED_LIFETIME_S = 15 * 60
+"""The sweeper gives up what was reserved an hour ago (UpkeepConfig): a path that a broker has had
+for so long could be doomed by the time its upload is committed (storage/object_paths.py)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterConfig:
@@ -80,7 +84,7 @@ class UpkeepConfig:
         key_map_bytes: memory for the latest offset of each key while a partition is compacted.
         sweep_interval_ms: between passes of the sweeper.
         abandoned_ms: an upload that was reserved so long ago is given up; brokers use no path that
-            they reserved more than 15 minutes ago (storage/object_paths.py).
+            they reserved more than RESERVED_LIFETIME_S ago.
         delete_delay_ms: bytes go so long after the last row that named them.
     """
 

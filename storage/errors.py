@@ -86,3 +86,7 @@ class WrongStore(StorageError):
 
 class BrokerDisplaced(StorageError):
     """Another process has registered with this broker's identity; this one has to end."""
+
+
+class DatabaseNotSupported(RuntimeError):
+    """The database was migrated by other code than this: newer, or changed after the fact."""

@@ -9,15 +9,12 @@ import structlog
 
 from sql import Migration, migrations, query
 from storage.config import PostgresConfig
+from storage.errors import DatabaseNotSupported
 from storage.postgres_pool import Connection, unavailable_without_answer, unavailable_without_entry
 
 MIGRATE_TIMEOUT_S = 300.0
 
 log = structlog.get_logger()
-
-
-class DatabaseNotSupported(RuntimeError):
-    """The database was migrated by other code than this: newer, or changed after the fact."""
 
 
 async def migrate(dsn: str, config: PostgresConfig) -> list[str]:

@@ -10,13 +10,11 @@ from uuid import UUID
 import structlog
 
 from storage.backoff import Backoff
+from storage.config import RESERVED_LIFETIME_S
 from storage.errors import MetadataUnavailable
 from storage.metadata import MetadataStore
 
 RESERVE_COUNT: Final = 64
-RESERVED_LIFETIME_S: Final = 15 * 60
-"""The sweeper gives up what was reserved an hour ago (UpkeepConfig): a path that has lain here for
-so long could be doomed by the time its upload is committed."""
 _REFILL_BELOW: Final = 32
 
 log = structlog.get_logger()

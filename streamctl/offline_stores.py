@@ -10,8 +10,8 @@ from typing import Final
 import structlog
 
 from storage.config import PostgresConfig
-from storage.errors import StorageError
-from storage.migrate import DatabaseNotSupported, missing_migrations
+from storage.errors import DatabaseNotSupported, StorageError
+from storage.migrate import missing_migrations
 from storage.objects import ObjectStore
 from storage.open_store import open_store
 from storage.postgres_binaries import (

@@ -24,8 +24,7 @@ from spark.upkeep.output import (
 from spark.upkeep.partition_work import Outcome, PartitionDone, PartitionOrder, PartitionWork
 from spark.upkeep.spread import WorkFailed, spread
 from spark.upkeep.stores import SchemaTooOld
-from storage.errors import StorageError
-from storage.migrate import DatabaseNotSupported
+from storage.errors import DatabaseNotSupported, StorageError
 
 
 @contextmanager

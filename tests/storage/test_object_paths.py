@@ -7,9 +7,10 @@ from uuid import UUID
 
 import pytest
 
+from storage.config import RESERVED_LIFETIME_S
 from storage.errors import MetadataUnavailable
 from storage.metadata_memory import MemoryMetadata
-from storage.object_paths import RESERVE_COUNT, RESERVED_LIFETIME_S, ReservedPaths
+from storage.object_paths import RESERVE_COUNT, ReservedPaths
 
 
 class RecordingMetadata(MemoryMetadata):

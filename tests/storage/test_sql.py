@@ -7,8 +7,9 @@ import pytest
 
 from sql import Migration, migrations, query, query_names
 from storage.config import PostgresConfig
+from storage.errors import DatabaseNotSupported
 from storage.metadata_postgres import PostgresMetadata
-from storage.migrate import DatabaseNotSupported, find_missing, migrate
+from storage.migrate import find_missing, migrate
 from storage.postgres_pool import Connection
 from tests.support.postgres import create_database, create_empty_database
 

@@ -1,15 +1,19 @@
 """`--workers 2` against one: requests that cost the client little and a broker much.
 
-On two cores the client and Postgres take their part of both, so two workers cannot reach twice of
-one. `client_cores` tells how much the client took; `broker_cpu_us` should be the same with both.
-Requests go to the leaders of their partitions, one in flight on each connection.
+One in flight on each connection, to the leader of its partitions: so many connections that writes
+are under way while others are flushed and committed, and what is fetched is of many partitions.
+`cores` is what the client and all processes of the broker took together. One worker's threads and
+its Postgres take more than one core, so on two cores two workers cannot reach twice of one, but 2
+divided by the `cores` of one; `broker_cpu_us` should be the same with both.
 """
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
+from uuid import UUID
 
 import uvloop
 
@@ -25,13 +29,19 @@ from tests.support.wire import WireClient, fetch_request, produce_request
 PART: Final = "workers"
 CONTENDERS: Final = (OURS, OURS_2)
 PARTITIONS: Final = 32
-"""One connection for each; either worker leads half of them."""
+"""Either worker leads half of them."""
+
+PRODUCERS: Final = 16
+"""Connections that write to the same partition."""
+
+FETCHED: Final = 16
+"""Partitions that a Fetch asks for: as many as each of two workers leads."""
 
 HEARD_S: Final = 1.5
 """Until every worker has heard of a new topic."""
 
 RECORD_BYTES: Final = 1_024
-FETCH_BYTES: Final = 64 * 1_024
+FETCH_BYTES: Final = 4 * 1_024
 PRODUCE_VERSION: Final = 7
 FETCH_VERSION: Final = 11
 
@@ -42,13 +52,13 @@ Questions = Callable[[str, Mapping[int, str]], list[Question]]
 def cases(scale: Scale) -> Sequence[Case]:
     """Return what is measured, in this order."""
     kinds: Sequence[tuple[str, Questions]] = (
-        ("Produce of 1 KiB, acks=all", produce_questions),
-        ("Fetch of 64 KiB", fetch_questions),
+        (f"Produce of 1 KiB, acks=all, {PRODUCERS * PARTITIONS} connections", produce_questions),
+        (f"Fetch of {FETCHED} times 4 KiB, {PARTITIONS} connections", fetch_questions),
     )
     return [
         Case(
             part=PART,
-            name=f"{name}, {PARTITIONS} connections",
+            name=name,
             measure=partial(_measure, scale, questions),
             contenders=CONTENDERS,
         )
@@ -65,18 +75,20 @@ def _measure(scale: Scale, questions: Questions, running: Running) -> Figures:
         before = running.usage()
         got = uvloop.run(rate(asked, duration_s))
         used = running.usage().since(before)
-    requests = float(got["per_s"]) * (WARM_S + duration_s)
+    requests_per_s = float(got["per_s"])
+    cpu_s = used.broker_cpu_s / (requests_per_s * (WARM_S + duration_s))
     return {
-        "requests_per_s": got["per_s"],
+        "requests_per_s": requests_per_s,
         "p50_ms": got["p50_ms"],
         "p99_ms": got["p99_ms"],
+        "cores": float(got["client_cpu"]) + cpu_s * requests_per_s,
         "client_cores": got["client_cpu"],
-        "broker_cpu_us": used.broker_cpu_s / requests * 1e6,
+        "broker_cpu_us": cpu_s * 1e6,
     }
 
 
 def produce_questions(topic: str, leaders: Mapping[int, str]) -> list[Question]:
-    """Write a batch of one record to each partition, again and again."""
+    """Write batches of one record to each partition, again and again."""
     batch = _batch(RECORD_BYTES)
     # array of topics, name, array of partitions, index, and then the error code
     code_at = 4 + 2 + len(topic) + 4 + 4
@@ -91,21 +103,28 @@ def produce_questions(topic: str, leaders: Mapping[int, str]) -> list[Question]:
             is_fine=lambda body: body[code] == b"\0\0",
         )
         for partition, address in leaders.items()
+        for _ in range(PRODUCERS)
     ]
 
 
 def fetch_questions(topic: str, leaders: Mapping[int, str]) -> list[Question]:
-    """Fetch one batch of each partition again and again; it is written now, so still in memory."""
+    """Fetch a batch of each of some partitions of one leader, again and again.
+
+    They are written now, so still in memory.
+    """
     asyncio.run(_write_one_each(topic, leaders))
+    led: dict[str, list[tuple[str | UUID, int, int]]] = defaultdict(list)
+    for partition, address in leaders.items():
+        led[address].append((topic, partition, 0))
     return [
         Question(
             address=address,
-            request=fetch_request([(topic, partition, 0)], version=FETCH_VERSION),
+            request=fetch_request(led[address][:FETCHED], version=FETCH_VERSION),
             codes_of=lambda response: [
                 one.error_code for topic in response.responses for one in topic.partitions
             ],
         )
-        for partition, address in leaders.items()
+        for address in leaders.values()
     ]
 
 

@@ -17,6 +17,7 @@ import uvloop
 
 from broker.broker_configs import BrokerConfig
 from broker.config import InvalidSettings, Settings, read_settings
+from broker.file_limit import raise_file_limit
 from broker.logs import configure_logs
 from broker.process_title import has_secrets
 from broker.workers import WorkerFailed, WorkerOrder, orders, run_workers
@@ -114,6 +115,7 @@ def serve_command(
       streamhouse serve --set num.partitions=6 --set auto.create.topics.enable=false
     """
     configure_logs()
+    raise_file_limit()
     if has_secrets(sys.argv[1:]):
         structlog.get_logger().warning(
             "the command line had a secret", instead="STREAMHOUSE_POSTGRES, or --config FILE"

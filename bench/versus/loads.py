@@ -28,7 +28,8 @@ from bench.versus.running import Running, Usage
 GB: Final = 1_000_000_000
 ANSWER_S: Final = 120.0
 GLANCE_S: Final = 0.1
-PRIMED_MB: Final = 1_400
+PRIMED_MB: Final = 2_800
+"""More than twice what a case writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

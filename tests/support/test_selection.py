@@ -5,6 +5,7 @@ import ast
 import pytest
 
 from tests.support.selection import LIST, LONG, is_long
+from tests.support.syntax_trees import syntax_tree
 
 ROOT = LIST.parents[1]
 KILLED = (
@@ -17,7 +18,7 @@ def test_each_entry_is_there(entry: str) -> None:
     path, _, test = entry.partition("::")
     assert (ROOT / path).exists()
     if test:
-        tree = ast.parse((ROOT / path).read_text())
+        tree = syntax_tree((ROOT / path).read_text())
         functions = (ast.FunctionDef, ast.AsyncFunctionDef)
         assert test.partition("[")[0] in {
             node.name for node in ast.walk(tree) if isinstance(node, functions)

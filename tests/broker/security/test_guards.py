@@ -9,6 +9,8 @@ from typing import Final
 
 import pytest
 
+from tests.support.syntax_trees import syntax_tree
+
 ROOT: Final = Path(__file__).parents[3]
 PACKAGES: Final = ("broker", "coordinator", "protocol", "sql", "storage", "streamctl")
 SOURCES: Final = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
@@ -38,7 +40,7 @@ SECRET: Final = re.compile(
 
 def trees() -> Iterator[tuple[str, ast.Module]]:
     for path in SOURCES:
-        yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+        yield str(path.relative_to(ROOT)), syntax_tree(path.read_text())
 
 
 def named(node: ast.expr) -> str:
@@ -113,7 +115,7 @@ def test_secrets_are_compared_in_constant_time_only() -> None:
     ],
 )
 def test_the_rule_finds_what_it_is_for(code: str, *, is_found: bool) -> None:
-    assert bool(compared_secrets(ast.parse(code))) is is_found
+    assert bool(compared_secrets(syntax_tree(code))) is is_found
 
 
 def test_statements_are_constants() -> None:

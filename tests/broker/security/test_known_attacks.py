@@ -26,6 +26,7 @@ from broker.broker_config_table import BROKER_CONFIGS
 from broker.config_types import ConfigType, OneOf, replica_list
 from broker.topic_config_table import TOPIC_CONFIGS
 from tests.support.broker import BrokerProcess
+from tests.support.syntax_trees import syntax_tree
 from tests.support.wire import WireClient, milliseconds, request_entities
 
 ROOT: Final = Path(__file__).parents[3]
@@ -49,7 +50,7 @@ NUMBERS: Final = (ConfigType.BOOLEAN, ConfigType.INT, ConfigType.LONG, ConfigTyp
 
 @pytest.mark.parametrize(("file", "name"), TESTS)
 def test_each_test_of_the_table_is_there(file: str, name: str) -> None:
-    tree = ast.parse((ROOT / file).read_text())
+    tree = syntax_tree((ROOT / file).read_text())
     functions = {
         node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }

@@ -1,6 +1,7 @@
 """The entry point of `streamhouse`: what shall not wait for half a second of imports."""
 
 import gc
+import signal
 from typing import Final
 
 from broker.process_title import hide_command_line
@@ -13,6 +14,7 @@ def main() -> None:
     """Run the command line of this process."""
     hide_command_line()
     gc.set_threshold(IMPORTED)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the event loop has it: no traceback
     from broker.serve_command import app  # noqa: PLC0415 (a secret would be seen meanwhile)
 
     app()

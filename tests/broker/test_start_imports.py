@@ -1,5 +1,6 @@
 """What a start waits for: Postgres is being formatted while the modules of the broker come."""
 
+import signal
 import subprocess
 import sys
 from typing import Final
@@ -15,3 +16,20 @@ def test_settings_are_read_without_what_only_a_running_broker_needs() -> None:
     loaded = told.stdout.split()
     assert "broker.config" in loaded
     assert not [name for name in LATER if name in loaded]
+
+
+INTERRUPTED: Final = """
+import os, signal, sys, types
+command = types.SimpleNamespace(app=lambda: os.kill(os.getpid(), signal.SIGINT))
+sys.modules["broker.serve_command"] = command
+from broker.main import main
+main()
+"""
+
+
+def test_ctrl_c_before_the_event_loop_leaves_no_traceback() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], check=False, capture_output=True, text=True
+    )
+    assert ended.returncode == -signal.SIGINT
+    assert ended.stderr == ""

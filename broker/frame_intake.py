@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from broker.memory import HeldMemory, MemoryBudget
+from broker.memory import REQUEST_BYTES, HeldMemory, MemoryBudget
 from protocol.framing import FrameBuffer
 
 MAX_QUEUED_FRAMES: Final = 16
@@ -98,10 +98,11 @@ class FrameIntake:
             self._stop_reading()
 
     def pop(self) -> tuple[bytearray, HeldMemory]:
-        """Take the oldest frame, with the memory that it holds until that is given back."""
+        """Take the oldest frame, with the memory that it holds until its request is answered."""
         frame = self.queue.popleft()
         self._held_bytes -= len(frame)
-        return frame, HeldMemory(self._memory, len(frame))
+        self._memory.take(REQUEST_BYTES)
+        return frame, HeldMemory(self._memory, len(frame) + REQUEST_BYTES)
 
     def stall_s(self, now_s: float) -> float:
         """Return for how long an unfinished frame has come too slowly; 0 if none does."""

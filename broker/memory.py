@@ -1,7 +1,8 @@
 """How much of what clients have sent may be held at a time (queued.max.request.bytes).
 
 A frame is counted from the moment its memory is allocated until its request is answered, which for
-Produce is when its records are committed. So a slow object store fills this budget, connections
+Produce is when its records are committed; so are, once it has begun, the objects around it, which
+are larger than a small one. So a slow object store fills this budget, connections
 stop being read, and TCP slows the producers down; nothing is dropped.
 
 A request that waits for other clients (JoinGroup, SyncGroup) lets go of its frame before that: it
@@ -11,6 +12,10 @@ may wait for minutes, and those it waits for need memory, too.
 import sys
 from collections import deque
 from collections.abc import Callable
+from typing import Final
+
+REQUEST_BYTES: Final = 3 * 1024
+"""What a Produce of one batch takes beyond its frame while it waits for its commit."""
 
 
 class MemoryBudget:

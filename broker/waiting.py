@@ -4,13 +4,16 @@ There is a wait for each Produce, thousands a second; nearly always it ends long
 """
 
 import asyncio
+from bisect import insort
+from collections import deque
 from collections.abc import Callable, Sequence
-from heapq import heapify, heappop, heappush
-from itertools import count
+from operator import itemgetter
 from typing import Any, Final
 
 MOST_OVER: Final = 1024
 """Waits that are over, and that something else hides, before they are looked for."""
+
+_END_S: Final = itemgetter(0)
 
 LOOK_S: Final = 60.0
 """No timer is longer: what was waited for may be over long before, and its client gone."""
@@ -53,27 +56,30 @@ class Timeouts:
     """Ends waits whose time is over, with one timer for all of them.
 
     A wait that ended by itself is forgotten when it would be the next to end; with one timeout for
-    all, which clients have, that is at once.
+    all, which clients have, that is at once, and each new wait is the last.
     """
 
-    __slots__ = ("_loop", "_numbers", "_timer", "_waits")
+    __slots__ = ("_look_at", "_loop", "_timer", "_waits")
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._numbers = count()
-        self._waits: list[tuple[float, int, Wait]] = []  # a heap, by when they end
+        self._waits: deque[tuple[float, Wait]] = deque()  # in the order in which they end
+        self._look_at = MOST_OVER
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, wait: Wait, timeout_s: float) -> None:
         """End the wait after that time."""
         waits = self._waits
-        while waits and waits[0][2].is_over:
-            heappop(waits)
-        if len(waits) > MOST_OVER:
-            self._waits = waits = [one for one in waits if not one[2].is_over]
-            heapify(waits)
+        while waits and waits[0][1].is_over:
+            waits.popleft()
+        if len(waits) > self._look_at:
+            self._waits = waits = deque(one for one in waits if not one[1].is_over)
+            self._look_at = max(2 * len(waits), MOST_OVER)  # they may all be under way
         end_s = self._loop.time() + timeout_s
-        heappush(waits, (end_s, next(self._numbers), wait))
+        if waits and end_s < waits[-1][0]:
+            insort(waits, (end_s, wait), key=_END_S)
+        else:
+            waits.append((end_s, wait))
         if self._timer is None or end_s < self._timer.when():
             self._schedule()
 
@@ -86,7 +92,7 @@ class Timeouts:
     def _expire(self) -> None:
         self._timer = None
         waits, now_s = self._waits, self._loop.time()
-        while waits and (waits[0][2].is_over or waits[0][0] <= now_s):
-            heappop(waits)[2].end()
+        while waits and (waits[0][1].is_over or waits[0][0] <= now_s):
+            waits.popleft()[1].end()
         if waits:
             self._schedule()

@@ -16,8 +16,9 @@ What may fail at each await, and what then holds:
 - a crash anywhere: nothing was acknowledged; a pending row, and perhaps an object, are left over.
 - shutdown before an answer: CommitOutcomeUnknown, which clients see as REQUEST_TIMED_OUT.
 
-Limits: objects of `flush_bytes` (one batch may exceed it), `max_uploads` of them in flight. What
-waits beyond is bounded by the memory that connections may hold (broker/memory.py).
+Limits: objects of `flush_bytes` (one batch may exceed it) and of MOST_BATCHES, whose answers hold
+up the event loop for 40 ms; `max_uploads` of them in flight. What waits beyond is bounded by the
+memory that connections may hold (broker/memory.py).
 """
 
 import asyncio
@@ -51,6 +52,7 @@ from storage.usage_counter import producing
 from storage.wal_index import UNKNOWN_OFFSET
 
 LEAST_SPACING_S: Final = 0.01
+MOST_BATCHES: Final = 1024
 _SMOOTHING: Final = 0.2
 
 log = structlog.get_logger()
@@ -153,7 +155,7 @@ class Writer:
         )
         self._open.size += len(data)
         partition_log.buffered_records += header.record_count
-        if self._open.size >= self._config.flush_bytes:
+        if self._open.size >= self._config.flush_bytes or len(self._open.batches) >= MOST_BATCHES:
             self._full.append(self._open)
             self._open = None
             self._seal_soon()

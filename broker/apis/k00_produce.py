@@ -24,6 +24,7 @@ from kio.schema.errors import ErrorCode
 from broker.answer_when import Answer, AnswerWhen
 from broker.cluster import LOG_EPOCH
 from broker.connection import CloseConnection
+from broker.memory import REQUEST_BYTES
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import Request
 from broker.topic_access import find_topic
@@ -280,7 +281,7 @@ def _hold_memory(request: Request, late: Sequence[asyncio.Future[BatchOutcome]])
 
     Otherwise clients that time out and repeat would fill the memory while a store is away.
     """
-    memory, size = request.services.memory, len(request.frame)
+    memory, size = request.services.memory, len(request.frame) + REQUEST_BYTES
     memory.take(size)  # the connection gives back what it counted when the answer is there
     settled = asyncio.gather(*late, return_exceptions=True)
     settled.add_done_callback(lambda _: memory.give_back(size))

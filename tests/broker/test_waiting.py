@@ -74,6 +74,27 @@ async def test_what_is_over_is_let_go_of_whatever_its_timeout(
     assert len(timeouts._waits) <= 22
 
 
+async def test_what_is_under_way_is_not_looked_through_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given many requests under way, of a client that gives each of them less time than the last
+    monkeypatch.setattr(waiting, "MOST_OVER", 10)
+    timeouts, futures = Timeouts(), [unresolved() for _ in range(1_000)]
+    looks, known = 0, timeouts._waits
+
+    # When one after the other is added
+    for number, future in enumerate(futures):
+        timeouts.add(Wait([future], lambda: None), 2_000.0 - number)
+        looks += timeouts._waits is not known
+        known = timeouts._waits
+
+    # Then they were looked through a few times, and are in the order of their ends
+    assert looks < 10
+    ends_s = [end_s for end_s, _ in timeouts._waits]
+    assert len(ends_s) == len(futures)
+    assert ends_s == sorted(ends_s)
+
+
 async def test_who_is_gone_leaves_no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given a request that may take days, and is answered
     monkeypatch.setattr(waiting, "LOOK_S", 0.01)
@@ -83,7 +104,7 @@ async def test_who_is_gone_leaves_no_timer(monkeypatch: pytest.MonkeyPatch) -> N
 
     # When nothing more comes, then soon nothing waits for that time any more
     await asyncio.sleep(0.05)
-    assert timeouts._waits == []
+    assert not timeouts._waits
     assert timeouts._timer is None
 
 

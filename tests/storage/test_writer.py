@@ -257,6 +257,22 @@ async def test_what_comes_while_an_object_is_under_way_goes_together() -> None:
         assert bench.objects.puts == 2
 
 
+async def test_an_object_is_full_of_many_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.writer.MOST_BATCHES", 3)
+    async with running() as bench:
+        # Given an object that is uploaded, and not committed yet
+        first = await bench.append_with_slow_commit()
+
+        # When more batches come than one object takes
+        others = [bench.append() for _ in range(7)]
+        bench.metadata.gate.set()
+
+        # Then they make as many as they need, in order
+        outcomes = await asyncio.gather(first, *others)
+        assert [outcome.base_offset for outcome in outcomes] == list(range(8))
+        assert bench.objects.puts == 1 + 3
+
+
 async def test_producers_that_wait_for_answers_come_back_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -1,0 +1,70 @@
+"""A producer that waits for none of its answers, while Postgres gives none, over the wire."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+from urllib.request import urlopen
+from uuid import UUID
+
+import asyncpg
+
+from broker.memory import REQUEST_BYTES
+from protocol.records import Record, build_batch
+from storage.postgres_binaries import unix_socket_dsn
+from tests.support.broker import BrokerProcess
+from tests.support.wire import WireClient, encode_frame, produce_request
+
+REQUESTS: Final = 2_000  # more than an object takes, and less than a connection may have in flight
+BEGUN_S: Final = 20.0
+
+
+@asynccontextmanager
+async def no_commits(broker: BrokerProcess, topic_id: UUID) -> AsyncIterator[None]:
+    """Hold the lock that every commit for a topic waits for."""
+    database = await asyncpg.connect(unix_socket_dsn(broker.log.parent / "postgres"))
+    try:
+        async with database.transaction():
+            await database.execute(
+                "SELECT FROM streamhouse_internal.partitions WHERE topic_id = $1 FOR UPDATE",
+                topic_id,
+            )
+            yield
+    finally:
+        await database.close()
+
+
+def held_bytes(broker: BrokerProcess) -> float:
+    with urlopen(f"http://{broker.http}/metrics", timeout=10) as response:
+        page = response.read().decode()
+    found = re.search(r"^streamhouse_request_memory_bytes (.*)$", page, re.MULTILINE)
+    assert found is not None
+    return float(found[1])
+
+
+async def test_all_are_begun_and_each_is_counted_as_memory(
+    broker: BrokerProcess, wire: WireClient, topic: str
+) -> None:
+    # Given a topic that nothing can be committed to
+    await wire.create_topic(topic)
+    request = produce_request(topic, build_batch([Record(offset_delta=0, value=b"v")]))
+    frames = [encode_frame(request, number) for number in range(REQUESTS)]
+    async with no_commits(broker, await wire.topic_id(topic)):
+        # When a client sends request after request
+        await wire.send(b"".join(frames))
+
+        # Then it is not its answers that the next ones wait for, and the broker knows what they take
+        held = sum(map(len, frames)) - 4 * REQUESTS + REQUESTS * REQUEST_BYTES
+        async with asyncio.timeout(BEGUN_S):
+            while held_bytes(broker) < held:
+                await asyncio.sleep(0.05)
+
+    # When commits go on, then all are answered in order, each with an offset of its own
+    for number in range(REQUESTS):
+        correlation_id, response = await wire.receive(request)
+        (answer,) = response.responses[0].partition_responses
+        assert (correlation_id, answer.error_code, answer.base_offset) == (number, 0, number)
+    async with asyncio.timeout(BEGUN_S):
+        while held_bytes(broker) > 0:
+            await asyncio.sleep(0.05)

@@ -54,7 +54,7 @@ async def test_all_are_begun_and_each_is_counted_as_memory(
         # When a client sends request after request
         await wire.send(b"".join(frames))
 
-        # Then it is not its answers that the next ones wait for, and the broker knows what they take
+        # Then those behind do not wait for answers, and the broker knows what all take
         held = sum(map(len, frames)) - 4 * REQUESTS + REQUESTS * REQUEST_BYTES
         async with asyncio.timeout(BEGUN_S):
             while held_bytes(broker) < held:

@@ -11,7 +11,8 @@ PYTHON ?= python3
 WORKERS ?= 2
 UV_VERSION := 0.13.9
 UV := .cache/uv/bin/uv
-SYNC := $(UV) sync --quiet --locked --no-python-downloads --python $(PYTHON)
+SYNC_WITH := $(UV) sync --quiet --locked --no-python-downloads --python
+SYNC := $(SYNC_WITH) $(PYTHON)
 DEV := .venv/bin/python -X dev
 LONG := and not long
 AGAIN := .cache/tests-again
@@ -68,8 +69,9 @@ $(UV):
 	@touch $@ .venv/.run-stamp .venv/.spark-stamp
 
 # What bench.versus measures: the broker without what only tests need. uv leaves a lock in TMPDIR.
-.cache/installed/.stamp: pyproject.toml uv.lock | $(UV)
-	TMPDIR=$(CURDIR)/.cache UV_PROJECT_ENVIRONMENT=.cache/installed $(SYNC) --no-dev --compile-bytecode
+INSTALLED_PYTHON ?= $(PYTHON)
+.cache/installed/.stamp: Makefile pyproject.toml uv.lock | $(UV)
+	TMPDIR=$(CURDIR)/.cache UV_PROJECT_ENVIRONMENT=.cache/installed $(SYNC_WITH) $(INSTALLED_PYTHON) --no-dev --compile-bytecode
 	@touch $@
 
 clean:

@@ -8,6 +8,7 @@ from typing import Final
 
 import psutil
 
+from bench.versus.installation import installed_version
 from tests.clients.java_tools import java_tools
 from tests.clients.kcat import kcat
 from tests.clients.processes import run
@@ -29,7 +30,7 @@ def machine() -> Mapping[str, object]:
         "memory_gib": round(psutil.virtual_memory().total / GIB, 1),
         "kernel": platform.release(),
         "architecture": platform.machine(),
-        "python": platform.python_version(),
+        "python": installed_version(),
         "java": java,
         "kcat": client,
         "apache_kafka": "4.3.1",

@@ -16,7 +16,7 @@ import structlog
 import uvloop
 
 from broker.broker_configs import read_broker_config
-from broker.giving_way import give_way
+from broker.giving_way import give_way, take_what_is_idle
 from broker.logs import configure_logs
 from broker.stores import open_stores
 from broker.upkeep import Upkeep
@@ -34,6 +34,7 @@ def main() -> None:
     """Be the upkeep process."""
     configure_logs()
     give_way(NICENESS)
+    take_what_is_idle()
     reports = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints does not spoil a report
     line = sys.stdin.buffer.readline()

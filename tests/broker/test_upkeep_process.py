@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import signal
 import time
@@ -18,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._resource import ResourceType
 
 from broker.dynamic_broker_config import CLUSTER_WIDE
+from broker.giving_way import sessions_have_shares
 from storage.postgres_binaries import socket_directory, unix_socket_dsn
 from storage.postgres_pool import Connection
 from tests.broker.admin.questions import BROKER, SET, change
@@ -235,6 +237,8 @@ def test_an_upkeep_process_that_is_killed_comes_back(data: Path) -> None:
         # Given a broker with its upkeep process, which is nice to it
         upkeep = the_upkeep_of(broker.process)
         assert upkeep.nice() == 10
+        policy = os.SCHED_IDLE if sessions_have_shares() else os.SCHED_OTHER
+        assert os.sched_getscheduler(upkeep.pid) == policy
         assert not re.search("postgresql://|password", " ".join(upkeep.cmdline()))
 
         # When that is killed

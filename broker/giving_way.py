@@ -7,6 +7,7 @@ session, so that a broker in it then waited for 30-80 ms. So it gets a session, 
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +36,8 @@ def take_what_is_idle() -> None:
     niceness gives it. Without, this process would have next to none on a busy machine: it must not.
     """
     if hasattr(os, "SCHED_IDLE") and sessions_have_shares():
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        with suppress(OSError):  # a sandbox that forbids it
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def sessions_have_shares() -> bool:

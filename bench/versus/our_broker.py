@@ -92,7 +92,7 @@ class OurBroker:
         """
         deadline_s = time.monotonic() + UPKEEP_S
         broker = psutil.Process(self._started.result().pid)
-        while not any(MODULE in one.cmdline() for one in broker.children(recursive=True)):
+        while not any(map(_is_upkeep, broker.children(recursive=True))):
             if time.monotonic() > deadline_s:
                 raise MeasurementFailed(f"no upkeep process after {UPKEEP_S:.0f} s")
             time.sleep(GLANCE_S)
@@ -127,6 +127,13 @@ class OurBroker:
             python=self._python,
             own_session=True,
         )
+
+
+def _is_upkeep(process: psutil.Process) -> bool:
+    try:
+        return MODULE in process.cmdline()
+    except psutil.NoSuchProcess:  # it has ended since it was listed
+        return False
 
 
 def _postmaster(data: Path) -> psutil.Process | None:

@@ -2,11 +2,11 @@
 
 A frame is counted from the moment its memory is allocated until its request is answered, which for
 Produce is when its records are committed; so are, once it has begun, the objects around it, which
-are larger than a small one. So a slow object store fills this budget, connections
-stop being read, and TCP slows the producers down; nothing is dropped.
+are larger than a small one. So a slow object store fills this budget, connections stop being read,
+and TCP slows the producers down; nothing is dropped.
 
-A request that waits for other clients (JoinGroup, SyncGroup) lets go of its frame before that: it
-may wait for minutes, and those it waits for need memory, too.
+A request that waits for other clients (Fetch, JoinGroup, SyncGroup) lets go of its frame before
+that: it may wait for minutes, and those it waits for need memory, too.
 """
 
 import sys

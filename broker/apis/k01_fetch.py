@@ -52,6 +52,7 @@ async def handle(request: Request) -> Answer:
         client_id=request.header.client_id,
     )
     max_wait_ms = max(fetch.max_wait_ms, 0) if all_wanted else 0  # there is something to tell
+    request.forget_frame()
     await run.run(min_bytes=min_bytes, max_wait_s=max_wait_ms / 1000)
     if request.services.authorizer.enabled:
         _withhold(request, wanted)

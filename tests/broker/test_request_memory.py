@@ -1,4 +1,4 @@
-"""A producer that waits for none of its answers, while Postgres gives none, over the wire."""
+"""What requests under way hold of the memory that clients share, over the wire."""
 
 import asyncio
 import re
@@ -14,7 +14,7 @@ from broker.memory import REQUEST_BYTES
 from protocol.records import Record, build_batch
 from storage.postgres_binaries import unix_socket_dsn
 from tests.support.broker import BrokerProcess
-from tests.support.wire import WireClient, encode_frame, produce_request
+from tests.support.wire import WireClient, encode_frame, fetch_request, produce_request
 
 REQUESTS: Final = 2_000  # more than an object takes, and less than a connection may have in flight
 BEGUN_S: Final = 20.0
@@ -43,7 +43,7 @@ def held_bytes(broker: BrokerProcess) -> float:
     return float(found[1])
 
 
-async def test_all_are_begun_and_each_is_counted_as_memory(
+async def test_all_of_a_producer_that_waits_for_no_answer_are_begun_and_counted(
     broker: BrokerProcess, wire: WireClient, topic: str
 ) -> None:
     # Given a topic that nothing can be committed to
@@ -65,6 +65,30 @@ async def test_all_are_begun_and_each_is_counted_as_memory(
         correlation_id, response = await wire.receive(request)
         (answer,) = response.responses[0].partition_responses
         assert (correlation_id, answer.error_code, answer.base_offset) == (number, 0, number)
+    await nothing_is_held(broker)
+
+
+async def test_a_consumer_that_waits_for_records_holds_nothing(
+    broker: BrokerProcess, wire: WireClient, topic: str
+) -> None:
+    # Given a consumer that waits for a producer, who needs memory
+    await wire.create_topic(topic)
+    request = fetch_request([(topic, 0, 0)], max_wait_ms=60_000)
+    async with await WireClient.connect(broker.bootstrap) as consumer:
+        waiting = asyncio.create_task(consumer.ask(request))
+
+        # When it has begun to wait, then it holds none
+        await asyncio.sleep(0.1)
+        await nothing_is_held(broker)
+        assert not waiting.done()
+
+        # And it has its answer all the same
+        await wire.produce(topic, build_batch([Record(offset_delta=0, value=b"v")]))
+        (partition,) = (await waiting).responses[0].partitions
+        assert (partition.error_code, partition.high_watermark) == (0, 1)
+
+
+async def nothing_is_held(broker: BrokerProcess) -> None:
     async with asyncio.timeout(BEGUN_S):
         while held_bytes(broker) > 0:
             await asyncio.sleep(0.05)

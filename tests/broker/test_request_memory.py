@@ -1,11 +1,9 @@
 """What requests under way hold of the memory that clients share, over the wire."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
-from urllib.request import urlopen
 from uuid import UUID
 
 import asyncpg
@@ -13,6 +11,7 @@ import asyncpg
 from broker.memory import REQUEST_BYTES
 from protocol.records import Record, build_batch
 from storage.postgres_binaries import unix_socket_dsn
+from tests.broker.test_bad_input import held_bytes
 from tests.support.broker import BrokerProcess
 from tests.support.wire import WireClient, encode_frame, fetch_request, produce_request
 
@@ -33,14 +32,6 @@ async def no_commits(broker: BrokerProcess, topic_id: UUID) -> AsyncIterator[Non
             yield
     finally:
         await database.close()
-
-
-def held_bytes(broker: BrokerProcess) -> float:
-    with urlopen(f"http://{broker.http}/metrics", timeout=10) as response:
-        page = response.read().decode()
-    found = re.search(r"^streamhouse_request_memory_bytes (.*)$", page, re.MULTILINE)
-    assert found is not None
-    return float(found[1])
 
 
 async def test_all_of_a_producer_that_waits_for_no_answer_are_begun_and_counted(

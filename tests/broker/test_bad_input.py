@@ -4,13 +4,10 @@ A bad partition answers for itself; a hostile frame costs its sender the connect
 notices, and nothing is appended.
 """
 
-import asyncio
-import re
 import struct
 import time
 from dataclasses import replace
 from typing import Any
-from urllib.request import urlopen
 from uuid import UUID
 
 import crc32c
@@ -22,6 +19,7 @@ from protocol.batch import CONTROL_BIT, CRC_START, TRANSACTIONAL_BIT
 from protocol.compression import Codec
 from protocol.records import Record, build_batch
 from tests.support.broker import BrokerProcess
+from tests.support.request_memory import until_held
 from tests.support.wire import (
     WireClient,
     encode_frame,
@@ -373,15 +371,4 @@ async def test_the_memory_of_a_request_is_given_back(
 
     # When all is answered or gone
     # Then none of their memory is held
-    async with asyncio.timeout(10):
-        while held_bytes(broker) != 0:
-            await asyncio.sleep(0.01)
-
-
-def held_bytes(broker: BrokerProcess) -> float:
-    with urlopen(f"http://{broker.http}/metrics", timeout=10) as response:
-        found = re.search(
-            rb"^streamhouse_request_memory_bytes (.*)$", response.read(), re.MULTILINE
-        )
-    assert found is not None
-    return float(found[1])
+    await until_held(broker, 0)

@@ -1,37 +1,17 @@
 """What requests under way hold of the memory that clients share, over the wire."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Final
-from uuid import UUID
-
-import asyncpg
 
 from broker.memory import REQUEST_BYTES
 from protocol.records import Record, build_batch
-from storage.postgres_binaries import unix_socket_dsn
-from tests.broker.test_bad_input import held_bytes
 from tests.support.broker import BrokerProcess
+from tests.support.request_memory import held_bytes, until_held
+from tests.support.row_locks import locked
 from tests.support.wire import WireClient, encode_frame, fetch_request, produce_request
 
 REQUESTS: Final = 2_000  # more than an object takes, and less than a connection may have in flight
 BEGUN_S: Final = 20.0
-
-
-@asynccontextmanager
-async def no_commits(broker: BrokerProcess, topic_id: UUID) -> AsyncIterator[None]:
-    """Hold the lock that every commit for a topic waits for."""
-    database = await asyncpg.connect(unix_socket_dsn(broker.log.parent / "postgres"))
-    try:
-        async with database.transaction():
-            await database.execute(
-                "SELECT FROM streamhouse_internal.partitions WHERE topic_id = $1 FOR UPDATE",
-                topic_id,
-            )
-            yield
-    finally:
-        await database.close()
 
 
 async def test_all_of_a_producer_that_waits_for_no_answer_are_begun_and_counted(
@@ -41,7 +21,7 @@ async def test_all_of_a_producer_that_waits_for_no_answer_are_begun_and_counted(
     await wire.create_topic(topic)
     request = produce_request(topic, build_batch([Record(offset_delta=0, value=b"v")]))
     frames = [encode_frame(request, number) for number in range(REQUESTS)]
-    async with no_commits(broker, await wire.topic_id(topic)):
+    async with locked(broker, "partitions WHERE topic_id = $1", await wire.topic_id(topic)):
         # When a client sends request after request
         await wire.send(b"".join(frames))
 
@@ -56,7 +36,7 @@ async def test_all_of_a_producer_that_waits_for_no_answer_are_begun_and_counted(
         correlation_id, response = await wire.receive(request)
         (answer,) = response.responses[0].partition_responses
         assert (correlation_id, answer.error_code, answer.base_offset) == (number, 0, number)
-    await nothing_is_held(broker)
+    await until_held(broker, 0, BEGUN_S)
 
 
 async def test_a_consumer_that_waits_for_records_holds_nothing(
@@ -70,16 +50,10 @@ async def test_a_consumer_that_waits_for_records_holds_nothing(
 
         # When it has begun to wait, then it holds none
         await asyncio.sleep(0.1)
-        await nothing_is_held(broker)
+        await until_held(broker, 0, BEGUN_S)
         assert not waiting.done()
 
         # And it has its answer all the same
         await wire.produce(topic, build_batch([Record(offset_delta=0, value=b"v")]))
         (partition,) = (await waiting).responses[0].partitions
         assert (partition.error_code, partition.high_watermark) == (0, 1)
-
-
-async def nothing_is_held(broker: BrokerProcess) -> None:
-    async with asyncio.timeout(BEGUN_S):
-        while held_bytes(broker) > 0:
-            await asyncio.sleep(0.05)

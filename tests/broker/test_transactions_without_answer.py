@@ -1,15 +1,12 @@
 """What clients of transactions are told while Postgres does not answer, over the wire."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
-import asyncpg
 from kio.schema.errors import ErrorCode
 
-from storage.postgres_binaries import unix_socket_dsn
 from tests.support.broker import BrokerProcess
+from tests.support.row_locks import locked
 from tests.support.transaction_wire import (
     COMMIT,
     TransactionalProducer,
@@ -25,22 +22,6 @@ from tests.support.transaction_wire import (
 from tests.support.wire import WireClient
 
 UNAVAILABLE = ErrorCode.coordinator_not_available
-
-
-@asynccontextmanager
-async def locked(broker: BrokerProcess, transactional_id: str) -> AsyncIterator[None]:
-    """Hold the lock that every step of a transactional id waits for."""
-    database = await asyncpg.connect(unix_socket_dsn(broker.log.parent / "postgres"))
-    try:
-        async with database.transaction():
-            await database.execute(
-                "SELECT FROM streamhouse_internal.transactions"
-                " WHERE transactional_id = $1 FOR UPDATE",
-                transactional_id,
-            )
-            yield
-    finally:
-        await database.close()
 
 
 async def test_every_step_may_be_asked_for_again(
@@ -59,7 +40,7 @@ async def test_every_step_may_be_asked_for_again(
             return await client.ask(request)
 
     # When Postgres gives no answer to anything about it
-    async with locked(broker, who.transactional_id):
+    async with locked(broker, "transactions WHERE transactional_id = $1", who.transactional_id):
         answers = await asyncio.gather(
             ask(init_request(who.transactional_id)),
             ask(add_offsets_request(who, "group")),

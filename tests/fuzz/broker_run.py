@@ -1,7 +1,6 @@
 """Frames and garbage at a running broker, over many connections at once."""
 
 import asyncio
-import re
 import struct
 import sys
 import tempfile
@@ -17,6 +16,7 @@ import psutil
 from tests.fuzz.frames import some_frame
 from tests.fuzz.values import pick
 from tests.support.broker import BrokerProcess, running_broker
+from tests.support.request_memory import held_bytes
 from tests.support.wire import WireClient
 
 TOPIC: Final = "fuzz-topic"
@@ -139,13 +139,6 @@ def metrics(broker: BrokerProcess) -> str:
     with urlopen(f"http://{broker.http}/metrics", timeout=10) as response:
         text: str = response.read().decode()
     return text
-
-
-def held_bytes(broker: BrokerProcess) -> float:
-    """Return how much memory of requests the broker holds."""
-    found = re.search(r"^streamhouse_request_memory_bytes (.*)$", metrics(broker), re.MULTILINE)
-    assert found is not None
-    return float(found[1])
 
 
 def main(seconds: float, seed: int, connections: int) -> int:

@@ -1,9 +1,5 @@
 """Requests that wait for other members: what they may hold meanwhile."""
 
-import asyncio
-import re
-from urllib.request import urlopen
-
 from kio.schema.errors import ErrorCode
 
 from broker.group_requests import MAX_JOIN_BYTES, MAX_JOIN_PROTOCOLS, MAX_SYNC_BYTES
@@ -11,22 +7,8 @@ from tests.broker.groups.conftest import MakeMember
 from tests.support.broker import BrokerProcess
 from tests.support.group_members import stable, until_rebalance
 from tests.support.group_wire import join_request, sync_request
+from tests.support.request_memory import held_bytes, until_held
 from tests.support.wire import WireClient, encode_frame
-
-
-def held_bytes(broker: BrokerProcess) -> float:
-    with urlopen(f"http://{broker.http}/metrics", timeout=10) as response:
-        found = re.search(
-            rb"^streamhouse_request_memory_bytes (.*)$", response.read(), re.MULTILINE
-        )
-    assert found is not None
-    return float(found[1])
-
-
-async def until_held(broker: BrokerProcess, expected: float) -> None:
-    async with asyncio.timeout(10):
-        while held_bytes(broker) != expected:
-            await asyncio.sleep(0.01)
 
 
 async def test_who_waits_for_others_holds_no_frame(

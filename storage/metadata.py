@@ -79,13 +79,15 @@ class TransactionUse(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCommit:
-    """One v2 record batch inside an uploaded object, about to get its offsets.
+    """One v2 record batch inside an uploaded object, about to get its offsets; or several.
+
+    Batches that have no producer id and lie side by side may be given as one.
 
     Attributes:
         start: byte of the object where the batch begins.
         length: bytes.
-        record_count: offsets that the batch takes.
-        max_timestamp_ms: as in the batch header.
+        record_count: offsets that the batch takes; less than 2**31.
+        max_timestamp_ms: as in the batch header; the largest of several.
         producer_id: NO_PRODUCER_ID for a producer that is not idempotent; then the two
             fields below are -1 and not looked at.
         base_sequence: of the first record; wraps to 0 after 2**31 - 1.

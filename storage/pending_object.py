@@ -1,14 +1,19 @@
-"""Batches of all partitions on their way into one object."""
+"""Batches of all partitions on their way into one object.
+
+Batches that have no producer id and lie side by side are one for the metadata: nothing tells them
+apart there but their offsets, which follow from the first one's. What a batch costs Postgres is
+paid once for all of them. Batches of idempotent producers stay alone: each may be a duplicate.
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
-from protocol.batch import BatchHeader
+from protocol.batch import NO_PRODUCER_ID, BatchHeader
 from storage.metadata import BatchCommit, BatchOutcome, TransactionUse
 from storage.objects import Buffer
 from storage.partition_log import PartitionLog
@@ -17,6 +22,9 @@ from storage.wal_index import WalIndex, WalRun, encode_index
 
 _RUN_KEY: Final = attrgetter("log", "leader_epoch")
 _PARTITION: Final = attrgetter("log.partition")
+
+MOST_RECORDS: Final = 2**31 - 1
+"""Of a BatchCommit. Compressed batches may claim any number, so that a few may come to more."""
 
 
 @dataclass(slots=True)
@@ -54,7 +62,8 @@ class PendingObject:
 
     Attributes:
         path: known once the upload begins.
-        commits: where each batch lies in the object; made when it is sealed.
+        runs: what the metadata takes as one batch each; made when it is sealed.
+        commits: what it is told of them.
         size: bytes of the batches.
         object_size: bytes of the whole object; known when it is sealed.
         sealed_at: when it took its last batch, in seconds of the writer's clock.
@@ -63,6 +72,7 @@ class PendingObject:
 
     uploaded: asyncio.Future[None]
     batches: list[BufferedBatch] = field(default_factory=list)
+    runs: list[list[BufferedBatch]] = field(default_factory=list)
     commits: list[BatchCommit] = field(default_factory=list)
     size: int = 0
     object_size: int = 0
@@ -81,27 +91,40 @@ class PendingObject:
         """
         self.batches.sort(key=_PARTITION)  # stable: arrival order is kept
         start = 0
-        for batch in self.batches:
-            header = batch.header
-            self.commits.append(
-                BatchCommit(
-                    partition=batch.log.partition,
-                    start=start,
-                    length=len(batch.data),
-                    record_count=header.record_count,
-                    max_timestamp_ms=header.max_timestamp_ms,
-                    producer_id=header.producer_id,
-                    producer_epoch=header.producer_epoch,
-                    base_sequence=header.base_sequence,
-                    transaction=batch.transaction,
-                    transactional_id=batch.transactional_id,
-                    leader_epoch=batch.leader_epoch,
-                )
-            )
-            start += len(batch.data)
+        self.runs = _side_by_side(self.batches)
+        for run in self.runs:
+            commit = _to_commit(run, start)
+            self.commits.append(commit)
+            start += commit.length
         index = encode_index(self._index(seal, name_of))
         self.object_size = start + len(index)
         return [*[batch.data for batch in self.batches], index]
+
+    def answers(self, outcomes: Sequence[BatchOutcome]) -> Sequence[BatchOutcome]:
+        """Return what became of each batch.
+
+        Args:
+            outcomes: of the commits.
+        """
+        if len(self.runs) == len(self.batches):
+            return outcomes
+        answers: list[BatchOutcome] = []
+        for run, outcome in zip(self.runs, outcomes, strict=True):
+            answers.append(outcome)
+            base_offset = outcome.base_offset
+            for previous in run[:-1]:
+                if outcome.refusal is None:
+                    base_offset += previous.header.record_count
+                answers.append(
+                    BatchOutcome(
+                        base_offset=base_offset,
+                        log_start_offset=outcome.log_start_offset,
+                        last_stable_offset=outcome.last_stable_offset,
+                        aborted_count=outcome.aborted_count,
+                        refusal=outcome.refusal,
+                    )
+                )
+        return answers
 
     def shares(self) -> list[Share]:
         """Return whose batches it has, and how many bytes of each; once it is laid out."""
@@ -155,3 +178,54 @@ class PendingObject:
             topics=tuple(topics),
             runs=tuple(runs),
         )
+
+
+def _side_by_side(batches: list[BufferedBatch]) -> list[list[BufferedBatch]]:
+    """Return what the metadata takes as one batch each; see the module's docstring."""
+    runs: list[list[BufferedBatch]] = []
+    first: BufferedBatch | None = None  # of the last run, if that may go on
+    records = 0
+    for batch in batches:
+        header = batch.header
+        records += header.record_count
+        if (
+            first is not None
+            and header.producer_id == NO_PRODUCER_ID
+            and batch.log is first.log
+            and batch.leader_epoch == first.leader_epoch
+            and records <= MOST_RECORDS
+        ):
+            runs[-1].append(batch)
+        else:
+            runs.append([batch])
+            first = batch if header.producer_id == NO_PRODUCER_ID else None
+            records = header.record_count
+    return runs
+
+
+def _to_commit(run: list[BufferedBatch], start: int) -> BatchCommit:
+    """Return what the metadata is told of batches side by side, from byte `start` of the object."""
+    first = run[0]
+    header = first.header
+    length, records, max_timestamp_ms = (
+        len(first.data),
+        header.record_count,
+        header.max_timestamp_ms,
+    )
+    for batch in run[1:]:
+        length += len(batch.data)
+        records += batch.header.record_count
+        max_timestamp_ms = max(max_timestamp_ms, batch.header.max_timestamp_ms)
+    return BatchCommit(
+        partition=first.log.partition,
+        start=start,
+        length=length,
+        record_count=records,
+        max_timestamp_ms=max_timestamp_ms,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        transaction=first.transaction,
+        transactional_id=first.transactional_id,
+        leader_epoch=first.leader_epoch,
+    )

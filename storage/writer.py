@@ -274,7 +274,7 @@ class Writer:
         if isinstance(outcomes, StorageError):
             self._fail(pending, outcomes)
         else:
-            for batch, outcome in zip(pending.batches, outcomes, strict=True):
+            for batch, outcome in zip(pending.batches, pending.answers(outcomes), strict=True):
                 self._settle(batch, outcome)
             now_s = self._clock()
             self._returns.answered(len(pending.batches), now_s - pending.sealed_at, now_s)

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from bench.memory_group import memory_limit, remove_memory_groups
 from bench.results import Figures, MeasurementFailed, Row, show
-from storage.config import MiB
+from storage.config import MiB, UpkeepConfig
 from tests.support.broker import BrokerProcess, start_broker
 
 TOPIC: Final = "bounded"
@@ -152,6 +152,7 @@ def start(data: Path, plan: Plan) -> BrokerProcess:
             environment={
                 **os.environ,
                 "STREAMHOUSE_UPKEEP__DELETE_DELAY_MS": str(round(plan.delete_delay_s * 1000)),
+                "STREAMHOUSE_UPKEEP__PATIENCE_MS": str(UpkeepConfig().patience_ms),
             },
         )
 

@@ -22,6 +22,7 @@ import structlog
 from broker.broker_configs import BrokerConfig
 from broker.dynamic_broker_config import DynamicBrokerConfig
 from broker.entity_configs import EntityConfigs
+from broker.spare_processors import SpareProcessors, UnhurriedStore
 from broker.topic_policies import TopicPolicies
 from broker.upkeep_loops import Loops
 from broker.upkeep_report import Count, UpkeepCounts, UpkeepReport, Work
@@ -59,7 +60,8 @@ class Upkeep:
         self._entity_configs = EntityConfigs(metadata)
         self._broker_config = DynamicBrokerConfig(broker_config, self._entity_configs)
         self._usage = UsageCounter(metadata, client_id=UPKEEP_CLIENT, now_ms=_now_ms)
-        objects = CountedStore(objects, self._usage)
+        spare = SpareProcessors(config.patience_ms / 1000)
+        objects = CountedStore(UnhurriedStore(objects, spare), self._usage)
         self._metadata = metadata
         self._counts = UpkeepCounts()
         self._loops = Loops(metadata, self._counts)

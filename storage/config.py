@@ -86,6 +86,8 @@ class UpkeepConfig:
         abandoned_ms: an upload that was reserved so long ago is given up; brokers use no path that
             they reserved more than RESERVED_LIFETIME_S ago.
         delete_delay_ms: bytes go so long after the last row that named them.
+        patience_ms: while its machine is busy it keeps still for so long (and longer only after
+            a pause); 0 for never.
     """
 
     enabled: bool = True
@@ -97,3 +99,4 @@ class UpkeepConfig:
     sweep_interval_ms: int = 10_000
     abandoned_ms: int = 60 * 60 * 1000
     delete_delay_ms: int = 60_000
+    patience_ms: int = 60_000

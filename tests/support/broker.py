@@ -75,7 +75,8 @@ def start_broker(
     """Start a broker on `data` and wait until it serves; `program` is a module, and its words.
 
     Without a STREAMHOUSE_UPKEEP__ variable in its environment it has no upkeep process: most tests
-    are about something else.
+    are about something else. With one that says more than that it has one, upkeep does not wait
+    for a machine that is less busy.
 
     Raises:
         BrokerFailed: it ended, or was not ready in time.
@@ -115,8 +116,11 @@ def _settings(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items()
         if not name.startswith("STREAMHOUSE_TEST_")
     }
-    if not any(name.startswith("STREAMHOUSE_UPKEEP__") for name in seen):
+    upkeep = {name for name in seen if name.startswith("STREAMHOUSE_UPKEEP__")}
+    if not upkeep:
         seen["STREAMHOUSE_UPKEEP__ENABLED"] = "false"
+    elif upkeep != {"STREAMHOUSE_UPKEEP__ENABLED"}:
+        seen.setdefault("STREAMHOUSE_UPKEEP__PATIENCE_MS", "0")
     return seen
 
 

@@ -20,7 +20,7 @@ from storage.partition_log import PartitionLog
 from storage.usage_counter import Share
 from storage.wal_index import WalIndex, WalRun, encode_index
 
-_RUN_KEY: Final = attrgetter("log", "leader_epoch")
+_RUN_KEY: Final = attrgetter("partition", "leader_epoch")  # of a commit
 _PARTITION: Final = attrgetter("log.partition")
 
 MOST_RECORDS: Final = 2**31 - 1
@@ -145,32 +145,24 @@ class PendingObject:
     def _index(self, seal: Seal, name_of: Callable[[PartitionLog], str]) -> WalIndex:
         topics: list[tuple[UUID, str]] = []
         runs: list[WalRun] = []
-        start = 0
-        for (log, leader_epoch), group in groupby(self.batches, _RUN_KEY):
-            topic_id, partition = log.partition
-            if not topics or topics[-1][0] != topic_id:
-                topics.append((topic_id, name_of(log)))
-            size = record_count = max_timestamp_ms = 0
-            expected_offset: int | None = None
-            for batch in group:
-                header = batch.header
-                size += len(batch.data)
-                record_count += header.record_count
-                if expected_offset is None:  # the first one
-                    expected_offset, max_timestamp_ms = (
-                        batch.expected_offset,
-                        header.max_timestamp_ms,
-                    )
-                elif header.max_timestamp_ms > max_timestamp_ms:
-                    max_timestamp_ms = header.max_timestamp_ms
-            assert expected_offset is not None, "a group has a batch"
+        at = 0  # of the commit that is next
+        for (partition, leader_epoch), group in groupby(self.commits, _RUN_KEY):
+            start, first = self.commits[at].start, self.runs[at][0]
+            if not topics or topics[-1][0] != partition.topic_id:
+                topics.append((partition.topic_id, name_of(first.log)))
+            size = record_count = 0
+            max_timestamp_ms = first.header.max_timestamp_ms
+            for commit in group:
+                size += commit.length
+                record_count += commit.record_count
+                max_timestamp_ms = max(max_timestamp_ms, commit.max_timestamp_ms)
+                at += 1
             runs.append(
                 WalRun(
-                    *(len(topics) - 1, partition, start, size),
-                    *(record_count, expected_offset, leader_epoch, max_timestamp_ms),
+                    *(len(topics) - 1, partition.index, start, size, record_count),
+                    *(first.expected_offset, leader_epoch, max_timestamp_ms),
                 )
             )
-            start += size
         return WalIndex(
             writer_id=seal.writer_id,
             sequence=seal.sequence,

@@ -101,7 +101,7 @@ def test_who_is_seldom_let_run_has_no_more_patience() -> None:
     assert machine.spare.may_work()
 
 
-async def test_requests_to_the_store_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_to_the_store_wait_for_it() -> None:
     # Given a machine that is busy
     machine = Machine()
     machine.others = 2.0

@@ -61,6 +61,7 @@ class MemoryMetadata(
         self._changed: dict[UUID, int] = {}  # version of each topic, there or deleted
         self._partitions: dict[Partition, MemoryPartition] = {}
         self._deleted: dict[Partition, MemoryPartition] = {}
+        self._last_producer_ids: dict[str, int] = {}  # when a topic of a name was deleted
         self._objects = MemoryObjects()
 
     async def cluster_id(self) -> str:
@@ -179,6 +180,7 @@ class MemoryMetadata(
             self._deleted[partition] = self._partitions.pop(partition)
             self._leave_transactions(partition)
         self._forget_offsets(topic_id)
+        self._last_producer_ids[topic.name] = self._next_producer_id - 1
         del self._topics[topic_id]
         self._touch(topic_id)
 
@@ -239,8 +241,11 @@ class MemoryMetadata(
         return self._topics[topic_id]
 
     def _save(self, topic: Topic, *, old_count: int) -> Topic:
+        forgotten = self._last_producer_ids.get(topic.name, -1)
         for index in range(old_count, topic.partition_count):
-            self._partitions[Partition(topic.topic_id, index)] = MemoryPartition()
+            self._partitions[Partition(topic.topic_id, index)] = MemoryPartition(
+                forgotten_producer_id=forgotten
+            )
         self._topics[topic.topic_id] = topic
         self._touch(topic.topic_id)
         return topic

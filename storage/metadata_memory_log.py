@@ -57,6 +57,7 @@ class MemoryPartition:
     Attributes:
         leader_epoch: the newest with which it was asked to take a batch.
         built_offset: rows before it are built segments.
+        forgotten_producer_id: the highest id of a producer of which something may be forgotten.
         compacted_offset, compacted_ms: where log compaction has come to, and when; None if never.
         unstable: first offset of each open transaction that has records here, by producer id.
         aborted: in the order of their last offsets, without those before the log start offset that
@@ -68,6 +69,7 @@ class MemoryPartition:
     high_watermark: int = 0
     leader_epoch: int = 0
     built_offset: int = 0
+    forgotten_producer_id: int = -1
     compacted_offset: int = 0
     compacted_ms: int | None = None
     index: MemoryIndex = field(default_factory=MemoryIndex)
@@ -102,8 +104,10 @@ class MemoryPartition:
         producer = self._producers.get(batch.producer_id)
         if producer is not None:
             return producer.judge(batch)
-        # Only a client of KIP-890 never goes on in the middle of what a partition has forgotten.
-        strange = batch.transaction is TransactionUse.ADDS and batch.base_sequence != 0
+        is_forgotten = batch.producer_id <= self.forgotten_producer_id
+        # A client of KIP-890 never goes on in the middle of what a partition has forgotten.
+        may_go_on = is_forgotten and batch.transaction is not TransactionUse.ADDS
+        strange = batch.base_sequence != 0 and not may_go_on
         return (Outcome.OUT_OF_ORDER_SEQUENCE if strange else Outcome.APPENDED), -1
 
     def append(self, path: str, batch: BatchCommit, now_ms: int) -> int:
@@ -230,6 +234,7 @@ class MemoryPartition:
         ][:limit]
         for producer_id in unused:
             del self._producers[producer_id]
+        self.forgotten_producer_id = max([self.forgotten_producer_id, *unused])
         return len(unused)
 
 

@@ -9,7 +9,7 @@ expected. The others go where there is room for them in between; what has no pla
 from collections.abc import Sequence
 from copy import deepcopy
 
-from storage.recover_producers import Producers, Verdict
+from storage.recover_producers import Producers, Verdict, last_of
 from storage.recover_runs import PlacedRun, agreeing, mark_doubtful, runs_of
 from storage.recover_scratch import FoundBatch
 
@@ -17,7 +17,8 @@ from storage.recover_scratch import FoundBatch
 def without_repeated(batches: Sequence[FoundBatch], producers: Producers) -> list[FoundBatch]:
     """Return those that were appended, by the rules of idempotent producers.
 
-    A batch whose predecessor is missing was refused if it came again; else something was lost.
+    A batch whose predecessor is missing was refused if that came later, or if it came again itself;
+    else something was lost.
 
     Args:
         batches: in the order of their commits.
@@ -25,12 +26,17 @@ def without_repeated(batches: Sequence[FoundBatch], producers: Producers) -> lis
     """
     state = deepcopy(producers)
     last_copies = {_copy_key(batch): number for number, batch in enumerate(batches)}
+    last_ends = {_end_key(batch): number for number, batch in enumerate(batches)}
     kept: list[FoundBatch] = []
     for number, batch in enumerate(batches):
         use = (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.record_count)
         verdict = state.verdict(*use)
         comes_again = verdict is Verdict.EARLY and last_copies[_copy_key(batch)] > number
-        if verdict is Verdict.REPEATED or comes_again:
+        is_overtaken = (
+            verdict in {Verdict.EARLY, Verdict.UNKNOWN}
+            and last_ends.get(_predecessor_key(batch), -1) > number
+        )
+        if verdict is Verdict.REPEATED or comes_again or is_overtaken:
             continue
         state.append(*use, -1, transactional=bool(batch.transactional))
         kept.append(batch)
@@ -83,6 +89,16 @@ def _fit(waiting: Sequence[PlacedRun], end: int | None, following: int) -> list[
         run.offset = max(at, min(run.expected_offset, following - run.count))
         at = run.offset + run.count
     return homeless
+
+
+def _end_key(batch: FoundBatch) -> tuple[int, int, int]:
+    last_sequence = last_of(batch.base_sequence, batch.record_count)
+    return batch.producer_id, batch.producer_epoch, last_sequence
+
+
+def _predecessor_key(batch: FoundBatch) -> tuple[int, int, int]:
+    last_sequence = last_of(batch.base_sequence, 0)
+    return batch.producer_id, batch.producer_epoch, last_sequence
 
 
 def _copy_key(batch: FoundBatch) -> tuple[int, int, int, int]:

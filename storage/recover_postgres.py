@@ -28,6 +28,7 @@ _SEGMENTS: Final = (
 _PARTITIONS: Final = (
     *("topic_id", "partition", "log_start_offset", "high_watermark", "aborted_count"),
     *("leader_epoch", "built_offset", "reserved_offset", "purged_offset"),
+    "forgotten_producer_id",
 )
 _PRODUCERS: Final = (
     *("topic_id", "partition", "producer_id", "producer_epoch", "last_sequence", "next_slot"),
@@ -48,6 +49,7 @@ class EmptyDatabase:
 
     def __init__(self, connection: Connection) -> None:
         self._db = connection
+        self._last_producer_id = -1
 
     @classmethod
     @asynccontextmanager
@@ -82,6 +84,7 @@ class EmptyDatabase:
         self, cluster_id: str | None, *, next_producer_id: int, generation: int
     ) -> str:
         """Give it a cluster's id, or None to keep its own; return the one it has."""
+        self._last_producer_id = next_producer_id - 1
         statement = query("recover_set_cluster")
         row = await self._db.fetchrow(statement, cluster_id, next_producer_id, generation)
         assert row is not None, "migrations make it"
@@ -112,7 +115,7 @@ class EmptyDatabase:
     async def add_partition(
         self, partition: Partition, rebuilt: RebuiltPartition, object_id: Callable[[str], int]
     ) -> None:
-        """Add a partition with its rows."""
+        """Add a partition with its rows; any producer may go on there: most are forgotten."""
         await self._copy(
             "segments",
             _SEGMENTS,
@@ -139,7 +142,8 @@ class EmptyDatabase:
         )
         start, end = rebuilt.log_start_offset, rebuilt.high_watermark
         fields = (start, end, len(rebuilt.aborted), rebuilt.leader_epoch, rebuilt.built_offset)
-        await self._copy("partitions", _PARTITIONS, [(*partition, *fields, end - 1, start)])
+        row = (*partition, *fields, end - 1, start, self._last_producer_id)
+        await self._copy("partitions", _PARTITIONS, [row])
 
     async def finish(self) -> int:
         """Make objects live that rows name; return how many others there are."""

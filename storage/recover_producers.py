@@ -17,6 +17,7 @@ class Verdict(Enum):
     APPENDED = "appended"
     REPEATED = "repeated"  # a batch that is in the log, or that was refused
     EARLY = "early"  # something before it is missing
+    UNKNOWN = "unknown"  # early, or the producer was forgotten
 
 
 @dataclass(slots=True)
@@ -57,8 +58,10 @@ class Producers:
     def verdict(self, producer_id: int, epoch: int, base_sequence: int, count: int) -> Verdict:
         """Return what becomes of a batch that is next, by the rules of commit_object (KIP-98)."""
         known = self.known.get(producer_id)
-        if producer_id == NO_PRODUCER_ID or known is None or base_sequence < 0:
+        if producer_id == NO_PRODUCER_ID or base_sequence < 0:
             return Verdict.APPENDED
+        if known is None:
+            return Verdict.UNKNOWN if base_sequence else Verdict.APPENDED
         if epoch < known.producer_epoch:
             return Verdict.REPEATED
         if epoch > known.producer_epoch:
@@ -104,5 +107,5 @@ class Producers:
 
 
 def last_of(base_sequence: int, count: int) -> int:
-    """Return the sequence of the last of `count` records."""
+    """Return the sequence of the last of `count` records; of the one before them if it is 0."""
     return (base_sequence + count - 1) % _SEQUENCES

@@ -22,10 +22,15 @@ class ProducerModel:
 
 @dataclass(slots=True)
 class PartitionModel:
-    """A log that is only a length, and what its producers wrote."""
+    """A log that is only a length, and what its producers wrote.
+
+    Attributes:
+        forgotten: producers up to this id may go on in the middle: some of them were forgotten.
+    """
 
     high_watermark: int = 0
     producers: dict[int, ProducerModel] = field(default_factory=dict)
+    forgotten: int = -1
 
     def append(self, batch: BatchCommit) -> str | int:
         """Append, or say what is wrong, in the words of metadata_stores.short()."""
@@ -38,11 +43,11 @@ class PartitionModel:
                         return f"duplicate of {base_offset}"
                 if batch.base_sequence != known.next_sequence:
                     return "OutOfOrderSequence"
-            elif known is not None:
-                if batch.producer_epoch < known.epoch:
-                    return "InvalidProducerEpoch"
-                if batch.base_sequence != 0:
-                    return "OutOfOrderSequence"
+            elif known is not None and batch.producer_epoch < known.epoch:
+                return "InvalidProducerEpoch"
+            elif batch.base_sequence and (known or batch.producer_id > self.forgotten):
+                return "OutOfOrderSequence"
+            else:
                 known = None
             if known is None:
                 known = self.producers[batch.producer_id] = ProducerModel(batch.producer_epoch)
@@ -50,3 +55,8 @@ class PartitionModel:
         base_offset = self.high_watermark
         self.high_watermark += batch.record_count
         return base_offset
+
+    def forget(self) -> None:
+        """Forget all producers."""
+        self.forgotten = max([self.forgotten, *self.producers])
+        self.producers.clear()

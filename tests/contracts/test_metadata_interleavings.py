@@ -34,6 +34,7 @@ from tests.contracts.metadata_stores import (
 )
 
 PARTITIONS = 3
+MANY = 10_000
 EXAMPLES = {"memory": 60, "postgres": 20}
 
 
@@ -128,6 +129,13 @@ class LogMachine(RuleBasedStateMachine):
         earlier = data.draw(st.sampled_from(self.committed), label="earlier")
         again = self.runner.run(self.store.commit_object(earlier.path, 0, earlier.batches))
         assert [short(outcome) for outcome in again] == earlier.answer
+
+    @rule()
+    def forget_producers(self) -> None:
+        while self.runner.run(self.store.expire_producers(0, MANY)):
+            pass
+        for model in self.model.values():
+            model.forget()
 
     @precondition(lambda self: self.unsent)
     @rule()

@@ -70,9 +70,10 @@ async def test_a_batch_that_is_refused_adds_nothing(transactions: Transactions) 
     assert (await transactions.record()).state == "Empty"
     assert (await transactions.record()).partitions == []
 
-    # But an older client may go on where the partition has forgotten it
+    # Also if an older client has said that it would write there
     await transactions.store.add_to_transaction(producer, [partition])
-    assert await transactions.send(producer, partition, 10, use=ADDED) == 0
+    assert await transactions.send(producer, partition, 10, use=ADDED) == "OutOfOrderSequence"
+    assert await transactions.stands(partition) == (0, 0, 0)
 
 
 async def test_a_batch_needs_the_current_epoch(transactions: Transactions) -> None:

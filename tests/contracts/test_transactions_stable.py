@@ -224,7 +224,7 @@ async def test_producers_are_described(transactions: Transactions) -> None:
     # Given an idempotent producer, one with an open transaction, and one that has ended its own
     first, second = await transactions.partitions(2)
     idempotent = await transactions.store.allocate_producer_ids(1)
-    await write(transactions.store, first, idempotent, 3, 500)
+    await write(transactions.store, first, idempotent, 3, 0)
     ended, going = await transactions.producer("ended"), await transactions.producer("going")
     await transactions.send(ended, first)
     await transactions.send(going, first)
@@ -237,7 +237,7 @@ async def test_producers_are_described(transactions: Transactions) -> None:
     times = [state.last_timestamp_ms for state in states[first]]
     assert min(times) > 0
     described = [
-        (idempotent, 3, 509, -1),
+        (idempotent, 3, 9, -1),
         (ended.producer_id, 1, -1, -1),
         (going.producer_id, 0, 19, 20),
     ]

@@ -141,6 +141,30 @@ def test_a_batch_that_was_refused_and_came_again_is_there_once_in_its_place() ->
     assert list(offsets(kept, 100).values()) == [100, 110, 120]
 
 
+def test_a_second_batch_that_came_before_the_first_was_refused() -> None:
+    # Given a producer of which nothing is known: its second batch before the first, once and twice
+    second = batch(100, 10, number=2, producer=(7, 0, 10))
+    first = batch(100, 10, number=3, producer=(7, 0, 0))
+    again = batch(110, 10, number=4, producer=(7, 0, 10))
+    assert without_repeated([second, first, again], Producers()) == [first, again]
+    assert without_repeated([second, first], Producers()) == [first]
+
+    # And one that is known, whose client was gone before it sent the third again
+    third = batch(110, 10, number=3, producer=(7, 0, 20))
+    last = batch(110, 10, number=4, producer=(7, 0, 10))
+    assert without_repeated([first, third, last], Producers()) == [first, last]
+
+
+def test_a_producer_that_was_forgotten_went_on() -> None:
+    # Given batches from the middle, one of which comes again
+    batches = [
+        batch(100, 10, number=1, producer=(7, 0, 50)),
+        batch(110, 10, number=2, producer=(7, 0, 60)),
+        batch(120, 10, number=3, producer=(7, 0, 50)),
+    ]
+    assert without_repeated(batches, Producers()) == batches[:2]
+
+
 def test_what_comes_after_something_lost_is_kept() -> None:
     batches = [
         batch(100, 10, number=1, producer=(7, 0, 0)),

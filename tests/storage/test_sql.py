@@ -5,13 +5,17 @@ import asyncio
 import asyncpg
 import pytest
 
+from protocol.ids import Partition
 from sql import Migration, migrations, query, query_names
 from storage.config import PostgresConfig
 from storage.errors import DatabaseNotSupported
 from storage.metadata_postgres import PostgresMetadata
 from storage.migrate import find_missing, migrate
 from storage.postgres_pool import Connection
+from tests.contracts.metadata_stores import write
 from tests.support.postgres import create_database, create_empty_database
+
+FORGOTTEN_PRODUCERS = "0017_forgotten_producers"
 
 
 @pytest.fixture
@@ -117,6 +121,38 @@ def test_only_what_is_missing_is_applied() -> None:
 
     # Then the others are missing, in order
     assert find_missing({"1": "11"}, known) == known[1:]
+
+
+async def test_what_producers_wrote_before_an_upgrade_may_be_forgotten() -> None:
+    # Given a database from before it was written down what partitions forget of producers
+    dsn = await create_empty_database()
+    older = [each for each in migrations() if each.name < FORGOTTEN_PRODUCERS]
+    connection: Connection = await asyncpg.connect(dsn)
+    await connection.execute(query("migration_create_schema"))
+    await connection.execute(query("migration_create_table"))
+    for migration in older:
+        await connection.execute(migration.text)
+        await connection.execute(query("migration_record"), migration.name, migration.checksum)
+    create, delete = query("topic_create"), query("topic_delete")
+    known = await connection.fetchrow(create, "known", 1, 1, "{}")
+    gone = await connection.fetchrow(create, "gone", 1, 1, "{}")
+    assert known is not None
+    assert gone is not None
+    await connection.fetchval(query("producer_allocate_ids"), 1000)
+    await connection.execute(delete, gone["topic_id"])
+    await connection.close()
+
+    # When it is brought up to date
+    assert FORGOTTEN_PRODUCERS in await migrate(dsn, PostgresConfig())
+
+    # Then a producer of that time may go on in what is there, and in what is made again
+    store = await PostgresMetadata.open(dsn)
+    again = await store.create_topic("gone", partition_count=1, replication_factor=1, configs={})
+    for topic_id in (known["topic_id"], again.topic_id):
+        partition = Partition(topic_id, 0)
+        assert await write(store, partition, producer=999, epoch=0, sequence=7) == 0
+        assert await write(store, partition, 1000, 0, 7) == "OutOfOrderSequence"
+    await store.close()
 
 
 async def test_people_see_the_log_in_views(postgres_dsn: str) -> None:

@@ -21,6 +21,8 @@ class ThrottlingProxy:
     Attributes:
         max_in_flight: more requests at a time are answered with 503 SlowDown.
         hang: so many GETs, the next ones, get no answer.
+        puts_pass: PUTs wait until it is set, as it is at first.
+        held: hashes of what PUTs had in their bodies that waited for that.
         asked, refused: requests by method.
         most_in_flight: that were passed on.
     """
@@ -33,6 +35,9 @@ class ThrottlingProxy:
         self.endpoint = ""
         self.max_in_flight = 1_000_000
         self.hang = 0
+        self.puts_pass = asyncio.Event()
+        self.puts_pass.set()
+        self.held: set[int] = set()
         self.most_in_flight = 0
         self.asked: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
@@ -64,6 +69,9 @@ class ThrottlingProxy:
         if request.method == "GET" and self.hang:
             self.hang -= 1
             await self._end.wait()
+        if request.method == "PUT" and not self.puts_pass.is_set():
+            self.held.add(hash(await request.read()))
+            await self.puts_pass.wait()
         if self._in_flight >= self.max_in_flight:
             self.refused[request.method] += 1
             await request.read()

@@ -1,0 +1,181 @@
+"""Leadership that goes away and comes back while a producer's first batch is on its way.
+
+An object store without an answer holds up the first batch at its leader, until another broker has
+led the partition, appended to it, and gone again. So the first batch is refused. The second, which
+the client has sent on the same connection, comes from a leader that is not overtaken: were it
+taken, librdkafka would report the first one as delivered, which would be nowhere.
+"""
+
+import asyncio
+import os
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Message, Producer
+
+from tests.clients.confluent import Confluent
+from tests.clients.java_tools import MAIN_CLASSES, java_tools
+from tests.clients.records import SentRecord
+from tests.support.broker import BrokerProcess, start_broker
+from tests.support.ports import free_port
+from tests.support.postgres import create_empty_database
+from tests.support.s3_server import S3Server
+from tests.support.three_brokers import BUCKET
+from tests.support.throttling_proxy import ThrottlingProxy
+from tests.support.wire import WireClient, leader_of
+
+SOON_S: Final = 60.0
+GLANCE_S: Final = 0.05
+
+
+class Scene:
+    """A broker whose object store can be held up, and another that comes and goes.
+
+    Attributes:
+        topic: one partition, which the other broker leads whenever it is there.
+    """
+
+    def __init__(self, proxy: ThrottlingProxy, start: Callable[[str], BrokerProcess]) -> None:
+        """`start` starts one of two brokers, "b1" with the proxy before its store, and "b2"."""
+        self.proxy = proxy
+        self.start = start
+        self.topic = ""
+
+    async def begin(self) -> None:
+        """Start both, make topics until the other one leads one, and stop it."""
+        self.broker = await asyncio.to_thread(self.start, "b1")
+        self.other = await asyncio.to_thread(self.start, "b2")
+        async with await WireClient.connect(self.other.bootstrap) as wire:
+            for number in count():
+                self.topic = f"topic-{number}"
+                await wire.create_topic(self.topic)
+                if leader_of(await wire.describe(self.topic)) == self.other.bootstrap:
+                    break
+        await self.other_goes()
+
+    async def other_comes(self) -> None:
+        """Start the other broker, wait until it leads the topic, and append a record there."""
+        self.other = await asyncio.to_thread(self.start, "b2")
+        await leads(self.other, self.topic)
+        client = Confluent(bootstrap=self.other.bootstrap)
+        record = SentRecord(key=None, value=b"between")
+        await asyncio.to_thread(client.produce, self.topic, [record])
+
+    async def other_goes(self) -> None:
+        """Stop it, and wait until the first one leads again."""
+        assert await asyncio.to_thread(self.other.stop) == 0
+        await leads(self.broker, self.topic)
+
+    async def held_up(self, objects: int) -> None:
+        """Wait until uploads of so many objects have begun that do not end."""
+        async with asyncio.timeout(SOON_S):
+            while len(self.proxy.held) < objects:
+                await asyncio.sleep(GLANCE_S)
+
+    async def values(self) -> list[bytes | None]:
+        """Return what is in the log."""
+        client = Confluent(bootstrap=self.broker.bootstrap)
+        return [record.value for record in await asyncio.to_thread(client.consume, self.topic)]
+
+
+async def leads(broker: BrokerProcess, topic: str) -> None:
+    """Wait until a broker says that it leads a topic."""
+    async with asyncio.timeout(SOON_S), await WireClient.connect(broker.bootstrap) as wire:
+        while leader_of(await wire.describe(topic)) != broker.bootstrap:
+            await asyncio.sleep(GLANCE_S)
+
+
+@asynccontextmanager
+async def scene(home: Path) -> AsyncIterator[Scene]:
+    dsn = await create_empty_database()
+    addresses = {name: f"127.0.0.1:{free_port()}" for name in ("b1", "b2")}
+    with S3Server.start(home / "s3") as s3:
+        s3.create_bucket(BUCKET)
+        started: list[BrokerProcess] = []
+        async with ThrottlingProxy.before(s3.endpoint) as proxy:
+
+            def start(name: str) -> BrokerProcess:
+                store = s3.store_url(BUCKET, "log")
+                if name == "b1":
+                    store = store.replace(s3.endpoint, proxy.endpoint)
+                started.append(
+                    start_broker(
+                        home / name,
+                        *("--postgres", dsn, "--store", store),
+                        listen=addresses[name],
+                        environment={**os.environ, **s3.environment()},
+                    )
+                )
+                return started[-1]
+
+            try:
+                made = Scene(proxy, start)
+                await made.begin()
+                yield made
+            finally:
+                proxy.puts_pass.set()
+                for broker in started:
+                    await asyncio.to_thread(broker.stop)
+
+
+async def test_librdkafka_reports_nothing_that_is_not_in_the_log(tmp_path: Path) -> None:
+    async with scene(tmp_path) as its:
+        # Given an idempotent producer whose first batch is held up
+        reported: list[tuple[bytes | None, int | None]] = []
+
+        def on_delivery(error: object, message: Message) -> None:
+            assert error is None
+            reported.append((message.value(), message.offset()))
+
+        settings = {"bootstrap.servers": its.broker.bootstrap, "enable.idempotence": True}
+        producer = Producer({**settings, "linger.ms": 0})
+        its.proxy.puts_pass.clear()
+        producer.produce(its.topic, b"first", partition=0, on_delivery=on_delivery)
+        await its.held_up(1)
+
+        # When its leader is another broker for a while, and then the second is sent
+        await its.other_comes()
+        await its.other_goes()
+        producer.produce(its.topic, b"second", partition=0, on_delivery=on_delivery)
+        await its.held_up(2)
+        its.proxy.puts_pass.set()
+        assert await asyncio.to_thread(producer.flush, SOON_S) == 0
+
+        # Then both are in the log, in order, where the producer was told
+        assert await its.values() == [b"between", b"first", b"second"]
+        assert reported == [(b"first", 1), (b"second", 2)]
+
+
+async def test_the_java_producer_loses_nothing(tmp_path: Path) -> None:
+    async with scene(tmp_path) as its:
+        # Given the stock tool, which sends each line when it has waited a second for more
+        tools = java_tools(its.broker.bootstrap)
+        producer = await asyncio.create_subprocess_exec(
+            *tools.command(MAIN_CLASSES["kafka-console-producer"]),
+            *("--bootstrap-server", its.broker.bootstrap, "--topic", its.topic),
+            *("--request-timeout-ms", "60000"),
+            stdin=PIPE,
+            stderr=PIPE,
+        )
+        assert producer.stdin is not None
+        its.proxy.puts_pass.clear()
+        producer.stdin.write(b"first\n")
+        await its.held_up(1)
+
+        # When the same happens
+        await its.other_comes()
+        await its.other_goes()
+        producer.stdin.write(b"second\n")
+        await its.held_up(2)
+        its.proxy.puts_pass.set()
+        producer.stdin.close()
+        _, errors = await asyncio.wait_for(producer.communicate(), SOON_S)
+
+        # Then both are in the log, in order
+        assert await its.values() == [b"between", b"first", b"second"]
+        assert producer.returncode == 0
+        assert b"ERROR" not in errors, errors.decode()

@@ -1,30 +1,38 @@
-"""Producer ids (KIP-98), handed out from blocks that Postgres reserves for this broker."""
+"""Producer ids (KIP-98), which ascend in the order in which they are given out."""
 
 import asyncio
-from typing import Final
 
 from storage.metadata import MetadataStore
 
-BLOCK: Final = 1000
-
 
 class ProducerIds:
-    """Each id is given once, ever; those of a block that a crash leaves over are never given."""
+    """Each id is given once, ever. Who asks at the same time shares one question to Postgres.
+
+    No block of them is kept for later, as Apache Kafka's brokers do: a partition tells by its id
+    whether a producer can be one that it has forgotten (migration
+    0017), and a new producer with an old id could be.
+    """
 
     def __init__(self, metadata: MetadataStore) -> None:
         self._metadata = metadata
         self._next = self._end = 0
+        self._asking = 0
         self._lock = asyncio.Lock()
 
     async def take(self) -> int:
         """Return a producer id that nobody has.
 
         Raises:
-            MetadataUnavailable: the block is used up and Postgres does not answer.
+            MetadataUnavailable: Postgres does not answer.
         """
-        async with self._lock:
-            if self._next == self._end:
-                self._next = await self._metadata.allocate_producer_ids(BLOCK)
-                self._end = self._next + BLOCK
-            self._next += 1
-            return self._next - 1
+        self._asking += 1
+        try:
+            async with self._lock:
+                if self._next == self._end:
+                    count = self._asking
+                    self._next = await self._metadata.allocate_producer_ids(count)
+                    self._end = self._next + count
+                self._next += 1
+                return self._next - 1
+        finally:
+            self._asking -= 1

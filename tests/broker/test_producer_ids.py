@@ -1,0 +1,65 @@
+"""Producer ids ascend in the order in which they are given, and none is given twice."""
+
+import asyncio
+from random import Random
+
+import pytest
+
+from broker.producer_ids import ProducerIds
+from storage.errors import MetadataUnavailable
+from storage.metadata_memory import MemoryMetadata
+
+
+class CountedMetadata(MemoryMetadata):
+    """Takes its time, counts how often it is asked, and can be away."""
+
+    def __init__(self) -> None:
+        super().__init__(Random(1))
+        self.asked: list[int] = []
+        self.is_away = False
+
+    async def allocate_producer_ids(self, count: int) -> int:
+        self.asked.append(count)
+        await asyncio.sleep(0.01)
+        if self.is_away:
+            raise MetadataUnavailable("away")
+        return await super().allocate_producer_ids(count)
+
+
+async def test_an_id_is_higher_than_all_that_were_given_before() -> None:
+    # Given two brokers that give out ids by turns
+    metadata = CountedMetadata()
+    one, other = ProducerIds(metadata), ProducerIds(metadata)
+    taken = [await ids.take() for ids in (one, one, other, one, other)]
+    assert taken == sorted(set(taken))
+
+
+async def test_who_asks_at_the_same_time_shares_a_question() -> None:
+    # When many ask at once
+    metadata = CountedMetadata()
+    ids = ProducerIds(metadata)
+    taken = await asyncio.gather(*(ids.take() for _ in range(1000)))
+
+    # Then each has an id of its own, the second question was for all the others, none is left over
+    assert len(set(taken)) == 1000
+    assert metadata.asked == [1, 999]
+    assert await ids.take() == max(taken) + 1
+
+
+async def test_who_goes_away_or_meets_an_error_costs_nobody_else_an_id() -> None:
+    # Given some that ask, of which one goes away meanwhile
+    metadata = CountedMetadata()
+    ids = ProducerIds(metadata)
+    asking = [asyncio.create_task(ids.take()) for _ in range(3)]
+    await asyncio.sleep(0)
+    asking[1].cancel()
+    taken = await asyncio.gather(*asking, return_exceptions=True)
+    assert [taken[0], taken[2]] == [0, 1]
+
+    # When Postgres is away, then who asks is told so; and when it is back, ids go on
+    assert await ids.take() == 2
+    metadata.is_away = True
+    with pytest.raises(MetadataUnavailable):
+        await ids.take()
+    metadata.is_away = False
+    assert await ids.take() == 3

@@ -6,17 +6,16 @@ it, as far as it comes to build segments meanwhile.
 """
 
 import asyncio
-import re
 import time
-import urllib.request
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
 import asyncpg
 
-from bench.results import Figures, MeasurementFailed
+from bench.results import Figures
 from bench.versus.contenders import KAFKA, OURS, OURS_S3, OURS_S3_50
+from bench.versus.exported import exported
 from bench.versus.loads import GB, Producing, consume, produce
 from bench.versus.part import Case, Scale
 from bench.versus.parts.throughput import QUICK_MB, SIZE_MB
@@ -25,7 +24,6 @@ from bench.versus.running import Running
 
 PART: Final = "costs"
 RECORD_BYTES: Final = 1_024
-HTTP_S: Final = 10.0
 REPORTED_S: Final = 11.0
 """After this an idle process of Postgres has reported what it did; its own interval is 10 s."""
 
@@ -97,20 +95,7 @@ def _load(scale: Scale) -> Producing:
 
 def _counts(running: Running) -> Mapping[str, float]:
     """Return what has been counted until now, by the names of figures."""
-    return {**_exported(running.http.split(",")), **asyncio.run(_database(running.postgres))}
-
-
-def _exported(addresses: Sequence[str]) -> Mapping[str, float]:
-    values = dict.fromkeys(COUNTED, 0.0)
-    for address in addresses:
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=HTTP_S) as answer:
-            page = answer.read().decode()
-        for figure, metric in COUNTED.items():
-            found = re.search(rf"^{metric} (\S+)$", page, re.MULTILINE)
-            if found is None:
-                raise MeasurementFailed(f"no {metric} at {address}")
-            values[figure] += float(found[1])
-    return values
+    return {**exported(running, COUNTED), **asyncio.run(_database(running.postgres))}
 
 
 async def _database(dsn: str) -> Mapping[str, float]:

@@ -1,16 +1,18 @@
 """How long an acknowledgement takes, and a record's way to its reader, without linger.
 
 Each case has a topic of its own. What writes most comes last, as upkeep then builds segments of it
-in the background. `late_p99_ms` tells how late the client itself was.
+in the background. `late_p99_ms` tells how late the client itself was, `put_mean_ms` how long the
+object store took.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from bench.backfill_clients import in_process
 from bench.cluster import Cluster
 from bench.results import Figures, percentile
+from bench.versus.exported import exported
 from bench.versus.open_loop import Observed, OpenLoop, open_loop
 from bench.versus.part import Case, Scale
 from bench.versus.running import Running
@@ -21,6 +23,10 @@ CONTENDERS: Final = ("kafka", "kafka-flush", "ours", "ours-s3", "ours-s3-50")
 PARTITIONS: Final = 6
 RATE_PER_S: Final = 1_000
 HALF_LOAD_BYTES: Final = 1_024
+PUTS: Final = {
+    "seconds": "streamhouse_object_put_seconds_sum",
+    "count": "streamhouse_object_put_seconds_count",
+}
 SHARES: Final = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 
 
@@ -46,12 +52,20 @@ def _half_load(scale: Scale, running: Running) -> Figures:
             maximum, running.bootstrap, topic, PARTITIONS, HALF_LOAD_BYTES, scale.pick(4.0, 0.5)
         ).result()
         rate_per_s = most_per_s / 2
+        before = _puts(running)
         seen = _observed(scale, running, topic, records_per_s=rate_per_s, size=HALF_LOAD_BYTES)
+        puts = {name: value - before[name] for name, value in _puts(running).items()}
     return {
         "maximum_records_per_s": most_per_s,
         **_percentiles("ack", seen.acknowledged_s),
+        **({"put_mean_ms": puts["seconds"] / puts["count"] * 1000} if puts else {}),
         **_lateness(seen),
     }
+
+
+def _puts(running: Running) -> Mapping[str, float]:
+    """Return how long the PUTs of a broker of ours have taken so far, and how many there were."""
+    return exported(running, PUTS) if running.http else {}
 
 
 def _acknowledged(scale: Scale, running: Running) -> Figures:

@@ -21,12 +21,10 @@ COUNTER: Final = 0x6B61_666B_6121_0000
 """An int64 in a request that is to be replaced by a number that grows with each request."""
 
 WARM_S: Final = 0.5
-INTAKE_BYTES: Final = 4 * 1024
 PATIENCE_S: Final = 10.0
 _SIZE: Final = slice(0, 4)
 _CORRELATION_ID: Final = slice(8, 12)
 _ANSWERED_ID: Final = slice(4, 8)
-_BODY: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +45,7 @@ class Question:
     is_fine: Callable[[bytes], bool] | None = None
 
 
-class _Loop(asyncio.BufferedProtocol):
-    """One connection. Its answers lie in a buffer, where they are compared without being copied."""
-
+class _Loop(asyncio.Protocol):
     def __init__(self, question: Question, ended: "asyncio.Future[None]") -> None:
         self._question = question
         self._ended = ended
@@ -58,8 +54,7 @@ class _Loop(asyncio.BufferedProtocol):
         self._counter = slice(at, at + 8) if at >= 0 else None
         self._sent = 0
         self._sent_s = 0.0
-        self._buffer = bytearray(INTAKE_BYTES)
-        self._filled = 0
+        self._answer = bytearray()
         self._last_body = b""
         self._transport: asyncio.Transport | None = None
         self.answers: list[tuple[float, float]] = []
@@ -69,24 +64,16 @@ class _Loop(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is not a subclass
         self._ask()
 
-    def get_buffer(self, sizehint: int) -> bytearray | memoryview:
-        return memoryview(self._buffer)[self._filled :] if self._filled else self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self._filled += nbytes
-        if self._filled < _BODY:
-            return
-        missing = _SIZE.stop + int.from_bytes(self._buffer[_SIZE]) - self._filled
-        if missing > 0:
-            if self._filled + missing > len(self._buffer):  # it cannot grow while it is lent
-                self._buffer = self._buffer[: self._filled] + bytes(missing)
+    def data_received(self, data: bytes) -> None:
+        self._answer += data
+        if len(self._answer) < 4 or len(self._answer) < 4 + int.from_bytes(self._answer[_SIZE]):
             return
         now_s = time.perf_counter()
         self.answers.append((now_s, now_s - self._sent_s))
         if (failure := self._refusal()) is not None:
             self._end(MeasurementFailed(failure))
             return
-        self._filled = 0
+        self._answer.clear()
         self._ask()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -103,13 +90,11 @@ class _Loop(asyncio.BufferedProtocol):
 
     def _refusal(self) -> str | None:
         """Return what is wrong with the answer, if anything is."""
-        if int.from_bytes(self._buffer[_ANSWERED_ID]) != self._sent:
+        if int.from_bytes(self._answer[_ANSWERED_ID]) != self._sent:
             return "answer to another request"
-        last = self._last_body
-        if len(last) == self._filled - _BODY and self._buffer.startswith(last, _BODY):
-            return None
-        body = bytes(memoryview(self._buffer)[_BODY : self._filled])
-        if self._question.is_fine is not None and self._question.is_fine(body):
+        body = bytes(self._answer[8:])
+        is_fine = self._question.is_fine
+        if body == self._last_body or (is_fine is not None and is_fine(body)):
             return None
         request = self._question.request
         kind: Any = load_response_schema(request.__api_key__, request.__version__)

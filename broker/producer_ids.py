@@ -9,7 +9,8 @@ class ProducerIds:
     """Each id is given once, ever. Who asks at the same time shares one question to Postgres.
 
     No block of them is kept for later, as Apache Kafka's brokers do: a partition tells by its id
-    whether a producer can be one that it has forgotten (migration 0017).
+    whether a producer can be one that it has forgotten (migration
+    0017), and a new producer with an old id could be.
     """
 
     def __init__(self, metadata: MetadataStore) -> None:

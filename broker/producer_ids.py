@@ -9,8 +9,7 @@ class ProducerIds:
     """Each id is given once, ever. Who asks at the same time shares one question to Postgres.
 
     No block of them is kept for later, as Apache Kafka's brokers do: a partition tells by its id
-    whether a producer can be one that it has forgotten (migration
-    0017), and a new producer with an old id could be.
+    whether a producer can be one that it has forgotten (migration 0017).
     """
 
     def __init__(self, metadata: MetadataStore) -> None:

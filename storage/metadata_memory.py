@@ -56,7 +56,6 @@ class MemoryMetadata(
         MemoryUsage.__init__(self)
         self._cluster_id = base64.urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
         self._version = 0
-        self._next_producer_id = 0
         self._topics: dict[UUID, Topic] = {}
         self._changed: dict[UUID, int] = {}  # version of each topic, there or deleted
         self._partitions: dict[Partition, MemoryPartition] = {}

@@ -94,8 +94,12 @@ class MemoryPartition:
             self.log_start_offset = new_start
         return self.offsets()
 
-    def judge(self, batch: BatchCommit) -> tuple[Outcome, int]:
+    def judge(self, batch: BatchCommit, next_producer_id: int) -> tuple[Outcome, int]:
         """Judge an idempotent batch by what its producer wrote here.
+
+        Args:
+            batch: that comes next.
+            next_producer_id: one from there on is of another cluster.
 
         Returns:
             APPENDED, DUPLICATE, OUT_OF_ORDER_SEQUENCE or INVALID_PRODUCER_EPOCH; and the base
@@ -104,9 +108,9 @@ class MemoryPartition:
         producer = self._producers.get(batch.producer_id)
         if producer is not None:
             return producer.judge(batch)
-        is_forgotten = batch.producer_id <= self.forgotten_producer_id
+        is_new = self.forgotten_producer_id < batch.producer_id < next_producer_id
         # A client of KIP-890 never goes on in the middle of what a partition has forgotten.
-        may_go_on = is_forgotten and batch.transaction is not TransactionUse.ADDS
+        may_go_on = not is_new and batch.transaction is not TransactionUse.ADDS
         strange = batch.base_sequence != 0 and not may_go_on
         return (Outcome.OUT_OF_ORDER_SEQUENCE if strange else Outcome.APPENDED), -1
 

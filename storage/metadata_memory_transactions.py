@@ -37,6 +37,7 @@ class MemoryTransactions(MemoryGroups):
     def __init__(self, now_ms: Callable[[], int]) -> None:
         MemoryGroups.__init__(self, now_ms)
         self._transactional_ids: dict[str, TransactionalId] = {}
+        self._next_producer_id = 0
 
     async def init_producer(
         self,
@@ -182,7 +183,7 @@ class MemoryTransactions(MemoryGroups):
         Returns:
             the outcome, and the base offset of the first copy of a duplicate, else -1.
         """
-        outcome, first_copy = partition.judge(batch)
+        outcome, first_copy = partition.judge(batch, self._next_producer_id)
         if outcome in {Outcome.INVALID_PRODUCER_EPOCH, Outcome.DUPLICATE}:
             return outcome, first_copy
         if batch.transaction is TransactionUse.NONE:

@@ -281,10 +281,11 @@ $function$;
 -- is open is a batch of none looked up, because its producer may not leave its own.
 --
 -- A producer of which the partition knows nothing begins with sequence 0, unless what was known of it
--- may be forgotten (partitions.forgotten_producer_id). Apache Kafka takes any sequence then (KIP-360),
--- and loses records: of two batches in flight, the first may be refused because its leader was
--- overtaken, and the second come to one that is not any more; a client that hears that the second is in
--- the log takes the first for written as well.
+-- may be forgotten (partitions.forgotten_producer_id), or its id is of another cluster: clients may be
+-- led from one to another under the same name. Apache Kafka takes any sequence then (KIP-360), and loses
+-- records: of two batches in flight, the first may be refused because its leader was overtaken, and the
+-- second be taken when that one leads again; a client that hears that the second is in the log takes the
+-- first for written as well.
 --
 -- A partition takes no batch of an older leader epoch than it was asked with before: what a broker
 -- that has lost it still had under way is refused. A producer may by then have been told by the new
@@ -493,7 +494,12 @@ BEGIN
                 ELSIF epochs[producer] > p_epochs[batch] THEN
                     verdict := invalid_producer_epoch;
                 ELSIF first_sequence <> 0 AND (
-                    epochs[producer] >= 0 OR p_producer_ids[producer] > forgotten_ids[i]
+                    epochs[producer] >= 0 OR (
+                        p_producer_ids[producer] > forgotten_ids[i] AND EXISTS (
+                            SELECT FROM streamhouse_internal.cluster AS c
+                            WHERE c.next_producer_id > p_producer_ids[producer]
+                        )
+                    )
                 ) THEN
                     verdict := out_of_order_sequence;
                 ELSE

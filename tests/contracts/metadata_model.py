@@ -26,11 +26,13 @@ class PartitionModel:
 
     Attributes:
         forgotten: producers up to this id may go on in the middle: some of them were forgotten.
+        next_producer_id: so may producers from there on: they are of another cluster.
     """
 
     high_watermark: int = 0
     producers: dict[int, ProducerModel] = field(default_factory=dict)
     forgotten: int = -1
+    next_producer_id: int = 0
 
     def append(self, batch: BatchCommit) -> str | int:
         """Append, or say what is wrong, in the words of metadata_stores.short()."""
@@ -45,7 +47,9 @@ class PartitionModel:
                     return "OutOfOrderSequence"
             elif known is not None and batch.producer_epoch < known.epoch:
                 return "InvalidProducerEpoch"
-            elif batch.base_sequence and (known or batch.producer_id > self.forgotten):
+            elif batch.base_sequence and (
+                known or self.forgotten < batch.producer_id < self.next_producer_id
+            ):
                 return "OutOfOrderSequence"
             else:
                 known = None

@@ -63,6 +63,19 @@ async def test_a_producer_that_was_forgotten_goes_on(segments: Segments) -> None
     assert await write(segments.store, other, forgotten, 0, 10) == EARLY
 
 
+async def test_a_producer_of_another_cluster_goes_on(segments: Segments) -> None:
+    # Given a producer that was led here from another cluster, under the same name
+    (partition,) = await segments.partitions(1)
+    producer = await segments.store.allocate_producer_ids(1)
+    assert await write(segments.store, partition, producer + 1, 0, 70) == 0
+
+    # Then its batches follow each other, and the cluster's own producers begin with 0
+    assert await write(segments.store, partition, producer + 1, 0, 70) == "duplicate of 0"
+    assert await write(segments.store, partition, producer + 1, 0, 90) == EARLY
+    assert await write(segments.store, partition, producer + 1, 0, 80) == 10
+    assert await write(segments.store, partition, producer, 0, 70) == EARLY
+
+
 async def test_who_is_forgotten_last_counts_whatever_its_id(segments: Segments) -> None:
     # Given two producers that are forgotten one after the other, the newer one first
     (partition,) = await segments.partitions(1)

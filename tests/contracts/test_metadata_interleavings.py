@@ -35,6 +35,7 @@ from tests.contracts.metadata_stores import (
 
 PARTITIONS = 3
 MANY = 10_000
+FOREIGN = 10**12  # a producer id that another cluster has given
 EXAMPLES = {"memory": 60, "postgres": 20}
 
 
@@ -70,7 +71,11 @@ class LogMachine(RuleBasedStateMachine):
     @initialize()
     def create(self) -> None:
         self.partitions = self.runner.run(create_partitions(self.store, PARTITIONS))
-        self.model = {partition: PartitionModel() for partition in self.partitions}
+        first = self.runner.run(self.store.allocate_producer_ids(2))
+        self.producers = [NO_PRODUCER_ID, first, first + 1, FOREIGN]
+        self.model = {
+            partition: PartitionModel(next_producer_id=first + 2) for partition in self.partitions
+        }
         self.unsent: list[str] = []
         self.committed: list[Committed] = []
 
@@ -98,7 +103,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def draw_batch(self, data: st.DataObject, partition: Partition, position: int) -> BatchCommit:
         records = data.draw(st.integers(1, 3), label="records")
-        producer = data.draw(st.sampled_from([NO_PRODUCER_ID, 1, 2]), label="producer")
+        producer = data.draw(st.sampled_from(self.producers), label="producer")
         if producer == NO_PRODUCER_ID:
             return a_batch(partition, position, records=records)
         known = self.model[partition].producers.get(producer)

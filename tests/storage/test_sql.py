@@ -147,6 +147,7 @@ async def test_what_producers_wrote_before_an_upgrade_may_be_forgotten() -> None
 
     # Then a producer of that time may go on in what is there, and in what is made again
     store = await PostgresMetadata.open(dsn)
+    assert await store.allocate_producer_ids(1) == 1000
     again = await store.create_topic("gone", partition_count=1, replication_factor=1, configs={})
     for topic_id in (known["topic_id"], again.topic_id):
         partition = Partition(topic_id, 0)

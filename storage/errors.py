@@ -25,7 +25,7 @@ class OffsetOutOfRange(StorageError):
 
 
 class OutOfOrderSequence(StorageError):
-    """A gap in an idempotent producer's sequence numbers (KIP-98)."""
+    """A gap in an idempotent producer's sequence numbers, or 0 did not come first (KIP-98)."""
 
 
 class InvalidProducerEpoch(StorageError):

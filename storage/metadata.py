@@ -90,7 +90,8 @@ class BatchCommit:
         max_timestamp_ms: as in the batch header; the largest of several.
         producer_id: NO_PRODUCER_ID for a producer that is not idempotent; then the two
             fields below are -1 and not looked at.
-        base_sequence: of the first record; wraps to 0 after 2**31 - 1.
+        base_sequence: of the first record; wraps to 0 after 2**31 - 1. 0 comes first in a
+            partition that cannot have forgotten the producer.
         transaction: a batch that has one has a producer id, too.
         transactional_id: in whose transaction; not looked at without one.
         leader_epoch: generation of the brokers in which it was taken. Once a partition was asked
@@ -226,7 +227,10 @@ class MetadataStore(
         """
 
     async def allocate_producer_ids(self, count: int) -> int:
-        """Reserve `count` producer ids that nobody was or will be given; return the first."""
+        """Reserve `count` producer ids that nobody was or will be given; return the first.
+
+        They ascend: a partition tells by a producer's id whether it can have forgotten it.
+        """
 
     # topics
 

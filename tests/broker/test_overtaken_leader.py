@@ -3,7 +3,7 @@
 An object store without an answer holds up the first batch at its leader, until another broker has
 led the partition, appended to it, and gone again. So the first batch is refused. The second, which
 the client has sent on the same connection, comes from a leader that is not overtaken: were it
-taken, librdkafka would report the first one as delivered, which would be nowhere.
+taken, librdkafka and the Java client would report the first one as delivered, which is nowhere.
 """
 
 import asyncio

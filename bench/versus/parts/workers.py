@@ -37,8 +37,8 @@ PRODUCERS: Final = 16
 FETCHED: Final = 16
 """Partitions that a Fetch asks for: as many as each of two workers leads.
 
-A record of 1 KiB of each: to take an answer of 64 KiB costs the client a quarter of what all else
-costs the broker, and then two workers get no more than 1.54 times what one gets of two cores.
+A record of 1 KiB of each: to take an answer of 64 KiB costs the client a quarter of what it costs
+the broker, and then two workers get no more than 1.54 times what one gets of two cores.
 """
 
 HEARD_S: Final = 1.5

@@ -282,10 +282,10 @@ $function$;
 --
 -- A producer of which the partition knows nothing begins with sequence 0, unless what was known of it
 -- may be forgotten (partitions.forgotten_producer_id), or its id is of another cluster: clients may be
--- led from one to another under the same name. Apache Kafka takes any sequence then (KIP-360), and loses
--- records: of two batches in flight, the first may be refused because its leader was overtaken, and the
--- second be taken when that one leads again; a client that hears that the second is in the log takes the
--- first for written as well.
+-- led from one to another under the same name. Apache Kafka takes any sequence then (KIP-360), and so
+-- did this, and lost records: of two batches in flight, the first may be refused because its leader was
+-- overtaken, and the second be taken when that one leads again; a client that hears that the second is
+-- in the log takes the first for written as well.
 --
 -- A partition takes no batch of an older leader epoch than it was asked with before: what a broker
 -- that has lost it still had under way is refused. A producer may by then have been told by the new

@@ -26,15 +26,17 @@ def without_repeated(batches: Sequence[FoundBatch], producers: Producers) -> lis
     """
     state = deepcopy(producers)
     last_copies = {_copy_key(batch): number for number, batch in enumerate(batches)}
-    last_ends = {_end_key(batch): number for number, batch in enumerate(batches)}
+    last_ends = {
+        _end_key(batch, batch.record_count): number for number, batch in enumerate(batches)
+    }
     kept: list[FoundBatch] = []
     for number, batch in enumerate(batches):
-        use = (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.record_count)
+        use = _copy_key(batch)
         verdict = state.verdict(*use)
-        comes_again = verdict is Verdict.EARLY and last_copies[_copy_key(batch)] > number
+        comes_again = verdict is Verdict.EARLY and last_copies[use] > number
         is_overtaken = (
             verdict in {Verdict.EARLY, Verdict.UNKNOWN}
-            and last_ends.get(_predecessor_key(batch), -1) > number
+            and last_ends.get(_end_key(batch, 0), -1) > number
         )
         if verdict is Verdict.REPEATED or comes_again or is_overtaken:
             continue
@@ -91,14 +93,9 @@ def _fit(waiting: Sequence[PlacedRun], end: int | None, following: int) -> list[
     return homeless
 
 
-def _end_key(batch: FoundBatch) -> tuple[int, int, int]:
-    last_sequence = last_of(batch.base_sequence, batch.record_count)
-    return batch.producer_id, batch.producer_epoch, last_sequence
-
-
-def _predecessor_key(batch: FoundBatch) -> tuple[int, int, int]:
-    last_sequence = last_of(batch.base_sequence, 0)
-    return batch.producer_id, batch.producer_epoch, last_sequence
+def _end_key(batch: FoundBatch, count: int) -> tuple[int, int, int]:
+    """Return where the first `count` records of a batch end; with 0, where its predecessor does."""
+    return batch.producer_id, batch.producer_epoch, last_of(batch.base_sequence, count)
 
 
 def _copy_key(batch: FoundBatch) -> tuple[int, int, int, int]:

@@ -71,10 +71,15 @@ async def doom_in_postgres(dsn: str, path: str) -> None:
     assert changed == "UPDATE 1"
 
 
-async def create_partitions(store: MetadataStore, partition_count: int) -> list[Partition]:
-    """Create a topic and return its partitions."""
+async def create_partitions(
+    store: MetadataStore, partition_count: int, *, name: str = ""
+) -> list[Partition]:
+    """Create a topic, with a name that none had unless told otherwise; return its partitions."""
     topic = await store.create_topic(
-        f"topic-{next(_paths)}", partition_count=partition_count, replication_factor=1, configs={}
+        name or f"topic-{next(_paths)}",
+        partition_count=partition_count,
+        replication_factor=1,
+        configs={},
     )
     return [Partition(topic.topic_id, index) for index in range(partition_count)]
 

@@ -11,7 +11,7 @@ import pytest
 
 from protocol.ids import Partition
 from storage.metadata import TransactionUse
-from tests.contracts.metadata_stores import KINDS, write
+from tests.contracts.metadata_stores import KINDS, create_partitions, write
 from tests.contracts.segment_side import ALL, HOUR_MS, Segments, open_segments
 
 EARLY = "OutOfOrderSequence"
@@ -22,13 +22,6 @@ async def segments(request: pytest.FixtureRequest) -> AsyncIterator[Segments]:
     """Each store in turn, empty."""
     async with open_segments(request.param) as opened:
         yield opened
-
-
-async def made(segments: Segments, name: str, partition_count: int = 1) -> list[Partition]:
-    topic = await segments.store.create_topic(
-        name, partition_count=partition_count, replication_factor=1, configs={}
-    )
-    return [Partition(topic.topic_id, index) for index in range(partition_count)]
 
 
 async def test_a_second_batch_waits_for_the_first(segments: Segments) -> None:
@@ -93,12 +86,12 @@ async def test_who_is_forgotten_last_counts_whatever_its_id(segments: Segments) 
 async def test_a_producer_goes_on_where_a_topic_was_made_again(segments: Segments) -> None:
     # Given producers that wrote to a topic, which was deleted and made again with fewer partitions
     producer = await segments.store.allocate_producer_ids(2)
-    first, second = await made(segments, "again", 2)
+    first, second = await create_partitions(segments.store, 2, name="again")
     for partition in (first, second):
         assert await write(segments.store, partition, producer, 0, 0) == 0
     await segments.store.delete_topic(first.topic_id)
-    (fresh,) = await made(segments, "again")
-    (other,) = await made(segments, "another")
+    (fresh,) = await create_partitions(segments.store, 1, name="again")
+    (other,) = await create_partitions(segments.store, 1)
 
     # When the first goes on, then it may, also in a partition that comes back later
     assert await write(segments.store, fresh, producer, 0, 10) == 0
@@ -112,7 +105,7 @@ async def test_a_producer_goes_on_where_a_topic_was_made_again(segments: Segment
 
     # And when it is deleted once more, then that one may, too
     await segments.store.delete_topic(fresh.topic_id)
-    (fresh,) = await made(segments, "again")
+    (fresh,) = await create_partitions(segments.store, 1, name="again")
     assert await write(segments.store, fresh, later, 0, 10) == 0
 
 

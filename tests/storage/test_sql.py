@@ -5,14 +5,13 @@ import asyncio
 import asyncpg
 import pytest
 
-from protocol.ids import Partition
 from sql import Migration, migrations, query, query_names
 from storage.config import PostgresConfig
 from storage.errors import DatabaseNotSupported
 from storage.metadata_postgres import PostgresMetadata
 from storage.migrate import find_missing, migrate
 from storage.postgres_pool import Connection
-from tests.contracts.metadata_stores import write
+from tests.contracts.metadata_stores import create_partitions, write
 from tests.support.postgres import create_database, create_empty_database
 
 FORGOTTEN_PRODUCERS = "0017_forgotten_producers"
@@ -123,24 +122,20 @@ def test_only_what_is_missing_is_applied() -> None:
     assert find_missing({"1": "11"}, known) == known[1:]
 
 
-async def test_what_producers_wrote_before_an_upgrade_may_be_forgotten() -> None:
+async def test_what_producers_wrote_before_an_upgrade_may_be_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # Given a database from before it was written down what partitions forget of producers
     dsn = await create_empty_database()
     older = [each for each in migrations() if each.name < FORGOTTEN_PRODUCERS]
-    connection: Connection = await asyncpg.connect(dsn)
-    await connection.execute(query("migration_create_schema"))
-    await connection.execute(query("migration_create_table"))
-    for migration in older:
-        await connection.execute(migration.text)
-        await connection.execute(query("migration_record"), migration.name, migration.checksum)
-    create, delete = query("topic_create"), query("topic_delete")
-    known = await connection.fetchrow(create, "known", 1, 1, "{}")
-    gone = await connection.fetchrow(create, "gone", 1, 1, "{}")
-    assert known is not None
-    assert gone is not None
-    await connection.fetchval(query("producer_allocate_ids"), 1000)
-    await connection.execute(delete, gone["topic_id"])
-    await connection.close()
+    with monkeypatch.context() as patched:
+        patched.setattr("storage.migrate.migrations", lambda: older)
+        store = await PostgresMetadata.open(dsn)
+    (known,) = await create_partitions(store, 1, name="known")
+    (gone,) = await create_partitions(store, 1, name="gone")
+    assert await store.allocate_producer_ids(1000) == 0
+    await store.delete_topic(gone.topic_id)
+    await store.close()
 
     # When it is brought up to date
     assert FORGOTTEN_PRODUCERS in await migrate(dsn, PostgresConfig())
@@ -148,9 +143,7 @@ async def test_what_producers_wrote_before_an_upgrade_may_be_forgotten() -> None
     # Then a producer of that time may go on in what is there, and in what is made again
     store = await PostgresMetadata.open(dsn)
     assert await store.allocate_producer_ids(1) == 1000
-    again = await store.create_topic("gone", partition_count=1, replication_factor=1, configs={})
-    for topic_id in (known["topic_id"], again.topic_id):
-        partition = Partition(topic_id, 0)
+    for partition in (known, *await create_partitions(store, 1, name="gone")):
         assert await write(store, partition, producer=999, epoch=0, sequence=7) == 0
         assert await write(store, partition, 1000, 0, 7) == "OutOfOrderSequence"
     await store.close()

@@ -13,6 +13,7 @@ from bench.backfill_clients import in_process
 from bench.cluster import Cluster
 from bench.results import Figures, percentile
 from bench.versus.exported import exported
+from bench.versus.loads import prime
 from bench.versus.open_loop import Observed, OpenLoop, open_loop
 from bench.versus.part import Case, Scale
 from bench.versus.running import Running
@@ -46,6 +47,7 @@ def cases(scale: Scale) -> Sequence[Case]:
 
 def _half_load(scale: Scale, running: Running) -> Figures:
     """Measure at half of what the same client can write at most just before."""
+    prime(scale.scratch)
     with Cluster(running.bootstrap).tidied() as cluster:
         topic = cluster.new_topic(PARTITIONS)
         most_per_s: float = in_process(

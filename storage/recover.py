@@ -94,10 +94,9 @@ class Recovery:
         report.segments, report.uploads = scanned.segments, scanned.uploads
         report.repeated = scanned.repeated
         report.unreadable += scanned.unreadable
-        report.next_producer_id = scanned.last_producer_id + 1 + PRODUCER_ID_MARGIN
-        report.cluster_id = await self._database.set_cluster(
+        report.cluster_id, report.next_producer_id = await self._database.set_cluster(
             await read_marker(self._objects),
-            next_producer_id=report.next_producer_id,
+            next_producer_id=scanned.last_producer_id + 1 + PRODUCER_ID_MARGIN,
             generation=scanned.last_leader_epoch + GENERATION_MARGIN,
         )
         for page in self._scratch.objects(OBJECTS_AT_ONCE):

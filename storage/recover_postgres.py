@@ -82,13 +82,19 @@ class EmptyDatabase:
 
     async def set_cluster(
         self, cluster_id: str | None, *, next_producer_id: int, generation: int
-    ) -> str:
-        """Give it a cluster's id, or None to keep its own; return the one it has."""
-        self._last_producer_id = next_producer_id - 1
+    ) -> tuple[str, int]:
+        """Give it a cluster's id, or None to keep its own; return that, and the next producer's id.
+
+        Args:
+            cluster_id: of the cluster, if it is known.
+            next_producer_id: at the least.
+            generation: of the brokers, at the least.
+        """
         statement = query("recover_set_cluster")
         row = await self._db.fetchrow(statement, cluster_id, next_producer_id, generation)
         assert row is not None, "migrations make it"
-        return str(row["cluster_id"])
+        self._last_producer_id = row["next_producer_id"] - 1
+        return str(row["cluster_id"]), int(row["next_producer_id"])
 
     async def add_objects(self, objects: Sequence[tuple[str, int]]) -> list[tuple[int, str]]:
         """Add paths with their sizes; return ids with their paths."""

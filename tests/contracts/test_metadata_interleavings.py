@@ -74,7 +74,8 @@ class LogMachine(RuleBasedStateMachine):
         first = self.runner.run(self.store.allocate_producer_ids(2))
         self.producers = [NO_PRODUCER_ID, first, first + 1, FOREIGN]
         self.model = {
-            partition: PartitionModel(next_producer_id=first + 2) for partition in self.partitions
+            partition: PartitionModel(forgotten=first - 1, next_producer_id=first + 2)
+            for partition in self.partitions
         }
         self.unsent: list[str] = []
         self.committed: list[Committed] = []

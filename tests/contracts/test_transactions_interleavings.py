@@ -28,6 +28,9 @@ def runner_and_sides() -> Iterator[tuple[asyncio.Runner, list[Side]]]:
         sides = [
             Side(runner.run(stack.enter_async_context(open_transactions(kind)))) for kind in KINDS
         ]
+        in_memory, in_postgres = (side.opened.store for side in sides)
+        begun = runner.run(in_postgres.allocate_producer_ids(1))
+        runner.run(in_memory.allocate_producer_ids(begun + 1))  # the same ids from now on
         yield runner, sides
         runner.run(stack.aclose())
 

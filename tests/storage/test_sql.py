@@ -142,11 +142,26 @@ async def test_what_producers_wrote_before_an_upgrade_may_be_forgotten(
 
     # Then a producer of that time may go on in what is there, and in what is made again
     store = await PostgresMetadata.open(dsn)
-    assert await store.allocate_producer_ids(1) == 1000
+    new = await store.allocate_producer_ids(1)
+    assert new > 999
     for partition in (known, *await create_partitions(store, 1, name="gone")):
         assert await write(store, partition, producer=999, epoch=0, sequence=7) == 0
-        assert await write(store, partition, 1000, 0, 7) == "OutOfOrderSequence"
+        assert await write(store, partition, new, 0, 7) == "OutOfOrderSequence"
     await store.close()
+
+
+async def test_clusters_give_out_ids_that_are_far_apart() -> None:
+    # Given two clusters, and a producer of one of them
+    stores = [await PostgresMetadata.open(await create_empty_database()) for _ in range(2)]
+    ids = [await store.allocate_producer_ids(1) for store in stores]
+    assert abs(ids[0] - ids[1]) >= 2**32
+    assert all(2**32 <= one < 2**52 for one in ids)
+
+    # When it is led to the other one, which has given out ids as well, then it may go on there
+    for store, foreign in zip(stores, reversed(ids), strict=True):
+        (partition,) = await create_partitions(store, 1)
+        assert await write(store, partition, foreign, 0, 7) == 0
+        await store.close()
 
 
 async def test_people_see_the_log_in_views(postgres_dsn: str) -> None:

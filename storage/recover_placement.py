@@ -6,19 +6,24 @@ whose expectations agree with each other and with the order of commits; they are
 expected. The others go where there is room for them in between; what has no place goes to the end.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
+from typing import Final
 
 from storage.recover_producers import Producers, Verdict, last_of
 from storage.recover_runs import PlacedRun, agreeing, mark_doubtful, runs_of
 from storage.recover_scratch import FoundBatch
+
+MOST_UNDER_WAY: Final = 5
+"""Batches of an idempotent producer in a partition at a time; clients keep to it (KIP-98)."""
 
 
 def without_repeated(batches: Sequence[FoundBatch], producers: Producers) -> list[FoundBatch]:
     """Return those that were appended, by the rules of idempotent producers.
 
     A batch whose predecessor is missing was refused if that came later, or if it came again itself;
-    else something was lost.
+    else something was lost. Of a producer of which nothing is known here, something may be built:
+    a batch of its was refused only if all that it is behind came later.
 
     Args:
         batches: in the order of their commits.
@@ -30,19 +35,46 @@ def without_repeated(batches: Sequence[FoundBatch], producers: Producers) -> lis
         _end_key(batch, batch.record_count): number for number, batch in enumerate(batches)
     }
     kept: list[FoundBatch] = []
+    overtaken: set[int] = set()
     for number, batch in enumerate(batches):
         use = _copy_key(batch)
         verdict = state.verdict(*use)
         comes_again = verdict is Verdict.EARLY and last_copies[use] > number
         is_overtaken = (
-            verdict in {Verdict.EARLY, Verdict.UNKNOWN}
-            and last_ends.get(_end_key(batch, 0), -1) > number
+            verdict is Verdict.EARLY and last_ends.get(_end_key(batch, 0), -1) > number
+        ) or (
+            verdict is Verdict.UNKNOWN
+            and _is_before_its_first(number, batches, last_ends, overtaken)
         )
+        if is_overtaken:
+            overtaken.add(number)
         if verdict is Verdict.REPEATED or comes_again or is_overtaken:
             continue
         state.append(*use, -1, transactional=bool(batch.transactional))
         kept.append(batch)
     return kept
+
+
+def _is_before_its_first(
+    number: int,
+    batches: Sequence[FoundBatch],
+    last_ends: Mapping[tuple[int, int, int], int],
+    overtaken: Collection[int],
+) -> bool:
+    """Whether all that a batch is behind came later, from the producer's first batch on.
+
+    Or was refused for that itself. All of these were under way together, so they are few.
+    """
+    at = number
+    for _ in range(MOST_UNDER_WAY):
+        at = last_ends.get(_end_key(batches[at], 0), -1)
+        if at in overtaken:
+            return True
+        if at <= number:
+            return False
+        if batches[at].base_sequence == 0:
+            return True
+    return False
 
 
 def place(batches: Sequence[FoundBatch], floor: int | None) -> list[PlacedRun]:

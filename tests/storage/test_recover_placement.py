@@ -155,6 +155,25 @@ def test_a_second_batch_that_came_before_the_first_was_refused() -> None:
     assert without_repeated([first, third, last], Producers()) == [first, last]
 
 
+def test_a_batch_that_came_again_late_refuses_nothing_of_what_was_behind_it() -> None:
+    # Given a producer whose earlier batches are built, out of sight, and which sent the last of
+    # them again behind those that follow
+    following = [batch(100, 10, number=2, producer=(7, 0, 100))]
+    following.append(batch(110, 10, number=3, producer=(7, 0, 110)))
+    again = batch(120, 10, number=4, producer=(7, 0, 90))
+
+    # Then it is there once, and so are they
+    assert without_repeated([*following, again], Producers()) == following
+
+
+def test_all_that_were_under_way_with_a_first_batch_were_refused_before_it() -> None:
+    # Given four batches of a new producer, the first of which came last, and then all again
+    first, *others = [batch(100, 10, number=at, producer=(7, 0, at * 10)) for at in range(4)]
+    again = [batch(110, 10, number=at + 5, producer=(7, 0, at * 10)) for at in (1, 2, 3)]
+    assert without_repeated([*others, first, *again], Producers()) == [first, *again]
+    assert without_repeated([*others, first], Producers()) == [first]
+
+
 def test_a_producer_that_was_forgotten_went_on() -> None:
     # Given batches from the middle, one of which comes again
     batches = [

@@ -7,10 +7,14 @@ segments may have gaps between their offsets, or no record at all.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from protocol.batch import HEADER_BYTES, BatchHeader, read_header
 from protocol.compression import decompress
 from protocol.records import scan_records
+
+MOST_NAMED: Final = 1_000
+"""A megabyte holds millions of records, and each that is named has a line in the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +25,21 @@ class FoundTimestamp:
     timestamp_ms: int
 
 
-def has_null_key(batch: memoryview) -> bool:
-    """Return whether any record lacks a key; all records are looked through.
+def records_without_key(batch: memoryview) -> tuple[int, Sequence[int]]:
+    """Return how many records have no key, and their places in the batch, from 0 on.
+
+    If there are more than MOST_NAMED no place is named: clients take all others for good ones.
 
     Raises:
         CorruptBatch, DecompressedTooLarge, InvalidRecords: the records cannot be read.
     """
-    missing = 0
-    for _, _, has_key in _scan(batch, read_header(batch)):  # to the last record
-        missing += not has_key
-    return missing > 0
+    count, places = 0, []
+    for place, (_, _, has_key) in enumerate(_scan(batch, read_header(batch))):  # to the last one
+        if not has_key:
+            count += 1
+            if count <= MOST_NAMED:
+                places.append(place)
+    return count, places if count <= MOST_NAMED else ()
 
 
 def find_first_at_or_after(

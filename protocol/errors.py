@@ -3,6 +3,8 @@
 `broker/refusals.py` gives each its Kafka error code; none says anything about our own state.
 """
 
+from collections.abc import Sequence
+
 
 class ProtocolError(Exception):
     """Base of everything that is wrong with a peer's bytes."""
@@ -25,7 +27,16 @@ class CorruptBatch(ProtocolError):
 
 
 class InvalidRecords(ProtocolError):
-    """An undamaged batch whose header and records contradict each other or the format (KIP-98)."""
+    """An undamaged batch whose header and records contradict each other or the format (KIP-98).
+
+    Attributes:
+        records: which are at fault (KIP-467), by their places in the batch; none if that is not
+            known, or not of single ones.
+    """
+
+    def __init__(self, message: str = "", records: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.records = tuple(records)
 
 
 class UnsupportedCompression(ProtocolError):

@@ -11,6 +11,10 @@ from uuid import UUID
 
 from protocol.codec import write_uvarint
 from protocol.fetch import FIRST_FLEXIBLE, FIRST_RACK, FIRST_SESSION, FIRST_TOPIC_ID
+from protocol.leader_hints import NO_TAGS, CurrentLeader, leader_tags, node_tags
+from protocol.metadata_response import BrokerAnswer
+
+FIRST_HINTED: Final = 16
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -18,6 +22,7 @@ _ANSWER_V4: Final = struct.Struct(">ihqq")  # index, error, high watermark, last
 _ANSWER_V5: Final = struct.Struct(">ihqqq")  # + log start offset
 _ABORTED: Final = struct.Struct(">qq")  # producer id, first offset
 _NULL_ARRAY: Final = _INT32.pack(-1)
+_CURRENT_LEADER: Final = 1  # its tag
 
 
 @dataclass(slots=True)
@@ -29,6 +34,7 @@ class PartitionAnswer:
             where any record is wanted.
         records: whole batches, back to back.
         preferred_read_replica: the node id to fetch from instead of this one; -1 for none.
+        leader: who leads the partition, if this broker does not (KIP-951).
     """
 
     index: int
@@ -40,6 +46,7 @@ class PartitionAnswer:
     records: Sequence[memoryview] = field(default_factory=tuple)
     size: int = 0
     preferred_read_replica: int = -1
+    leader: CurrentLeader | None = None
 
 
 @dataclass(slots=True)
@@ -52,9 +59,22 @@ class TopicAnswer:
 
 
 def encode_fetch(
-    correlation_id: int, version: int, topics: Sequence[TopicAnswer], *, error_code: int = 0
+    correlation_id: int,
+    version: int,
+    topics: Sequence[TopicAnswer],
+    *,
+    error_code: int = 0,
+    nodes: Sequence[BrokerAnswer] = (),
 ) -> list[bytes | memoryview]:
-    """Return the whole response frame as buffers to be written one after the other."""
+    """Return the whole response frame as buffers to be written one after the other.
+
+    Args:
+        correlation_id: of the request.
+        version: of the request.
+        topics: what each partition is told.
+        error_code: of the fetch as a whole.
+        nodes: the leaders that are named.
+    """
     flexible = version >= FIRST_FLEXIBLE
     head = bytearray(8)  # frame size and correlation id, known last
     if flexible:
@@ -74,12 +94,14 @@ def encode_fetch(
                 buffers.append(bytes(head))
                 buffers.extend(answer.records)
                 head = bytearray()
-            if flexible:
-                head += b"\x00"
+            if answer.leader is not None and version >= FIRST_HINTED:
+                head += leader_tags(answer.leader, _CURRENT_LEADER)
+            elif flexible:
+                head += NO_TAGS
         if flexible:
-            head += b"\x00"
+            head += NO_TAGS
     if flexible:
-        head += b"\x00"
+        head += node_tags(nodes if version >= FIRST_HINTED else ())
     buffers.append(bytes(head))
     size = sum(map(len, buffers)) - 4
     buffers[0] = struct.pack(">ii", size, correlation_id) + buffers[0][8:]

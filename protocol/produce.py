@@ -1,6 +1,6 @@
-"""Produce v3-13 by hand: the hot path hands record batches on as views into the frame.
+"""Produce requests v3-13 by hand: the hot path hands record batches on as views into the frame.
 
-The generic codec would copy each batch; tests hold both directions against it. v9 is the first
+The generic codec would copy each batch; tests hold this against it. v9 is the first
 flexible version (KIP-482), v13 names topics by id (KIP-516). v0-2 carry the record formats that
 ended with Kafka 4.0 (KIP-724).
 """
@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from protocol.codec import ElementLimit, read_uvarint, skip_tagged_fields, write_uvarint
+from protocol.codec import ElementLimit, read_uvarint, skip_tagged_fields
 from protocol.errors import MalformedRequest
 
 FIRST_FLEXIBLE: Final = 9
 FIRST_TOPIC_ID: Final = 13
-
-NO_TIMESTAMP: Final = -1
 
 _TOPIC_MEMORY: Final = 384  # bytes, of the objects for one of them
 _PARTITION_MEMORY: Final = 320
@@ -147,73 +145,3 @@ def _decode_partitions(
             start += length - 1
         start = skip_tagged_fields(data, start) if data[start] else start + 1
     return partitions, start
-
-
-@dataclass(slots=True)
-class PartitionResult:
-    """One partition's part of the response.
-
-    Attributes:
-        log_append_time_ms: NO_TIMESTAMP where the producer's timestamps were kept (KIP-32).
-    """
-
-    index: int
-    error_code: int = 0
-    base_offset: int = -1
-    log_append_time_ms: int = NO_TIMESTAMP
-    log_start_offset: int = -1
-    message: str | None = None
-
-
-_RESULT_V3: Final = struct.Struct(">ihqq")  # index, error, base_offset, log_append_time
-_RESULT_V5: Final = struct.Struct(">ihqqq")  # + log_start_offset
-
-
-def encode_produce(
-    correlation_id: int, version: int, topics: list[tuple[TopicData, list[PartitionResult]]]
-) -> bytes:
-    """Return the whole response frame; topics are named as the request named them."""
-    flexible = version >= FIRST_FLEXIBLE
-    out = bytearray(struct.pack(">ii", 0, correlation_id))
-    if flexible:
-        out += b"\x00"  # no tagged fields in the response header
-    out += write_uvarint(len(topics) + 1) if flexible else _INT32.pack(len(topics))
-    for topic, results in topics:
-        if topic.topic_id is not None:
-            out += topic.topic_id.bytes
-        else:
-            _append_string(out, topic.name, flexible=flexible)
-        out += write_uvarint(len(results) + 1) if flexible else _INT32.pack(len(results))
-        for result in results:
-            _append_result(out, result, version)
-        if flexible:
-            out += b"\x00"
-    out += _INT32.pack(0)  # throttle_time_ms
-    if flexible:
-        out += b"\x00"
-    _INT32.pack_into(out, 0, len(out) - 4)
-    return bytes(out)
-
-
-def _append_result(out: bytearray, result: PartitionResult, version: int) -> None:
-    fields = (result.index, result.error_code, result.base_offset, result.log_append_time_ms)
-    if version < 5:
-        out += _RESULT_V3.pack(*fields)
-        return
-    out += _RESULT_V5.pack(*fields, result.log_start_offset)
-    if version < 8:
-        return
-    flexible = version >= FIRST_FLEXIBLE
-    out += b"\x01" if flexible else _INT32.pack(0)  # record_errors (KIP-467): none are singled out
-    if result.message is None:
-        out += b"\x00" if flexible else _INT16.pack(-1)
-    else:
-        _append_string(out, result.message, flexible=flexible)
-    if flexible:
-        out += b"\x00"
-
-
-def _append_string(out: bytearray, text: str, *, flexible: bool) -> None:
-    encoded = text.encode()
-    out += write_uvarint(len(encoded) + 1) if flexible else _INT16.pack(len(encoded))
-    out += encoded

@@ -29,23 +29,28 @@ def put_throttle_time(
     Args:
         api_key: of an API that answers with bytes of its own; most have the field first.
         version: of the answer.
-        answer: a whole frame, as one buffer or several.
+        answer: a whole frame, as one buffer or several; of Produce, tagged fields that are not
+            empty are the second one (KIP-951).
         throttle_ms: at most 2**31 - 1.
     """
     buffers: list[bytes | memoryview] = [answer] if isinstance(answer, bytes) else list(answer)
     place = _place(api_key, version)
     if place is None:
         return buffers
-    at = 0 if place >= 0 else -1
-    patched = bytearray(buffers[at])
-    _INT32.pack_into(patched, place if place >= 0 else len(patched) + place, throttle_ms)
-    buffers[at] = bytes(patched)
+    if api_key == _PRODUCE:
+        place = len(buffers[0]) - _INT32.size if len(buffers) > 1 else len(buffers[0]) + place
+    patched = bytearray(buffers[0])
+    _INT32.pack_into(patched, place, throttle_ms)
+    buffers[0] = bytes(patched)
     return buffers
 
 
 @cache
 def _place(api_key: int, version: int) -> int | None:
-    """Return where the field is in the frame, from its end if negative; None if there is none."""
+    """Return where the field is in the frame; None if there is none.
+
+    Of Produce from its end, if its tagged fields are empty.
+    """
     kind = response_type(api_key, version)
     names = [field.name for field in fields(cast("Any", kind))]
     if "throttle_time" not in names:

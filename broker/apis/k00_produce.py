@@ -1,4 +1,4 @@
-"""Produce: v3-13. v7 zstd, v8 record errors, v9 flexible, v13 topic ids (KIP-516).
+"""Produce: v3-13. v7 zstd, v8 record errors (KIP-467), v9 flexible, v10 leaders, v13 topic ids.
 
 ACLs: WRITE on each topic, else TOPIC_AUTHORIZATION_FAILED; WRITE on the transactional id of a batch
 of a transaction, else all of the request is TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
@@ -10,20 +10,24 @@ on after an abort.
 acks=1 and acks=all are answered when the records are durable and committed (D7); acks=0 is never
 answered, an error then closes the connection. A partition answers for itself. Where schemas are
 validated, a batch may wait for the registry while the requests behind it begin (later_appends.py).
-Not done: leader hints (KIP-951), per-record errors (a batch is refused whole, with a message).
+Who asks another than the leader is told where that is (KIP-951). A batch is refused whole, with a
+message; records that need a key and have none are named, others that are at fault are not.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
 from broker.answer_when import Answer, AnswerWhen
+from broker.batch_checks import check_header, check_transactional
 from broker.cluster import LOG_EPOCH
 from broker.connection import CloseConnection
+from broker.leader_hints import name_leaders
 from broker.memory import REQUEST_BYTES
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import Request
@@ -31,23 +35,20 @@ from broker.topic_access import find_topic
 from broker.topics import KnownTopic
 from protocol.acl import Operation, ResourceType
 from protocol.batch import (
-    NO_PRODUCER_ID,
-    BatchHeader,
     says_transactional,
     set_leader_epoch,
     stamp_log_append_time,
     verify_produced,
 )
-from protocol.batch_scan import has_null_key
-from protocol.compression import Codec
-from protocol.errors import InvalidRecords, UnsupportedCompression
+from protocol.batch_scan import records_without_key
+from protocol.errors import InvalidRecords
 from protocol.ids import Partition
-from protocol.produce import (
+from protocol.metadata_response import BrokerAnswer
+from protocol.produce import ProduceRequest, TopicData, decode_produce
+from protocol.produce_response import (
+    FIRST_HINTED,
     NO_TIMESTAMP,
     PartitionResult,
-    ProduceRequest,
-    TopicData,
-    decode_produce,
     encode_produce,
 )
 from storage.errors import InvalidTransactionState, MetadataUnavailable
@@ -56,9 +57,7 @@ from storage.metadata import BatchOutcome, TransactionUse
 API_KEY: Final = 0
 OLDEST: Final = 3
 LEAST_TIMEOUT_MS: Final = 1000
-_FIRST_ZSTD: Final = 7
 _FIRST_ABORTABLE: Final = 11
-_FIRST_IMPLICIT: Final = 12
 _ACKS: Final = (-1, 0, 1)
 
 Results = list[tuple[TopicData, list[PartitionResult]]]
@@ -189,12 +188,14 @@ async def _append(
             ErrorCode.message_too_large, f"batch of {len(batch)} bytes; max.message.bytes={limit}"
         )
     header = verify_produced(batch)
-    _check_header(request, topic, header)
+    check_header(request, topic, header)
     transaction = TransactionUse.NONE
     if header.is_transactional:
-        transaction = _check_transactional(request, produce, header)
-    if topic.config.compact and await request.services.looks.look(has_null_key, batch):
-        raise InvalidRecords("records of a compacted topic need a key")
+        transaction = check_transactional(request, produce, header)
+    if topic.config.compact:
+        count, places = await request.services.looks.look(records_without_key, batch)
+        if count:
+            raise InvalidRecords("records of a compacted topic need a key", places)
     if topic.config.validates_schemas:
         await request.services.schemas.check(topic, batch)
     if topic.config.log_append_time:
@@ -214,37 +215,11 @@ async def _append(
     return Appended(result, outcome, transaction)
 
 
-def _check_transactional(
-    request: Request, produce: ProduceRequest, header: BatchHeader
-) -> TransactionUse:
-    """Return how the batch belongs to its transaction."""
-    if produce.transactional_id is None:
-        code = ErrorCode.transactional_id_authorization_failed
-        raise Refusal(code, "a batch of a transaction in a request without transactional id")
-    if header.producer_id == NO_PRODUCER_ID:
-        raise InvalidRecords("a batch of a transaction has a producer id")
-    return TransactionUse.ADDS if request.version >= _FIRST_IMPLICIT else TransactionUse.ADDED
-
-
-def _check_header(request: Request, topic: KnownTopic, header: BatchHeader) -> None:
-    codec = header.codec
-    if codec > Codec.ZSTD:
-        raise UnsupportedCompression(f"compression codec {codec}")
-    if codec == Codec.ZSTD and request.version < _FIRST_ZSTD:
-        raise UnsupportedCompression("zstd needs Produce v7 (KIP-110)")
-    if topic.config.log_append_time:
-        return
-    now_ms = request.services.now_ms()
-    if header.max_timestamp_ms - now_ms > topic.config.timestamp_after_max_ms or (
-        header.base_timestamp_ms != NO_TIMESTAMP
-        and now_ms - header.base_timestamp_ms > topic.config.timestamp_before_max_ms
-    ):
-        raise Refusal(ErrorCode.invalid_timestamp, "timestamp out of the topic's range")
-
-
 def _refuse(result: PartitionResult, condition: Exception) -> None:
     result.error_code = code_of(condition)
     result.message = str(condition) or None
+    if isinstance(condition, InvalidRecords):
+        result.record_errors = condition.records
     result.log_append_time_ms = NO_TIMESTAMP
 
 
@@ -273,7 +248,29 @@ def _answer(
         if any(result.error_code for _, of_topic in results for result in of_topic):
             raise CloseConnection("an error in a request with acks=0")
         return None
-    return encode_produce(request.header.correlation_id, request.header.api_version, results)
+    version = request.header.api_version
+    nodes: Sequence[BrokerAnswer] = ()
+    refused = [
+        (data, result)
+        for data, of_topic in results
+        for result in of_topic
+        if result.error_code == ErrorCode.not_leader_or_follower
+    ]
+    if refused and version >= FIRST_HINTED:
+        client_id = request.header.client_id
+        named = _with_topic_ids(request, refused)
+        nodes = name_leaders(request.services.cluster, client_id, named)
+    return encode_produce(request.header.correlation_id, version, results, nodes)
+
+
+def _with_topic_ids(
+    request: Request, refused: Sequence[tuple[TopicData, PartitionResult]]
+) -> Iterator[tuple[UUID, PartitionResult]]:
+    for data, result in refused:
+        topic = None if data.topic_id else request.services.topics.get(data.name)
+        topic_id = data.topic_id if topic is None else topic.topic.topic_id
+        if topic_id is not None:
+            yield topic_id, result
 
 
 def _hold_memory(request: Request, late: Sequence[asyncio.Future[BatchOutcome]]) -> None:

@@ -4,6 +4,7 @@ Sessionless: session 0 is answered, so clients send full fetches. At least one b
 any is there, whatever the limits (KIP-74). For read_committed, records end at the last stable
 offset, and the aborted transactions among them are named (KIP-98). A consumer that names its rack
 (v11 and later) is sent to the owner of the partition there, if this broker is not in it (KIP-392).
+Who asks another than the leader (v16 and later) is told where that is (KIP-951).
 A consumer that owes its quota anything gets an empty answer and a throttle time (KIP-219).
 ACLs: READ on each topic, when the request comes and again when its records are there.
 Not done: diverging epochs (no log is ever truncated here).
@@ -19,12 +20,14 @@ from kio.schema.errors import ErrorCode
 from broker.answer_when import Answer
 from broker.cluster import Cluster
 from broker.fetching import Fetch, Wanted
+from broker.leader_hints import name_leaders
 from broker.refusals import Refusal
 from broker.requests import Request
 from broker.topic_access import find_topic
 from protocol.acl import Operation, ResourceType
 from protocol.fetch import READ_COMMITTED, FetchRequest, TopicWanted, decode_fetch
-from protocol.fetch_response import PartitionAnswer, TopicAnswer, encode_fetch
+from protocol.fetch_response import FIRST_HINTED, PartitionAnswer, TopicAnswer, encode_fetch
+from protocol.metadata_response import BrokerAnswer
 from storage.partition_log import PartitionLog
 
 _FULL_FETCH: Final = (-1, 0)  # without a session, and what would begin one (KIP-227)
@@ -61,12 +64,20 @@ async def handle(request: Request) -> Answer:
         if request.quota.refuses_fetch(size):
             return _without_records(request)
     _count(request, wanted)
+    nodes: Sequence[BrokerAnswer] = ()
+    refused = [
+        (one.log.partition.topic_id, one.answer)
+        for one in wanted
+        if one.answer.error_code == ErrorCode.not_leader_or_follower
+    ]
+    if refused and request.version >= FIRST_HINTED:
+        nodes = name_leaders(request.services.cluster, request.header.client_id, refused)
     answered = iter(wanted)
     for topic in topics:
         topic.partitions = [
             answer if _is_final(answer) else next(answered).answer for answer in topic.partitions
         ]
-    return encode_fetch(request.header.correlation_id, request.version, topics)
+    return encode_fetch(request.header.correlation_id, request.version, topics, nodes=nodes)
 
 
 def _without_records(request: Request, code: ErrorCode = ErrorCode.none) -> Answer:

@@ -17,8 +17,8 @@ from kio.schema.errors import ErrorCode
 from protocol.records import Record, build_batch
 from tests.clients.confluent import Confluent
 from tests.support.load import Load
-from tests.support.three_brokers import Trio, three_brokers
-from tests.support.wire import WireClient, fetch_request
+from tests.support.three_brokers import Trio, leader_first, three_brokers
+from tests.support.wire import WireClient, fetch_request, produce_request
 
 PARTITIONS: Final = 12
 MANY: Final = 60  # so many that each broker leads some
@@ -140,6 +140,49 @@ async def test_only_the_leader_appends_and_serves(trio: Trio, topic: str) -> Non
             assert (await wire.produce(topic, one_batch())).error_code == wanted
             assert (await wire.fetch(topic, 0)).error_code == wanted
             assert (await wire.list_offset(topic, -1)).error_code == ErrorCode.none
+
+
+@pytest.mark.parametrize(
+    ("request_kind", "version", "is_told"),
+    [
+        ("produce", 9, False),
+        ("produce", 10, True),
+        ("produce", 13, True),
+        ("fetch", 15, False),
+        ("fetch", 16, True),
+        ("fetch", 18, True),
+    ],
+)
+async def test_who_asks_another_broker_is_told_where_the_leader_is(
+    trio: Trio, topic: str, request_kind: str, version: int, is_told: bool
+) -> None:
+    # Given a topic, and the brokers that do not lead it
+    leader, *others = await leader_first(trio, topic)
+    described = await describe(leader.bootstrap, topic)
+    (partition,) = described.topics[0].partitions
+    name = topic if version < 13 else described.topics[0].topic_id
+    request = fetch_request([(name, 0, 0)], version=version)
+    if request_kind == "produce":
+        request = produce_request(name, one_batch(), version=version)
+
+    for broker in others:
+        # When they are asked
+        async with await WireClient.connect(broker.bootstrap) as wire:
+            answer = await wire.ask(request)
+
+        # Then they name the leader as Metadata does, in versions that can (KIP-951)
+        (told,) = getattr(
+            answer.responses[0], "partitions" if request_kind == "fetch" else "partition_responses"
+        )
+        assert told.error_code == ErrorCode.not_leader_or_follower
+        if not is_told:  # what is not of the version, no client could read
+            assert getattr(answer, "node_endpoints", ()) == ()
+            continue
+        hint = told.current_leader
+        assert (hint.leader_id, hint.leader_epoch) == (partition.leader_id, partition.leader_epoch)
+        (node,) = answer.node_endpoints
+        assert node.node_id == partition.leader_id
+        assert f"{node.host}:{node.port}" == leader.bootstrap
 
 
 async def test_a_leader_epoch_from_before_is_served_and_one_to_come_is_not(

@@ -4,6 +4,8 @@ An object store without an answer holds up the first batch at its leader, until 
 led the partition, appended to it, and gone again. So the first batch is refused. The second, which
 the client has sent on the same connection, comes from a leader that is not overtaken: were it
 taken, librdkafka and the Java client would report the first one as delivered, which is nowhere.
+
+Who asks the old leader is told the new one (KIP-951), and goes there without asking and waiting.
 """
 
 import asyncio
@@ -179,3 +181,33 @@ async def test_the_java_producer_loses_nothing(tmp_path: Path) -> None:
         assert await its.values() == [b"between", b"first", b"second"]
         assert producer.returncode == 0
         assert b"ERROR" not in errors, errors.decode()
+
+
+async def test_the_java_producer_goes_to_a_new_leader_without_a_pause(tmp_path: Path) -> None:
+    async with scene(tmp_path) as its:
+        # Given the stock tool, which has sent a record, and would pause for two minutes
+        tools = java_tools(its.broker.bootstrap)
+        pause = ("retry.backoff.ms=120000", "retry.backoff.max.ms=120000")
+        producer = await asyncio.create_subprocess_exec(
+            *tools.command(MAIN_CLASSES["kafka-console-producer"]),
+            *("--bootstrap-server", its.broker.bootstrap, "--topic", its.topic, "--sync"),
+            *("--command-property", pause[0], "--command-property", pause[1]),
+            stdin=PIPE,
+            stderr=PIPE,
+        )
+        assert producer.stdin is not None
+        producer.stdin.write(b"first\n")
+        async with asyncio.timeout(SOON_S):
+            while await its.values() != [b"first"]:
+                await asyncio.sleep(GLANCE_S)
+
+        # When another broker leads, and it sends the next to the old leader
+        await its.other_comes()
+        producer.stdin.write(b"second\n")
+        producer.stdin.close()
+        _, errors = await asyncio.wait_for(producer.communicate(), SOON_S)
+
+        # Then that one's answer tells where the new one is (KIP-951), where it goes at once
+        assert producer.returncode == 0
+        assert b"NOT_LEADER_OR_FOLLOWER" in errors, errors.decode()
+        assert await its.values() == [b"first", b"between", b"second"]

@@ -13,7 +13,7 @@ import pytest
 
 from broker.record_look_process import RecordLookProcess
 from broker.record_looks import AT_ONCE, MANY_RECORDS, RecordLooks
-from protocol.batch_scan import has_null_key
+from protocol.batch_scan import records_without_key
 from protocol.compression import Codec
 from protocol.errors import DecompressedTooLarge, InvalidRecords, ProtocolError
 from protocol.records import Record, encode_records
@@ -78,7 +78,7 @@ async def test_a_refusal_that_is_kept_does_not_keep_the_records(
     tracemalloc.start()
     try:
         with pytest.raises(kind) as kept:
-            await records.look(has_null_key, batch)
+            await records.look(records_without_key, batch)
         left = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
@@ -113,10 +113,10 @@ async def test_many_records_are_looked_through_by_another_process(records: Recor
     broken = memoryview(bomb(Codec.ZSTD, b"", MANY_RECORDS))
 
     # When they are looked through, then each has the answer that it has in this process
-    assert not await records.look(has_null_key, whole)
-    assert await records.look(has_null_key, without)
+    assert await records.look(records_without_key, whole) == (0, [])
+    assert await records.look(records_without_key, without) == (1, [MANY_RECORDS - 1])
     with pytest.raises(InvalidRecords):
-        await records.look(has_null_key, broken)
+        await records.look(records_without_key, broken)
     # and it is one process that gives it, which is not this one
     pids = {await records.look(pid_of, whole) for _ in range(2)}
     assert len(pids) == 1

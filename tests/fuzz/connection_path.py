@@ -14,7 +14,7 @@ from coordinator.classic_subscription import UnreadableSubscription, read_subscr
 from coordinator.consumer_protocol import read_assignment, read_subscription
 from coordinator.subscriptions import InvalidPattern, compile_pattern
 from protocol.batch import HEADER_BYTES, verify_produced
-from protocol.batch_scan import find_first_at_or_after, find_max_timestamp, has_null_key
+from protocol.batch_scan import find_first_at_or_after, find_max_timestamp, records_without_key
 from protocol.codec import RequestHeader, read_request_header, request_type
 from protocol.compression import Codec, decompress, default_limit
 from protocol.errors import ProtocolError
@@ -113,7 +113,7 @@ def _looks_into_batch(batch: memoryview) -> Iterator[Look]:
     limit = default_limit(len(batch) - HEADER_BYTES)
     if header.codec == Codec.NONE:
         limit = len(batch)
-    yield Look("null key", limit, lambda: has_null_key(batch))
+    yield Look("null key", limit, lambda: records_without_key(batch))
     yield Look("schema ids", limit, lambda: schema_ids(batch, of_keys=True, of_values=True))
     latest = header.max_timestamp_ms
     yield Look("by time", limit, lambda: find_first_at_or_after([batch], latest))

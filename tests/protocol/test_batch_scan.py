@@ -5,7 +5,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from protocol.batch import TIMESTAMP_TYPE_BIT
-from protocol.batch_scan import FoundTimestamp, find_first_at_or_after, find_max_timestamp
+from protocol.batch_scan import (
+    MOST_NAMED,
+    FoundTimestamp,
+    find_first_at_or_after,
+    find_max_timestamp,
+    records_without_key,
+)
 from protocol.records import Record, build_batch
 
 
@@ -98,3 +104,17 @@ def test_batches_before_the_start_offset_do_not_count(
     ]
     found = find_max_timestamp(batches, start_offset)
     assert (None if found is None else found.offset) == expected
+
+
+@pytest.mark.parametrize("count", [0, 1, MOST_NAMED, MOST_NAMED + 1])
+def test_records_without_key_are_named_all_or_none(count: int) -> None:
+    # Given a batch in which each other record has a key, and the last ones do, too
+    keys = [None, b"key"] * count + [b"key"] * 3
+    records = [Record(offset_delta=at, key=key) for at, key in enumerate(keys)]
+
+    # When it is looked through
+    found, places = records_without_key(memoryview(build_batch(records)))
+
+    # Then all of those without are counted, and named if they are not too many
+    assert found == count
+    assert list(places) == (list(range(0, 2 * count, 2)) if count <= MOST_NAMED else [])

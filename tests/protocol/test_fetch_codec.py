@@ -14,7 +14,10 @@ from kio.static.constants import EntityType
 
 from protocol.errors import MalformedRequest
 from protocol.fetch import decode_fetch
-from protocol.fetch_response import PartitionAnswer, TopicAnswer, encode_fetch
+from protocol.fetch_response import FIRST_HINTED, PartitionAnswer, TopicAnswer, encode_fetch
+from protocol.leader_hints import CurrentLeader
+from protocol.metadata_response import BrokerAnswer
+from tests.protocol.leader_hints import LEADERS, NODES, read_leader, read_nodes
 from tests.support.wire import milliseconds
 
 VERSIONS = range(4, 19)
@@ -117,11 +120,15 @@ def test_damaged_bytes_are_malformed_or_another_request(
         max_size=3,
     ),
     aborted=st.none() | st.lists(st.tuples(INT64, INT64), max_size=200),
+    leader=LEADERS,
+    nodes=NODES,
 )
 def test_a_response_is_read_by_the_generic_codec(
     version: int,
     topics: list[tuple[str, UUID, list[list[bytes]]]],
     aborted: list[tuple[int, int]] | None,
+    leader: CurrentLeader | None,
+    nodes: list[BrokerAnswer],
 ) -> None:
     # Given answers whose records are several buffers each
     answers = [
@@ -138,6 +145,7 @@ def test_a_response_is_read_by_the_generic_codec(
                     aborted=aborted,
                     records=[memoryview(part) for part in parts],
                     size=sum(map(len, parts)),
+                    leader=leader,
                 )
                 for index, parts in enumerate(partitions)
             ],
@@ -146,7 +154,7 @@ def test_a_response_is_read_by_the_generic_codec(
     ]
 
     # When the frame is put together
-    frame = b"".join(encode_fetch(77, version, answers, error_code=0))
+    frame = b"".join(encode_fetch(77, version, answers, error_code=0, nodes=nodes))
 
     # Then the generic codec reads the same, to the last byte
     assert int.from_bytes(frame[:4]) == len(frame) - 4
@@ -170,3 +178,7 @@ def test_a_response_is_read_by_the_generic_codec(
             assert (partition.records or b"") == b"".join(wanted.records)
             if version >= 5:
                 assert partition.log_start_offset == 7
+            if version >= FIRST_HINTED:
+                assert read_leader(partition) == leader
+    if version >= FIRST_HINTED:
+        assert read_nodes(response) == nodes

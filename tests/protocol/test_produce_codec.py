@@ -13,7 +13,11 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from protocol.errors import MalformedRequest
-from protocol.produce import PartitionResult, TopicData, decode_produce, encode_produce
+from protocol.leader_hints import CurrentLeader
+from protocol.metadata_response import BrokerAnswer
+from protocol.produce import TopicData, decode_produce
+from protocol.produce_response import FIRST_HINTED, PartitionResult, encode_produce
+from tests.protocol.leader_hints import LEADERS, NODES, read_leader, read_nodes, whole
 from tests.support.wire import milliseconds
 
 VERSIONS = range(3, 14)
@@ -100,19 +104,31 @@ def test_damaged_bytes_are_malformed_or_another_request(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@given(topics=TOPICS, message=st.none() | NAMES, start=st.integers(-1, 2**40))
+@given(
+    topics=TOPICS,
+    message=st.none() | NAMES,
+    start=st.integers(-1, 2**40),
+    at_fault=st.lists(st.integers(0, 2**31 - 1), max_size=200),
+    leader=LEADERS,
+    nodes=NODES,
+)
 def test_a_response_is_read_by_the_generic_codec(
     version: int,
     topics: list[tuple[str, UUID, list[tuple[int, bytes | None]]]],
     message: str | None,
     start: int,
+    at_fault: list[int],
+    leader: CurrentLeader | None,
+    nodes: list[BrokerAnswer],
 ) -> None:
     # Given a response with every field set
     answers = [
         (
             TopicData(name, topic_id if version >= 13 else None, []),
             [
-                PartitionResult(index, 87, 1234, 1_700_000_000_000, start, message)
+                PartitionResult(
+                    index, 87, 1234, 1_700_000_000_000, start, message, at_fault, leader
+                )
                 for index, _ in partitions
             ],
         )
@@ -120,7 +136,7 @@ def test_a_response_is_read_by_the_generic_codec(
     ]
 
     # When it is encoded
-    frame = encode_produce(77, version, answers)
+    frame = whole(encode_produce(77, version, answers, nodes))
 
     # Then size and correlation id lead, and the generic codec reads the same to the last byte
     assert int.from_bytes(frame[:4]) == len(frame) - 4
@@ -139,3 +155,10 @@ def test_a_response_is_read_by_the_generic_codec(
                 assert partition.log_start_offset == start
             if version >= 8:
                 assert partition.error_message == message
+                assert [one.batch_index for one in partition.record_errors] == at_fault
+                for one in partition.record_errors:
+                    assert one.batch_index_error_message == (message or "")
+            if version >= FIRST_HINTED:
+                assert read_leader(partition) == leader
+    if version >= FIRST_HINTED:
+        assert read_nodes(response) == nodes

@@ -8,8 +8,12 @@ from kio.index import load_response_schema
 from kio.serial import entity_reader
 
 from protocol.fetch_response import PartitionAnswer, TopicAnswer, encode_fetch
-from protocol.produce import PartitionResult, TopicData, encode_produce
+from protocol.leader_hints import CurrentLeader
+from protocol.metadata_response import BrokerAnswer
+from protocol.produce import TopicData
+from protocol.produce_response import FIRST_HINTED, PartitionResult, encode_produce
 from protocol.throttle_time import put_throttle_time, throttle_time
+from tests.protocol.leader_hints import whole
 
 PRODUCE, FETCH = 0, 1
 TOPIC_ID = UUID(int=7)
@@ -26,12 +30,26 @@ def decoded(api_key: int, version: int, frame: bytes) -> Any:
 @pytest.mark.parametrize("version", range(3, 14))
 def test_produce_has_it_at_the_end(version: int) -> None:
     topic_id = TOPIC_ID if version >= 13 else None
-    frame = encode_produce(1, version, [(TopicData("a", topic_id, []), [PartitionResult(3)])])
+    topics = [(TopicData("a", topic_id, []), [PartitionResult(3)])]
+    frame = whole(encode_produce(1, version, topics))
     throttled = b"".join(put_throttle_time(PRODUCE, version, frame, 1234))
     before, after = (decoded(PRODUCE, version, one) for one in (frame, throttled))
     assert after.throttle_time == throttle_time(1234)
     assert after.responses == before.responses
     assert throttled[:8] == frame[:8]
+
+
+@pytest.mark.parametrize("version", range(FIRST_HINTED, 14))
+def test_produce_has_it_before_the_leaders_that_it_names(version: int) -> None:
+    topic_id = TOPIC_ID if version >= 13 else None
+    result = PartitionResult(3, leader=CurrentLeader(1, 2))
+    nodes = [BrokerAnswer(node_id=1, host="h", port=9092, rack=None)]
+    frame = encode_produce(1, version, [(TopicData("a", topic_id, []), [result])], nodes)
+    throttled = b"".join(put_throttle_time(PRODUCE, version, frame, 1234))
+    before, after = (decoded(PRODUCE, version, one) for one in (whole(frame), throttled))
+    assert after.throttle_time == throttle_time(1234)
+    assert after.responses == before.responses
+    assert after.node_endpoints == before.node_endpoints
 
 
 @pytest.mark.parametrize("version", range(4, 19))

@@ -13,8 +13,9 @@ from protocol.batch import HEADER_BYTES, BatchHeader, read_header
 from protocol.compression import decompress
 from protocol.records import scan_records
 
-MOST_NAMED: Final = 1_000
-"""A megabyte holds millions of records, and each that is named has a line in the answer."""
+NAMED_BYTES: Final = 64
+"""What an answer has of a record that it names, with its message, at most. All that it names of a
+batch are no more bytes than the batch, which may hold millions of records compressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +29,19 @@ class FoundTimestamp:
 def records_without_key(batch: memoryview) -> tuple[int, Sequence[int]]:
     """Return how many records have no key, and their places in the batch, from 0 on.
 
-    If there are more than MOST_NAMED no place is named: clients take all others for good ones.
+    No place is named if there are too many of them: clients take all others for good ones.
 
     Raises:
         CorruptBatch, DecompressedTooLarge, InvalidRecords: the records cannot be read.
     """
+    most_named = len(batch) // NAMED_BYTES
     count, places = 0, []
     for place, (_, _, has_key) in enumerate(_scan(batch, read_header(batch))):  # to the last one
         if not has_key:
             count += 1
-            if count <= MOST_NAMED:
+            if count <= most_named:
                 places.append(place)
-    return count, places if count <= MOST_NAMED else ()
+    return count, places if count <= most_named else ()
 
 
 def find_first_at_or_after(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from protocol.batch import TIMESTAMP_TYPE_BIT
 from protocol.batch_scan import (
-    MOST_NAMED,
+    NAMED_BYTES,
     FoundTimestamp,
     find_first_at_or_after,
     find_max_timestamp,
@@ -106,15 +106,21 @@ def test_batches_before_the_start_offset_do_not_count(
     assert (None if found is None else found.offset) == expected
 
 
-@pytest.mark.parametrize("count", [0, 1, MOST_NAMED, MOST_NAMED + 1])
-def test_records_without_key_are_named_all_or_none(count: int) -> None:
+@pytest.mark.parametrize("value", [b"", b"of a usual size" * 4])
+@pytest.mark.parametrize("count", [0, 1, 1000])
+def test_records_without_key_are_named_unless_the_answer_would_be_larger_than_the_batch(
+    count: int, value: bytes
+) -> None:
     # Given a batch in which each other record has a key, and the last ones do, too
     keys = [None, b"key"] * count + [b"key"] * 3
-    records = [Record(offset_delta=at, key=key) for at, key in enumerate(keys)]
+    records = [Record(offset_delta=at, key=key, value=value) for at, key in enumerate(keys)]
+    batch = memoryview(build_batch(records))
 
     # When it is looked through
-    found, places = records_without_key(memoryview(build_batch(records)))
+    found, places = records_without_key(batch)
 
-    # Then all of those without are counted, and named if they are not too many
+    # Then all of those without are counted, and named if the answer has room for them
     assert found == count
-    assert list(places) == (list(range(0, 2 * count, 2)) if count <= MOST_NAMED else [])
+    fits = count * NAMED_BYTES <= len(batch)
+    assert fits == bool(value or count < 1000)
+    assert list(places) == (list(range(0, 2 * count, 2)) if fits else [])

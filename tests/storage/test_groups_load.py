@@ -23,6 +23,7 @@ from tests.storage.table_reads import table_reads
 from tests.support.postgres import create_database
 
 LOAD_S = 3.0
+LOCKED_S = 10.0
 GROUPS = [f"group-{number}" for number in range(6)]
 TOO_LATE = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
 TABLES = ["groups", "group_offsets", "topics"]
@@ -93,6 +94,85 @@ class Load:
         self.partitions = [*self.partitions[2:], *made]
         await broker.store.add_partitions(made[0].topic_id, 3)
         await broker.store.delete_topic(gone[0].topic_id)
+
+
+async def waits(dsn: str, count: int) -> None:
+    """Return when so many sessions wait for a lock."""
+    connection: Connection = await asyncpg.connect(dsn)
+    async with asyncio.timeout(LOCKED_S):
+        while (
+            await connection.fetchval(
+                "SELECT count(*) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            )
+            != count
+        ):
+            await asyncio.sleep(0.01)
+    await connection.close()
+
+
+async def test_a_group_that_is_made_while_others_are_taken_is_no_deadlock(
+    dsn: str, brokers: list[Groups]
+) -> None:
+    # Given who takes two groups, of which the first does not exist, and waits for the second
+    first, second, third = (broker.store for broker in brokers)
+    (later,) = await first.take_groups(["later"], create=True)
+    holder: Connection = await asyncpg.connect(dsn)
+    await holder.execute("BEGIN; SELECT FROM streamhouse_internal.groups FOR UPDATE")
+    taking = asyncio.create_task(second.take_groups(["first", "later"], create=False))
+    await waits(dsn, 1)
+
+    # When the first one is made, and another writes to both, which waits behind it
+    (made,) = await third.take_groups(["first"], create=True)
+    (partition,) = await create_partitions(third, 1)
+    commits = [
+        a_commit(group.group_id, group.owner_epoch, {partition: 1}) for group in (made, later)
+    ]
+    writing = asyncio.create_task(third.write_groups(commits))
+    await waits(dsn, 2)
+    await holder.execute("COMMIT")
+
+    # Then the one that it waited for is taken, and what is written comes after that
+    assert [group.group_id for group in await taking] == ["later"]
+    assert (await writing).fenced == {"later"}
+    await holder.close()
+
+
+async def test_a_group_that_is_made_again_while_a_topic_is_deleted_is_no_deadlock(
+    dsn: str, brokers: list[Groups]
+) -> None:
+    # Given two groups with offsets of a topic, and who deletes the first, not quite yet
+    first, second, third = (broker.store for broker in brokers)
+    gone, kept = (await create_partitions(first, 1))[0], (await create_partitions(first, 1))[0]
+    groups = await first.take_groups(["first", "later"], create=True)
+    await first.write_groups(
+        [a_commit(group.group_id, group.owner_epoch, {gone: 1}) for group in groups]
+    )
+    deleter: Connection = await asyncpg.connect(dsn)
+    await deleter.execute("BEGIN")
+    await deleter.fetch(query("group_delete"), groups[0].group_id, groups[0].owner_epoch)
+    holder: Connection = await asyncpg.connect(dsn)
+    await holder.execute(
+        "BEGIN; SELECT FROM streamhouse_internal.groups WHERE group_id = 'later' FOR UPDATE"
+    )
+
+    # When the topic is deleted, which waits for both in turn, and the first is made again
+    deleting = asyncio.create_task(second.delete_topic(gone.topic_id))
+    await waits(dsn, 1)
+    await deleter.execute("COMMIT")
+    (made,) = await third.take_groups(["first"], create=True)
+    commits = [
+        a_commit(group.group_id, group.owner_epoch, {kept: 1}) for group in (made, groups[1])
+    ]
+    writing = asyncio.create_task(third.write_groups(commits))
+    await waits(dsn, 2)
+    await holder.execute("COMMIT")
+
+    # Then the topic is gone, and both groups have what was written
+    await deleting
+    assert not (await writing).fenced
+    await deleter.close()
+    await holder.close()
 
 
 async def test_nobody_deadlocks_and_no_offset_outlives_its_topic(

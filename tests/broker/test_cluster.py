@@ -310,8 +310,8 @@ def test_a_displaced_broker_ends_and_says_why(trio: Trio) -> None:
 
 async def test_a_consumer_is_sent_to_its_rack(tmp_path: Path, topic: str) -> None:
     with three_brokers(tmp_path, racks=True) as trio:
-        # Given a topic whose leader is in one rack
-        trio.rack_clients[0].create_topic(topic, partition_count=1)
+        # Given a topic whose leader is in one rack, and brokers that have heard of each other
+        await leader_first(trio, topic)
         described = await describe(trio.bootstraps[0], topic)
         (partition,) = described.topics[0].partitions
         brokers = {broker.node_id: broker for broker in described.brokers}

@@ -101,7 +101,7 @@ def encode_fetch(
         if flexible:
             head += NO_TAGS
     if flexible:
-        head += node_tags(nodes if version >= FIRST_HINTED else ())
+        head += node_tags(nodes) if nodes and version >= FIRST_HINTED else NO_TAGS
     buffers.append(bytes(head))
     size = sum(map(len, buffers)) - 4
     buffers[0] = struct.pack(">ii", size, correlation_id) + buffers[0][8:]

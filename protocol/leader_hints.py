@@ -32,9 +32,7 @@ def leader_tags(leader: CurrentLeader, tag: int) -> bytes:
 
 
 def node_tags(nodes: Sequence[BrokerAnswer]) -> bytes:
-    """Return a response's tagged fields: where the leaders that it names are; none without any."""
-    if not nodes:
-        return NO_TAGS
+    """Return a response's tagged fields: where the leaders that it names are."""
     field = bytearray(write_uvarint(len(nodes) + 1))
     for node in nodes:
         host = node.host.encode()

@@ -90,14 +90,11 @@ def _append_result(out: bytearray, result: PartitionResult, version: int) -> Non
     if version < 8:
         return
     flexible = version >= FIRST_FLEXIBLE
-    places = result.record_errors
-    out += write_uvarint(len(places) + 1) if flexible else _INT32.pack(len(places))
-    for place in places:  # each with the message: librdkafka looks nowhere else for it
-        out += _INT32.pack(place)
-        _append_string(out, result.message or "", flexible=flexible)
-        if flexible:
-            out += NO_TAGS
-    if result.message is None:  # of nearly all
+    if result.record_errors:
+        _append_record_errors(out, result, flexible=flexible)
+    else:
+        out += b"\x01" if flexible else _INT32.pack(0)
+    if result.message is None:
         out += b"\x00" if flexible else _INT16.pack(-1)
     else:
         _append_string(out, result.message, flexible=flexible)
@@ -105,6 +102,17 @@ def _append_result(out: bytearray, result: PartitionResult, version: int) -> Non
         out += leader_tags(result.leader, _CURRENT_LEADER)
     elif flexible:
         out += NO_TAGS
+
+
+def _append_record_errors(out: bytearray, result: PartitionResult, *, flexible: bool) -> None:
+    """Append the records at fault, each with the message: librdkafka looks nowhere else for it."""
+    count = len(result.record_errors)
+    out += write_uvarint(count + 1) if flexible else _INT32.pack(count)
+    for place in result.record_errors:
+        out += _INT32.pack(place)
+        _append_string(out, result.message or "", flexible=flexible)
+        if flexible:
+            out += NO_TAGS
 
 
 def _append_string(out: bytearray, text: str, *, flexible: bool) -> None:

@@ -2,6 +2,22 @@
 -- being deleted, when its turn came, and is there when they are changed, was locked then: out of order,
 -- behind those that follow it, which could be a deadlock. So only what is locked is changed now.
 
+-- Lock those of some groups that are there; return them. p_group_ids: ascending, none twice.
+CREATE FUNCTION streamhouse_internal.lock_groups(p_group_ids text[]) RETURNS text[]
+LANGUAGE plpgsql VOLATILE
+AS $function$
+BEGIN
+    RETURN ARRAY(
+        SELECT l.group_id
+        FROM unnest(p_group_ids) AS w (group_id)  -- in the order of the array: no deadlock
+        CROSS JOIN LATERAL (
+            SELECT g.group_id FROM streamhouse_internal.groups AS g WHERE g.group_id = w.group_id
+            FOR NO KEY UPDATE
+        ) AS l
+    );
+END
+$function$;
+
 -- Become the owner of groups; p_create makes those that do not exist. p_group_ids: ascending, none
 -- twice. A row of the table for each that is ours now.
 CREATE OR REPLACE FUNCTION streamhouse_internal.take_groups(p_group_ids text[], p_create boolean)
@@ -22,15 +38,7 @@ BEGIN
             touched_at = clock_timestamp()
         RETURNING g.*;
     ELSE
-        locked := ARRAY(
-            SELECT l.group_id
-            FROM unnest(p_group_ids) AS w (group_id)
-            CROSS JOIN LATERAL (
-                SELECT g.group_id FROM streamhouse_internal.groups AS g
-                WHERE g.group_id = w.group_id
-                FOR NO KEY UPDATE
-            ) AS l
-        );
+        locked := streamhouse_internal.lock_groups(p_group_ids);
         RETURN QUERY
         UPDATE streamhouse_internal.groups AS g SET
             owner_epoch = nextval('streamhouse_internal.group_owner_epochs'),
@@ -67,14 +75,7 @@ BEGIN
     END IF;
     -- Records for the transaction's partitions wait meanwhile, with all that is committed behind them.
     PERFORM set_config('lock_timeout', '300ms', true);
-    locked := ARRAY(  -- as they are reached, in the order of the array: no deadlock
-        SELECT l.group_id
-        FROM unnest(group_ids) AS w (group_id)
-        CROSS JOIN LATERAL (
-            SELECT g.group_id FROM streamhouse_internal.groups AS g WHERE g.group_id = w.group_id
-            FOR NO KEY UPDATE
-        ) AS l
-    );
+    locked := streamhouse_internal.lock_groups(group_ids);
     IF p_committed THEN
         right_now := clock_timestamp();
         INSERT INTO streamhouse_internal.group_offsets (
@@ -136,14 +137,7 @@ BEGIN
         GROUP BY o.group_id
         ORDER BY o.group_id
     );
-    locked := ARRAY(
-        SELECT l.group_id
-        FROM unnest(committed_by) AS w (group_id)
-        CROSS JOIN LATERAL (
-            SELECT g.group_id FROM streamhouse_internal.groups AS g WHERE g.group_id = w.group_id
-            FOR NO KEY UPDATE
-        ) AS l
-    );
+    locked := streamhouse_internal.lock_groups(committed_by);
     UPDATE streamhouse_internal.groups AS g SET touched_at = clock_timestamp()
     WHERE g.group_id = ANY (locked);
     DELETE FROM streamhouse_internal.group_offsets WHERE topic_id::text = p_topic_id::text;

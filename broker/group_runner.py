@@ -190,9 +190,17 @@ class GroupRunner:
         before += self._commits.under_way(self.group_id, self.owner_epoch)
         if self._writing is not None:
             before.append(self._writing)
+
+        def settled(_: object = None) -> None:
+            """Answer; after a write that certainly did not happen, too: the group goes on then."""
+            fine = NothingWritten | None
+            ended = all(one.done() and isinstance(failure_of(one), fine) for one in before)
+            if ended and not answer.done():
+                answer.set_result(True)
+
         for write in before:
-            write.add_done_callback(lambda _: resolve_after(answer, True, *before))
-        resolve_after(answer, True, *before)
+            write.add_done_callback(settled)
+        settled()
 
     def close(self, code: ErrorCode) -> None:
         """End: answer everybody who waits with `code`."""

@@ -6,7 +6,7 @@ from random import Random
 from uuid import UUID
 
 from protocol.ids import Partition
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, NothingWritten
 from storage.groups import CommittedOffset, GroupWrite, TakenGroup, WriteOutcome
 from storage.metadata_memory import MemoryMetadata
 from storage.transactions import TransactionOffsets, TransactionOffsetsOutcome
@@ -27,6 +27,7 @@ class HeldGroups(MemoryMetadata):
         self._open = asyncio.Event()
         self._open.set()
         self._away = False
+        self._locked = False
 
     def hold(self) -> None:
         """Let calls wait from now on."""
@@ -41,6 +42,10 @@ class HeldGroups(MemoryMetadata):
 
     def come_back(self) -> None:
         self._away = False
+
+    def lock_transactions(self) -> None:
+        """Refuse offsets of transactions from now on, as when their rows are held for too long."""
+        self._locked = True
 
     async def write_groups(self, writes: Sequence[GroupWrite]) -> WriteOutcome:
         self.writes.append(list(writes))
@@ -57,6 +62,8 @@ class HeldGroups(MemoryMetadata):
     ) -> TransactionOffsetsOutcome:
         self.commits.append(offsets)
         await self._answerable()
+        if self._locked:
+            raise NothingWritten("locked")
         return await super().write_transaction_offsets(offsets)
 
     async def take_elsewhere(self, group_id: str) -> None:

@@ -179,6 +179,29 @@ async def test_nobody_is_told_offsets_while_a_commit_may_still_be_written(
     assert (await here.transact(producer, "g", at(topic_id, p0=5))).verdict is DONE
 
 
+async def test_who_waits_for_a_commit_that_is_not_done_is_answered(
+    here: World, store: HeldGroups, producer: Producer
+) -> None:
+    # Given a member that asks for offsets while some are being committed in a transaction
+    topic_id = await store.topic()
+    await here.commit("g", at(topic_id, p0=1))
+    store.hold()
+    transacted = here.transact(producer, "g", at(topic_id, p0=5))
+    await until(lambda: len(store.commits) == 1)
+    fetched = asyncio.create_task(here.fetched("g"))
+    await asyncio.sleep(0)
+    assert in_flight(transacted, fetched)
+
+    # When these are certainly not written, as another has held their row for too long
+    store.lock_transactions()
+    store.release()
+
+    # Then the group goes on, and the one who waits is told what was committed before
+    assert await refusal(transacted) is ErrorCode.coordinator_not_available
+    async with asyncio.timeout(5):
+        assert (await fetched).offsets == at(topic_id, p0=1)
+
+
 async def test_a_commit_to_a_group_that_another_broker_took(
     here: World, store: HeldGroups, producer: Producer
 ) -> None:

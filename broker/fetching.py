@@ -19,7 +19,12 @@ from protocol.batch import read_header
 from protocol.errors import ProtocolError
 from protocol.fetch import PartitionWanted
 from protocol.fetch_response import PartitionAnswer
-from storage.errors import MetadataUnavailable, OffsetOutOfRange, StorageError
+from storage.errors import (
+    MetadataUnavailable,
+    OffsetOutOfRange,
+    StorageError,
+    UnknownPartition,
+)
 from storage.log import Log
 from storage.partition_log import PartitionLog
 from storage.read_planner import END, ColdRead
@@ -230,7 +235,8 @@ class Fetch:
         """Tell which of the records are of aborted transactions.
 
         The answer ends at `stable_offset` at the latest, and this asks with the count of the same
-        snapshot, after it: see storage/aborted.py for why nothing is missed then.
+        snapshot, after it: see storage/aborted.py for why nothing is missed then. Nobody is given
+        records whose transactions are forgotten: retention may have passed them meanwhile.
         """
         last = read_header(one.answer.records[-1])
         try:
@@ -243,5 +249,8 @@ class Fetch:
             )
         except MetadataUnavailable:
             one.answer = PartitionAnswer(one.partition.index, NO_INDEX)
+            return
+        except (OffsetOutOfRange, UnknownPartition) as error:
+            one.answer = PartitionAnswer(one.partition.index, code_of(error))
             return
         one.answer.aborted = [(each.producer_id, each.first_offset) for each in aborted]

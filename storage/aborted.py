@@ -8,6 +8,10 @@ contains them all. What a load brings beyond the count ended later; open in the 
 begun, it has its first record at the last stable offset or behind: it overlaps nothing that is
 served.
 
+What ended before the log start is forgotten some time after that has moved, so what the store says
+is all there was only from the log start of its answer on. Who reads before that is told so: the
+records that it was to be given may be of transactions that nobody remembers.
+
 An aborted transaction ends with its marker, and markers come into the log in the order of their
 offsets: what is new ends behind all that is known. So an index is brought up to date by asking for
 what ends behind its last entry.
@@ -18,7 +22,7 @@ from bisect import bisect_left
 from typing import Final
 
 from protocol.ids import Partition
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, OffsetOutOfRange
 from storage.transactions import AbortedTransaction, TransactionStore
 
 MAX_KEPT: Final = 2_000  # 0.3 MB
@@ -62,6 +66,8 @@ class AbortedIndex:
             aborted_count: of the same snapshot.
 
         Raises:
+            OffsetOutOfRange: the log has come to begin behind `start_offset`.
+            UnknownPartition: it is gone.
             MetadataUnavailable: no answer.
         """
         while self._count < aborted_count and self._may_cover(start_offset):
@@ -99,10 +105,12 @@ class AbortedIndex:
                 self._max_kept,
                 aborted_count=aborted_count,
             )
-            found += page
-            if len(page) < self._max_kept:
+            if start_offset < page.log_start_offset:
+                raise OffsetOutOfRange(f"the log begins at {page.log_start_offset}")
+            found += page.transactions
+            if len(page.transactions) < self._max_kept:
                 return found
-            start_offset = page[-1].last_offset + 1
+            start_offset = found[-1].last_offset + 1
 
     async def _bring_up_to_date(self, count: int, start_offset: int, stable_offset: int) -> None:
         """Load what is new, or wait for another reader who does; then look again."""
@@ -129,16 +137,18 @@ class AbortedIndex:
             begin = self._start_offset
         else:
             begin = 0 if count <= self._max_kept else start_offset
-        new = await self._store.aborted_transactions(
+        page = await self._store.aborted_transactions(
             self._partition, begin, _END, self._max_kept + 1, aborted_count=count
         )
+        new = page.transactions
         if len(new) > self._max_kept:
             # A reader that walks towards the end tries again when half of its way is done.
             self._forget()
             self._worthwhile_from = (start_offset + stable_offset) // 2 + 1
             return
-        if self._start_offset is None:
-            self._start_offset = begin
+        self._start_offset = max(
+            begin if self._start_offset is None else self._start_offset, page.log_start_offset
+        )
         for one in new:
             self._append(one)
         self._count = count

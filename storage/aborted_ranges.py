@@ -30,7 +30,7 @@ async def aborted_ranges(
         page = await metadata.aborted_transactions(
             partition, start_offset, end_offset, PAGE, aborted_count=count
         )
-        found += page
-        if len(page) < PAGE:
+        found += page.transactions
+        if len(page.transactions) < PAGE:
             return found
-        start_offset = page[-1].last_offset + 1
+        start_offset = found[-1].last_offset + 1

@@ -188,7 +188,7 @@ class Log:
         """Return what a reader of committed records skips (see AbortedIndex.overlapping).
 
         Raises:
-            MetadataUnavailable: no answer.
+            OffsetOutOfRange, UnknownPartition, MetadataUnavailable: as that does.
         """
         if aborted_count == 0:
             return []

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from protocol.ids import Partition
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, UnknownPartition
 from storage.metadata import BatchCommit, TransactionUse
 from storage.metadata_commit import Outcome
 from storage.metadata_memory_groups import MemoryGroups
@@ -11,7 +11,7 @@ from storage.metadata_memory_log import MemoryPartition
 from storage.metadata_memory_transactional_id import Identity, TransactionalId, identity_of
 from storage.partition_offsets import PartitionOffsets
 from storage.transactions import (
-    AbortedTransaction,
+    AbortedPage,
     EndOutcome,
     InitOutcome,
     Producer,
@@ -165,17 +165,18 @@ class MemoryTransactions(MemoryGroups):
         limit: int,
         *,
         aborted_count: int,
-    ) -> list[AbortedTransaction]:
+    ) -> AbortedPage:
         if partition not in self._partitions:
-            return []
-        if self._partitions[partition].aborted_count < aborted_count:
+            raise UnknownPartition(f"{partition.topic_id}-{partition.index}")
+        log = self._partitions[partition]
+        if log.aborted_count < aborted_count:
             raise MetadataUnavailable("the future is not known")
         found = [
             each
-            for each in self._partitions[partition].aborted
+            for each in log.aborted
             if each.last_offset >= start_offset and each.first_offset < end_offset
         ]
-        return found[:limit]
+        return AbortedPage(log_start_offset=log.log_start_offset, transactions=found[:limit])
 
     def _judge_batch(self, batch: BatchCommit, partition: MemoryPartition) -> tuple[Outcome, int]:
         """Judge an idempotent batch by its partition and its transaction, which it may begin.

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import asyncpg
 
 from protocol.ids import Partition
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, UnknownPartition
 from storage.partition_offsets import PartitionOffsets
 from storage.postgres_arrays import partition_columns
 from storage.postgres_pool import PostgresPool
 from storage.postgres_text import from_stored, to_stored
 from storage.transactions import (
+    AbortedPage,
     AbortedTransaction,
     EndOutcome,
     InitOutcome,
@@ -180,21 +181,26 @@ class PostgresTransactions:
         limit: int,
         *,
         aborted_count: int,
-    ) -> list[AbortedTransaction]:
+    ) -> AbortedPage:
         rows = await self._pool.fetch(
             "transaction_find_aborted", *partition, start_offset, end_offset, limit
         )
-        if rows and rows[0]["aborted_count"] < aborted_count:
+        if not rows:
+            raise UnknownPartition(f"{partition.topic_id}-{partition.index}")
+        if rows[0]["aborted_count"] < aborted_count:
             raise MetadataUnavailable("a server that is behind: it has been replaced")
-        return [
-            AbortedTransaction(
-                producer_id=row["producer_id"],
-                first_offset=row["first_offset"],
-                last_offset=row["last_offset"],
-            )
-            for row in rows
-            if row["producer_id"] is not None
-        ]
+        return AbortedPage(
+            log_start_offset=rows[0]["log_start_offset"],
+            transactions=[
+                AbortedTransaction(
+                    producer_id=row["producer_id"],
+                    first_offset=row["first_offset"],
+                    last_offset=row["last_offset"],
+                )
+                for row in rows
+                if row["producer_id"] is not None
+            ],
+        )
 
 
 def _identity(producer: Producer) -> tuple[str, int, int]:

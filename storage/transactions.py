@@ -216,6 +216,18 @@ class AbortedTransaction:
     last_offset: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortedPage:
+    """Aborted transactions of a range of offsets, in the order of their last offsets.
+
+    Attributes:
+        log_start_offset: of the same moment: what ended before it may have been forgotten.
+    """
+
+    log_start_offset: int
+    transactions: list[AbortedTransaction]
+
+
 class TransactionStore(Protocol):
     """Part of MetadataStore; see the module's docstring for what every implementation promises.
 
@@ -291,12 +303,13 @@ class TransactionStore(Protocol):
         limit: int,
         *,
         aborted_count: int,
-    ) -> list[AbortedTransaction]:
+    ) -> AbortedPage:
         """Return those with records from `start_offset` on and before `end_offset`.
 
-        In the order of their last offsets, at most `limit`.
+        At most `limit`.
 
         Raises:
+            UnknownPartition: it does not exist (any more).
             MetadataUnavailable: no answer, or that of a server which knows of fewer than
                 `aborted_count`: a primary that was replaced, and has not noticed.
         """

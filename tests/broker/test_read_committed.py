@@ -4,6 +4,7 @@ import asyncio
 from collections import defaultdict
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ from storage.brokers import BrokerRecord, Membership
 from storage.errors import MetadataUnavailable
 from storage.metadata_memory import MemoryMetadata
 from storage.partition_log import PartitionLog
-from storage.transactions import AbortedTransaction
+from storage.transactions import AbortedPage
 from tests.storage.log_bench import LogBench, Transactional, running_log
 from tests.support.committed_reader import CommittedReader
 
@@ -49,7 +50,7 @@ class AwayStore(MemoryMetadata):
         limit: int,
         *,
         aborted_count: int,
-    ) -> list[AbortedTransaction]:
+    ) -> AbortedPage:
         raise MetadataUnavailable("away")
 
 
@@ -192,6 +193,54 @@ async def test_without_the_index_no_record_of_an_aborted_transaction_gets_out() 
         assert (await fetch(bench, partition, 0, read_committed=False)).size
         log.aborted = None
         assert (await fetch(bench, partition, 0)).aborted == [(who.producer.producer_id, 0)]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_records_whose_transactions_are_forgotten_are_given_to_nobody(
+    *, restarted: bool
+) -> None:
+    async with running_log() as bench:
+        # Given an aborted transaction that retention, which is another process's, has passed since
+        # its broker heard of the log start; its tail still has the records
+        (partition,) = await bench.create_partitions()
+        who = await bench.producer("p")
+        await bench.append(partition, [b"a"], who)
+        await bench.end(who, committed=False)
+        await bench.append(partition, [b"plain"])
+        if restarted:
+            await bench.restart()
+        await bench.known(partition)
+        get = bench.objects.get
+
+        async def expire() -> None:
+            await bench.metadata.delete_records({partition: 2})
+            assert await bench.metadata.purge(1000)
+
+        async def get_while_it_expires(*asked: Any) -> bytes:
+            bench.objects.get = get  # type: ignore[method-assign] # as it was
+            await expire()
+            return await get(*asked)
+
+        # When its records are read after that, or while that happens
+        if restarted:
+            bench.objects.get = get_while_it_expires  # type: ignore[method-assign]
+        else:
+            await expire()
+        refused = await fetch(bench, partition, 0)
+
+        # Then the reader is told that the log begins later, where it may go on
+        assert (refused.error_code, refused.size) == (ErrorCode.offset_out_of_range, 0)
+        answer = await fetch(bench, partition, 2)
+        assert (answer.error_code, answer.aborted) == (ErrorCode.none, [])
+        assert answer.size
+
+        # And once the topic is gone, nobody remembers any of them
+        log = await bench.known(partition)
+        log.aborted = None
+        await bench.metadata.delete_topic(partition.topic_id)
+        refused = await fetch(bench, partition, 2)
+        gone = ErrorCode.unknown_topic_or_partition
+        assert (refused.error_code, refused.size) == (gone, 0)
 
 
 @dataclass

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from protocol.ids import Partition
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, UnknownPartition
 from tests.contracts.metadata_stores import KINDS, a_batch, reserved, write
 from tests.contracts.segment_side import HOUR_MS, Segments, keeps, open_segments
 
@@ -200,7 +200,8 @@ async def test_all_of_a_deleted_topic_goes(segments: Segments) -> None:
     states = await segments.states()
     assert [path for path, state in states.items() if state == "live"] == [shared]
     assert "pending" not in states.values()
-    assert await segments.store.aborted_transactions(first, 0, 99, 9, aborted_count=0) == []
+    with pytest.raises(UnknownPartition):
+        await segments.store.aborted_transactions(first, 0, 99, 9, aborted_count=0)
     await segments.store.delete_topic(other.topic_id)
     assert await segments.purge()
     assert set((await segments.states()).values()) == {"doomed"}
@@ -225,7 +226,8 @@ async def test_aborted_transactions_go_with_their_records(segments: Segments) ->
     assert [(first, last) for _, first, last in aborted] == [(11, 21), (22, 32)]
     assert await segments.transactions.stands(partition) == stands
     found = await segments.store.aborted_transactions(partition, 15, 99, 9, aborted_count=3)
-    assert len(found) == 2
+    assert len(found.transactions) == 2
+    assert found.log_start_offset == 15
     with pytest.raises(MetadataUnavailable):
         await segments.store.aborted_transactions(partition, 15, 99, 9, aborted_count=4)
 

@@ -92,7 +92,7 @@ async def test_transactions_at_the_same_time_are_whole(transactions: Transaction
         found = await transactions.store.aborted_transactions(
             partition, 0, 2**62, 1000, aborted_count=0
         )
-        assert found == expected
+        assert found.transactions == expected
         assert offsets[partition].aborted_count == len(expected)
         assert offsets[partition].last_stable_offset == offsets[partition].high_watermark
     for group_id in epochs:

@@ -160,7 +160,8 @@ class Transactions:
         self, partition: Partition, start: int = 0, end: int = 2**62, limit: int = 1000
     ) -> list[tuple[int, int, int]]:
         """Return producer id, first and last offset of each aborted transaction."""
-        found = await self.store.aborted_transactions(partition, start, end, limit, aborted_count=0)
+        page = await self.store.aborted_transactions(partition, start, end, limit, aborted_count=0)
+        found = page.transactions
         return [(each.producer_id, each.first_offset, each.last_offset) for each in found]
 
     async def record(self, name: str = "t") -> TransactionRecord:

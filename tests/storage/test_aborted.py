@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from protocol.ids import Partition
 from storage.aborted import AbortedIndex
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, OffsetOutOfRange
 from storage.metadata_memory import MemoryMetadata
-from storage.transactions import AbortedTransaction
+from storage.transactions import AbortedPage, AbortedTransaction
 
 PARTITION = Partition(UUID(int=1), 0)
 
@@ -31,12 +31,14 @@ class AbortedStore(MemoryMetadata):
         queries: (start offset, end offset, limit) of each question.
         gate: questions wait until it is set.
         away: it does not answer.
+        log_start_offset: where the log begins by now; what ended before it is forgotten.
     """
 
     known: list[AbortedTransaction] = field(default_factory=list)
     queries: list[tuple[int, int, int]] = field(default_factory=list)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     away: bool = False
+    log_start_offset: int = 0
 
     def __post_init__(self) -> None:
         super().__init__(Random(0))
@@ -50,18 +52,17 @@ class AbortedStore(MemoryMetadata):
         limit: int,
         *,
         aborted_count: int,
-    ) -> list[AbortedTransaction]:
+    ) -> AbortedPage:
         assert partition == PARTITION
         self.queries.append((start_offset, end_offset, limit))
         await self.gate.wait()
         if self.away:
             raise MetadataUnavailable("away")
+        begin = max(start_offset, self.log_start_offset)
         found = [
-            one
-            for one in self.known
-            if one.last_offset >= start_offset and one.first_offset < end_offset
+            one for one in self.known if one.last_offset >= begin and one.first_offset < end_offset
         ]
-        return found[:limit]
+        return AbortedPage(log_start_offset=self.log_start_offset, transactions=found[:limit])
 
     def abort(self, first_offset: int, last_offset: int) -> None:
         self.known.append(
@@ -88,6 +89,32 @@ async def test_nothing_is_asked_twice() -> None:
     store.abort(20, 25)
     assert await index.overlapping(0, 30, stable_offset=30, aborted_count=3) == store.known
     assert [start for start, *_ in store.queries] == [0, 15]
+
+
+async def test_who_reads_before_the_log_start_is_told_so() -> None:
+    # Given an index of two aborted transactions, and two more that it has not heard of
+    store = AbortedStore()
+    store.abort(0, 9)
+    store.abort(10, 19)
+    index = AbortedIndex(store, PARTITION)
+    known = list(store.known)
+    assert await index.overlapping(0, 20, stable_offset=20, aborted_count=2) == known
+    store.abort(20, 29)
+    store.abort(30, 39)
+
+    # When the log comes to begin behind one of these, then what it had heard of is of no use before
+    store.log_start_offset = 30
+    for start in (0, 15, 29):
+        with pytest.raises(OffsetOutOfRange):
+            await index.overlapping(start, 40, stable_offset=40, aborted_count=4)
+    assert await index.overlapping(30, 40, stable_offset=40, aborted_count=4) == store.known[3:]
+
+    # And without an index it is the same
+    for max_kept in (1, 100):
+        index = AbortedIndex(store, PARTITION, max_kept=max_kept)
+        with pytest.raises(OffsetOutOfRange):
+            await index.overlapping(29, 40, stable_offset=40, aborted_count=4)
+        assert await index.overlapping(30, 40, stable_offset=40, aborted_count=4) == store.known[3:]
 
 
 async def test_readers_of_one_snapshot_share_a_query() -> None:

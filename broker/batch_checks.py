@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 from broker.refusals import Refusal
 from broker.requests import Request
 from broker.topics import KnownTopic
+from broker.transaction_requests import check_transactional_id
 from protocol.batch import NO_PRODUCER_ID, BatchHeader
 from protocol.compression import Codec
 from protocol.errors import InvalidRecords, UnsupportedCompression
@@ -29,6 +30,7 @@ def check_transactional(
     if produce.transactional_id is None:
         code = ErrorCode.transactional_id_authorization_failed
         raise Refusal(code, "a batch of a transaction in a request without transactional id")
+    check_transactional_id(produce.transactional_id)
     if header.producer_id == NO_PRODUCER_ID:
         raise InvalidRecords("a batch of a transaction has a producer id")
     return TransactionUse.ADDS if request.version >= _FIRST_IMPLICIT else TransactionUse.ADDED

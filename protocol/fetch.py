@@ -11,6 +11,7 @@ from uuid import UUID
 
 from protocol.codec import ElementLimit, read_uvarint, skip_tagged_fields
 from protocol.errors import MalformedRequest
+from protocol.walk import MAX_TEXT_BYTES
 
 FIRST_FLEXIBLE: Final = 12
 FIRST_TOPIC_ID: Final = 13
@@ -130,7 +131,7 @@ def _read_string(data: memoryview, start: int, *, flexible: bool) -> tuple[str, 
         size -= 1
     else:
         size, start = _INT16.unpack_from(data, start)[0], start + 2
-    if size < 0 or start + size > len(data):
+    if not 0 <= size <= MAX_TEXT_BYTES or start + size > len(data):
         raise MalformedRequest(f"a string of {size} bytes")
     return str(data[start : start + size], "utf-8"), start + size
 

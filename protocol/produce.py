@@ -12,6 +12,7 @@ from uuid import UUID
 
 from protocol.codec import ElementLimit, read_uvarint, skip_tagged_fields
 from protocol.errors import MalformedRequest
+from protocol.walk import MAX_TEXT_BYTES
 
 FIRST_FLEXIBLE: Final = 9
 FIRST_TOPIC_ID: Final = 13
@@ -70,12 +71,18 @@ def _take(data: memoryview, start: int, size: int) -> memoryview:
     return data[start : start + size]
 
 
+def _text(data: memoryview, start: int, size: int) -> str:
+    if not 0 <= size <= MAX_TEXT_BYTES or start + size > len(data):
+        raise MalformedRequest(f"a text of {size} bytes at {start} of a frame of {len(data)}")
+    return str(data[start : start + size], "utf-8")
+
+
 def _decode_legacy(data: memoryview, start: int) -> ProduceRequest:
     size = _INT16.unpack_from(data, start)[0]
     start += 2
     transactional_id = None
     if size >= 0:
-        transactional_id = str(_take(data, start, size), "utf-8")
+        transactional_id = _text(data, start, size)
         start += size
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(data, start)
     start += _ACKS_TIMEOUT.size
@@ -85,7 +92,7 @@ def _decode_legacy(data: memoryview, start: int) -> ProduceRequest:
     start += 4
     for _ in range(topic_count):
         size = _INT16.unpack_from(data, start)[0]
-        name = str(_take(data, start + 2, size), "utf-8")
+        name = _text(data, start + 2, size)
         start += 2 + size
         partitions: list[tuple[int, memoryview | None]] = []
         partition_count = limit.take(_INT32.unpack_from(data, start)[0], _PARTITION_MEMORY)
@@ -106,7 +113,7 @@ def _decode_flexible(data: memoryview, start: int, version: int) -> ProduceReque
     length, start = read_uvarint(data, start)
     transactional_id = None
     if length:
-        transactional_id = str(_take(data, start, length - 1), "utf-8")
+        transactional_id = _text(data, start, length - 1)
         start += length - 1
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(data, start)
     start += _ACKS_TIMEOUT.size
@@ -120,7 +127,7 @@ def _decode_flexible(data: memoryview, start: int, version: int) -> ProduceReque
             start += 16
         else:
             length, start = read_uvarint(data, start)
-            name = str(_take(data, start, length - 1), "utf-8")
+            name = _text(data, start, length - 1)
             start += length - 1
         partitions, start = _decode_partitions(data, start, limit)
         topics.append(TopicData(name, topic_id, partitions))

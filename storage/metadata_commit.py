@@ -166,10 +166,7 @@ def _invalid_transaction_state(batch: BatchCommit) -> StorageError:
 
 
 def _invalid_producer_id_mapping(batch: BatchCommit) -> StorageError:
-    name = batch.transactional_id
-    return InvalidProducerIdMapping(
-        f"transactional id {name!r} has not producer {batch.producer_id}"
-    )
+    return InvalidProducerIdMapping(f"the transactional id has not producer {batch.producer_id}")
 
 
 def _fenced_leader_epoch(batch: BatchCommit) -> StorageError:

@@ -136,6 +136,11 @@ async def test_a_batch_of_a_transaction_names_it(
     answer = await produce(producer, topic, batch, version=version, transactional_id=None)
     assert answer.error_code is ErrorCode.transactional_id_authorization_failed
 
+    # And by an id that one can have
+    for impossible in ("", "x" * 513):
+        answer = await produce(producer, topic, batch, version=version, transactional_id=impossible)
+        assert answer.error_code is ErrorCode.invalid_request
+
     # And it has a producer id
     anonymous = TransactionalProducer(producer.wire, producer.transactional_id)
     batch = batch_of(anonymous, b"a", sequence=-1)

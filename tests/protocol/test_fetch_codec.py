@@ -1,7 +1,7 @@
 """Our Fetch codec against the generic one, every version, both directions."""
 
 import io
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 from uuid import UUID
 
@@ -95,6 +95,13 @@ def test_a_request_reads_as_the_generic_codec_wrote_it(
     if version >= 9:
         epochs = [p.leader_epoch for topic in request.topics for p in topic.partitions]
         assert epochs == [epoch for *_, ps in topics for _, epoch, _, _ in ps]
+
+
+def test_a_name_is_no_longer_than_kafka_lets_it_be() -> None:
+    for length, refused in ((0x7FFF, False), (0x8000, True)):
+        frame = encode_request(12, (1, 1000), [("x" * length, UUID(int=1), [])])
+        with pytest.raises(MalformedRequest) if refused else nullcontext():
+            assert decode_fetch(frame, 0, 12).topics[0].name == "x" * length
 
 
 @pytest.mark.parametrize("version", VERSIONS)

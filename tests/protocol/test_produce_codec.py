@@ -103,6 +103,18 @@ def test_damaged_bytes_are_malformed_or_another_request(
         decode_produce(frame, 0, version)
 
 
+@pytest.mark.parametrize("version", [9, 12, 13])
+def test_a_text_is_no_longer_than_kafka_lets_it_be(version: int) -> None:
+    longest = "x" * 0x7FFF
+    frame = encode_request(version, longest, 1, 1000, [("t", UUID(int=1), [(0, b"")])])
+    assert decode_produce(frame, 0, version).transactional_id == longest
+    in_the_id = encode_request(version, longest + "x", 1, 1000, [])
+    in_a_name = encode_request(version, None, 1, 1000, [(longest + "x", UUID(int=1), [])])
+    for frame in (in_the_id, in_a_name)[: 1 if version >= 13 else 2]:
+        with pytest.raises(MalformedRequest):
+            decode_produce(frame, 0, version)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @given(
     topics=TOPICS,

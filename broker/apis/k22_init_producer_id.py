@@ -19,9 +19,11 @@ from kio.static.protocol import Payload
 from broker.group_requests import milliseconds
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
+from broker.services import Services
 from broker.transaction_requests import check_transactional_id, code_of_verdict, coordinating
 from protocol.acl import Operation, ResourceType
 from protocol.batch import NO_PRODUCER_ID
+from storage.errors import MetadataUnavailable
 from storage.transactions import Verdict
 
 _FIRST_TO_SAY_FENCED: Final = 4
@@ -50,7 +52,7 @@ async def _identify(request: Request, body: Any) -> tuple[ErrorCode, int, int]:
     _authorize(request, body.transactional_id)
     expected = _expected(body)
     if body.transactional_id is None:
-        return ErrorCode.none, await services.producer_ids.take(), 0
+        return ErrorCode.none, await _take_id(services), 0
     check_transactional_id(body.transactional_id)
     timeout_ms = milliseconds(body.transaction_timeout)
     if not 1 <= timeout_ms <= services.config.transaction_max_timeout_ms:
@@ -63,6 +65,20 @@ async def _identify(request: Request, body: Any) -> tuple[ErrorCode, int, int]:
         says_fenced = request.version >= _FIRST_TO_SAY_FENCED
         raise Refusal(code_of_verdict(outcome.verdict, says_fenced=says_fenced))
     return ErrorCode.none, outcome.producer.producer_id, outcome.producer.producer_epoch
+
+
+async def _take_id(services: Services) -> int:
+    """Return an id for an idempotent producer.
+
+    Raises:
+        Refusal: COORDINATOR_LOAD_IN_PROGRESS while there is none; stock producers give up on
+            REQUEST_TIMED_OUT (KAFKA-14417), and there is no coordinator that they could look for.
+    """
+    try:
+        return await services.producer_ids.take()
+    except MetadataUnavailable as unavailable:
+        code = ErrorCode.coordinator_load_in_progress
+        raise Refusal(code, str(unavailable)) from unavailable
 
 
 def _authorize(request: Request, transactional_id: str | None) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from aiokafka import AIOKafkaProducer
 from kio.schema.errors import ErrorCode
 
 from tests.support.broker import BrokerProcess
@@ -22,6 +23,7 @@ from tests.support.transaction_wire import (
 from tests.support.wire import WireClient
 
 UNAVAILABLE = ErrorCode.coordinator_not_available
+LONGER_THAN_A_ROW_IS_WAITED_FOR_S = 3.0
 
 
 async def test_every_step_may_be_asked_for_again(
@@ -58,3 +60,22 @@ async def test_every_step_may_be_asked_for_again(
     # And nothing of it has happened
     assert await producer.end(committed=True) is ErrorCode.none
     assert await read_log(wire, topic) == [(0, b"a"), (1, COMMIT)]
+
+
+async def test_idempotent_producers_wait_for_their_id(
+    broker: BrokerProcess, wire: WireClient, topic: str
+) -> None:
+    # Given a stock producer that begins while the row is held that ids are given out from
+    await wire.create_topic(topic)
+    producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap, enable_idempotence=True)
+    async with locked(broker, "cluster"):
+        starting = asyncio.create_task(producer.start())
+        refused = await wire.ask(init_request(None))
+        await asyncio.sleep(LONGER_THAN_A_ROW_IS_WAITED_FOR_S)
+
+    # Then it hears of nothing that it gives up for (KAFKA-14417), and goes on when there are ids
+    assert refused.error_code is ErrorCode.coordinator_load_in_progress
+    async with asyncio.timeout(20):
+        await starting
+        assert (await producer.send_and_wait(topic, b"a")).offset == 0
+        await producer.stop()

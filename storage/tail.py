@@ -1,14 +1,15 @@
 """The end of the log in memory: what this broker committed last, for consumers that keep up (D8).
 
-Batches are the very bytes that the producers sent, still in the frames they came in; the oldest
-commits of any partition are forgotten first once `tail_bytes` are held. Other brokers commit, too:
+Batches are the very bytes that the producers sent, still in the frames they came in, if they are at
+least half of those; the oldest commits of any partition are forgotten first once `tail_bytes` are
+held. Other brokers commit, too:
 the markers of transactions that they end. Where they did, a tail has a gap, which is read from the
 store until somebody fills it.
 """
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from typing import Final
+from typing import Final, cast
 
 BATCH_OVERHEAD_BYTES: Final = (
     400  # the objects around one batch, so that tiny batches count as well
@@ -120,6 +121,8 @@ class TailCache:
     def append(
         self, tail: PartitionTail, base_offset: int, end_offset: int, batch: memoryview
     ) -> None:
+        if 2 * len(batch) < len(cast("bytearray", batch.obj)):
+            batch = memoryview(bytes(batch))  # it would hold on to a frame of whatever else
         tail.append(base_offset, end_offset, batch)
         self._count(tail, base_offset, batch)
 

@@ -4,7 +4,6 @@ import asyncio
 from collections import defaultdict
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -216,10 +215,10 @@ async def test_records_whose_transactions_are_forgotten_are_given_to_nobody(
             await bench.metadata.delete_records({partition: 2})
             assert await bench.metadata.purge(1000)
 
-        async def get_while_it_expires(*asked: Any) -> bytes:
+        async def get_while_it_expires(path: str, start: int, length: int) -> bytearray:
             bench.objects.get = get  # type: ignore[method-assign] # as it was
             await expire()
-            return await get(*asked)
+            return await get(path, start, length)
 
         # When its records are read after that, or while that happens
         if restarted:

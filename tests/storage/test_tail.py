@@ -35,6 +35,20 @@ def test_forgotten_batches_leave_nothing_behind() -> None:
     assert len(tail._batches) < 100
 
 
+def test_a_batch_does_not_hold_on_to_a_frame_of_other_things() -> None:
+    # Given a frame that is one batch but for its head, and one of which another part was refused
+    cache, tail = TailCache(1 << 20), PartitionTail()
+    frames = [bytearray(b"head" + bytes(100)), bytearray(b"head" + bytes(100) + bytes(1000))]
+    for offset, frame in enumerate(frames):
+        cache.append(tail, offset, offset + 1, memoryview(frame)[4:104])
+
+    # Then the first is kept as it came, and of the second what counts
+    (whole, part), size = tail.read(0, 1000, END)
+    assert whole.obj is frames[0]
+    assert part.obj == bytes(100)
+    assert size == 200
+
+
 def test_many_commits_of_another_broker_begin_the_tail_anew() -> None:
     cache = TailCache(1 << 20)
     tail = PartitionTail()

@@ -13,6 +13,7 @@ from broker.answer_when import Answer, AnswerWhen
 from broker.api_guards import Later
 from broker.api_table import APIS, HANDLERS, is_supported
 from broker.connection import CloseConnection, Connection
+from broker.encoding import encoded
 from broker.message_classes import VERSION_BYTES, MessageClasses
 from broker.metrics import BrokerMetrics
 from broker.ordered_answers import LATER, Reply
@@ -100,11 +101,12 @@ class Dispatch:
                     return result
                 return cast("Reply", self._guarded(request, result, began_s, size))
             if quota is not None:
-                answer = quota.answer(header, result)
-            elif isinstance(result, _ENCODED):
+                result = quota.throttled(header, result)
+            if isinstance(result, _ENCODED):
                 answer = result
             else:
-                answer = encode_response(header.correlation_id, result)
+                encoding = encoded(header.correlation_id, result, size)
+                answer = await (encoding if quota is None else quota.encoding(encoding))
         except Exception as error:  # noqa: BLE001 (looked at there)
             answer = self._failed(request, error)
         self._observers[header.api_key](size, time.monotonic() - began_s)
@@ -146,5 +148,5 @@ class Dispatch:
         if response is None:
             raise CloseConnection(f"{APIS[header.api_key].name} has no place for {code.name}")
         if request.quota is not None:
-            return request.quota.answer(header, response)
+            response = cast("Payload", request.quota.throttled(header, response))
         return encode_response(header.correlation_id, response)

@@ -15,7 +15,6 @@ wait for, and what receiving and sending cost, does not count.
 
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import Any, Protocol, cast
 
 from kio.schema.errors import ErrorCode
@@ -27,7 +26,7 @@ from broker.quota_meter import Metered
 from broker.quota_metrics import QuotaMetrics
 from broker.quota_sensors import ClientQuotas, Sensor
 from broker.refusals import Refusal
-from protocol.codec import RequestHeader, encode_response
+from protocol.codec import RequestHeader
 from protocol.throttle_time import put_throttle_time, throttle_time
 
 
@@ -135,8 +134,8 @@ class QuotaUse:
             return work
         return Metered(work, self._spent)
 
-    def answer(self, header: RequestHeader, result: Payload | Answer) -> Answer:
-        """Return the encoded answer, with the throttle time that its connection has now."""
+    def throttled(self, header: RequestHeader, result: Payload | Answer) -> Payload | Answer:
+        """Return a response, or an answer, with the throttle time that its connection has now."""
         request = self._client.request
         if request is not None:
             self._take(request, self._seconds, longest_s=self._in_force.longest_s)
@@ -147,15 +146,17 @@ class QuotaUse:
             if not throttle_ms or result is None:
                 return result
             return put_throttle_time(header.api_key, header.api_version, result, throttle_ms)
-        payload = cast("Any", result)
-        if throttle_ms and hasattr(payload, "throttle_time"):
-            payload = replace(payload, throttle_time=throttle_time(throttle_ms))
+        response = cast("Any", result)
+        if throttle_ms and hasattr(response, "throttle_time"):
+            response = replace(response, throttle_time=throttle_time(throttle_ms))
+        return cast("Payload", response)
+
+    def encoding(self, work: Coroutine[Any, Any, bytes]) -> Awaitable[bytes]:
+        """Return `work`, which encodes a response, with its time on the event loop counted."""
+        request, clock = self._client.request, self._in_force.clock
         if request is None:
-            return encode_response(header.correlation_id, payload)
-        began_s = perf_counter()
-        encoded = encode_response(header.correlation_id, payload)
-        request.bucket.take(perf_counter() - began_s, self._in_force.clock())
-        return encoded
+            return work
+        return Metered(work, lambda seconds: request.bucket.take(seconds, clock()))
 
     def _spent(self, seconds: float) -> None:
         self._seconds += seconds

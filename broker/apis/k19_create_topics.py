@@ -11,17 +11,18 @@ is one transaction, bounded by the metadata store's own timeout).
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.config_reports import describe_topic_configs
+from broker.config_reports import describe_topic_configs, topic_entry
 from broker.config_types import ConfigEntry
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
+from broker.topic_config_table import TOPIC_CONFIGS
 from broker.topic_requests import NewTopic, TopicPlan, plan_topics
 from protocol.acl import Operation, ResourceType
 
@@ -37,13 +38,8 @@ async def handle(request: Request) -> Payload:
     plans = plan_topics(
         [_asked(topic) for topic in body.topics], existing, services.config, _denied(request, body)
     )
-    turns = asyncio.Semaphore(_AT_A_TIME)
-    results = await asyncio.gather(
-        *(
-            _answer(request, name, plan, turns=turns, validate_only=body.validate_only)
-            for name, plan in plans.items()
-        )
-    )
+    creation = _Creation(request, validate_only=body.validate_only)
+    results = await asyncio.gather(*(creation.answer(*each) for each in plans.items()))
     response: Payload = request.types.CreateTopicsResponse(
         throttle_time=NOT_THROTTLED, topics=tuple(results)
     )
@@ -71,55 +67,67 @@ def _asked(topic: Any) -> NewTopic:
     )
 
 
-async def _answer(
-    request: Request,
-    name: str,
-    plan: TopicPlan | Refusal,
-    *,
-    turns: asyncio.Semaphore,
-    validate_only: bool,
-) -> object:
-    if isinstance(plan, Refusal):
-        return _refused(request, name, plan)
-    try:
-        request.mutate(plan.partition_count, refused_from=_FIRST_THROTTLED)
-        if validate_only:
-            return _created(request, plan, None)
-        async with turns:
-            return _created(request, plan, await _create(request, plan))
-    except CONDITIONS as condition:
-        return _refused(request, name, refusal_of(condition))
+class _Creation:
+    """The topics of one request: thousands of them leave others their turn of the event loop."""
 
+    def __init__(self, request: Request, *, validate_only: bool) -> None:
+        self._request = request
+        self._validate_only = validate_only
+        self._turns = asyncio.Semaphore(_AT_A_TIME)
+        self._defaults: dict[str, object] = {}
 
-async def _create(request: Request, plan: TopicPlan) -> UUID:
-    services = request.services
-    known = await services.topics.change(
-        services.metadata.create_topic(
-            plan.name,
-            partition_count=plan.partition_count,
-            replication_factor=plan.replication_factor,
-            configs=plan.configs,
+    async def answer(self, name: str, plan: TopicPlan | Refusal) -> object:
+        request = self._request
+        if isinstance(plan, Refusal):
+            return _refused(request, name, plan)
+        try:
+            request.mutate(plan.partition_count, refused_from=_FIRST_THROTTLED)
+            async with self._turns:
+                topic_id = await (asyncio.sleep(0) if self._validate_only else self._create(plan))
+                return self._created(plan, topic_id)
+        except CONDITIONS as condition:
+            return _refused(request, name, refusal_of(condition))
+
+    async def _create(self, plan: TopicPlan) -> UUID:
+        services = self._request.services
+        known = await services.topics.change(
+            services.metadata.create_topic(
+                plan.name,
+                partition_count=plan.partition_count,
+                replication_factor=plan.replication_factor,
+                configs=plan.configs,
+            )
         )
-    )
-    return known.topic.topic_id
+        return known.topic.topic_id
 
+    def _created(self, plan: TopicPlan, topic_id: UUID | None) -> object:
+        request, told = self._request, Operation.DESCRIBE_CONFIGS
+        if not request.allows(told, ResourceType.TOPIC, plan.name, audit=False):
+            return _untold(request, plan, topic_id)
+        has_configs = request.version >= _FIRST_WITH_CONFIGS
+        return request.types.CreatableTopicResult(
+            name=plan.name,
+            topic_id=topic_id,
+            error_code=ErrorCode.none,
+            error_message=None,
+            topic_config_error_code=0,
+            num_partitions=plan.partition_count,
+            replication_factor=plan.replication_factor,
+            configs=self._configs(plan.configs) if has_configs else (),
+        )
 
-def _created(request: Request, plan: TopicPlan, topic_id: UUID | None) -> object:
-    if not request.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, plan.name, audit=False):
-        return _untold(request, plan, topic_id)
-    entries: Iterable[ConfigEntry] = ()
-    if request.version >= _FIRST_WITH_CONFIGS:
-        entries = describe_topic_configs(plan.configs, request.services.config).values()
-    return request.types.CreatableTopicResult(
-        name=plan.name,
-        topic_id=topic_id,
-        error_code=ErrorCode.none,
-        error_message=None,
-        topic_config_error_code=0,
-        num_partitions=plan.partition_count,
-        replication_factor=plan.replication_factor,
-        configs=tuple(_config(request, entry) for entry in entries),
-    )
+    def _configs(self, explicit: Mapping[str, str]) -> tuple[object, ...]:
+        """Return all configs of a topic; those that it does not set are made once."""
+        request, config = self._request, self._request.services.config
+        if not self._defaults:
+            entries = describe_topic_configs({}, config)
+            self._defaults = {name: _config(request, entry) for name, entry in entries.items()}
+        own = {
+            name: _config(request, topic_entry(TOPIC_CONFIGS[name], value, config))
+            for name, value in explicit.items()
+            if name in TOPIC_CONFIGS
+        }
+        return tuple((self._defaults | own).values())
 
 
 def _untold(request: Request, plan: TopicPlan, topic_id: UUID | None) -> object:

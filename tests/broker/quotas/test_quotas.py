@@ -217,7 +217,7 @@ async def test_what_began_before_a_change_makes_nobody_wait_after_it(world: Worl
         return sum(range(200_000))
 
     await use.metered(handler())
-    use.answer(HEADER, None)
+    use.throttled(HEADER, None)
     assert connection.muted_s == 0
 
 
@@ -229,7 +229,7 @@ async def test_the_smallest_share_of_time_is_no_error(world: World) -> None:
         return sum(range(200_000))
 
     await use.metered(handler())
-    use.answer(HEADER, None)
+    use.throttled(HEADER, None)
     assert connection.muted_s == 1
 
 
@@ -267,7 +267,7 @@ async def test_time_on_the_event_loop_counts_and_is_waited_for_a_second_at_a_tim
         return "answer"
 
     assert await use.metered(handler()) == "answer"
-    use.answer(HEADER, None)
+    use.throttled(HEADER, None)
 
     # Then its connection is muted for one sample
     assert connection.muted_s == 1
@@ -305,7 +305,7 @@ async def test_answers_are_counted_by_api_and_violations_by_client(world: World)
     await world.set({CLIENT_ID: "etl"}, producer_byte_rate=1)
     use, _ = world.use(PRODUCE, 110)
     assert use is not None
-    use.answer(HEADER, None)
+    use.throttled(HEADER, None)
     labels = {"quota": "producer_byte_rate", "user": "", "client_id": "etl"}
     assert world.metric("streamhouse_quota_violations_total", **labels) == 1
     assert world.metric("streamhouse_quota_throttle_seconds_total", **labels) == 100

@@ -1,0 +1,18 @@
+"""Responses as bytes, without keeping the event loop from everybody else."""
+
+import asyncio
+from typing import Final
+
+from kio.static.protocol import Payload
+
+from protocol.codec import encode_response
+
+_LARGE_BYTES: Final = 16 * 1024
+"""The response to a larger request may be large as well, and take seconds to encode."""
+
+
+async def encoded(correlation_id: int, response: Payload, request_bytes: int) -> bytes:
+    """Return the whole response frame to a request of that size."""
+    if request_bytes <= _LARGE_BYTES:
+        return encode_response(correlation_id, response)
+    return await asyncio.to_thread(encode_response, correlation_id, response)

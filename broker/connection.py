@@ -25,7 +25,7 @@ from broker.deadlines import Deadlines
 from broker.frame_intake import FrameIntake
 from broker.muting import Muting
 from broker.ordered_answers import OrderedAnswers
-from broker.outbox import Buffer, Outbox
+from broker.outbox import PIECE_BYTES, Buffer, Outbox
 from broker.reception import Reception, ServerLimits
 from broker.refused import Refused
 from broker.socket_options import acknowledger, keep_unsent_short, leave_alone
@@ -37,9 +37,6 @@ takes 100 ms, 700 are in flight; were there fewer it would be held up by that, n
 What they take is counted as memory that clients hold (broker/memory.py)."""
 
 MAX_EARLY_FRAMES: Final = 16
-PIECE_BYTES: Final = 512 * 1024
-"""It is copied at once: a tenth of a millisecond. Half of it costs a tenth more for each byte."""
-
 MOST_UNSENT_BYTES: Final = 64 * 1024 - 1
 """Beyond what the socket has taken. A peer that does not read has little more than that, and the
 rest of one piece, waiting in our memory."""
@@ -68,7 +65,9 @@ class Connection(asyncio.BufferedProtocol):
             max_frame_bytes=limits.max_frame_bytes,
             set_reading=self._set_reading,
         )
-        self._outbox = Outbox(self._write, piece_bytes=self.piece_bytes)
+        self._outbox = Outbox(
+            self._write, piece_bytes=self.piece_bytes, backlog=reception.memory.backlog
+        )
         self._answers = OrderedAnswers(send=self._outbox.add, refuse=self.refuse)
         self._muting = Muting(self._go_on)
         self._idle: asyncio.Future[None] | None = None  # until there may be something to begin

@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from broker.outbox import Backlog
+
 REQUEST_BYTES: Final = 3 * 1024
 """What a Produce of one batch takes beyond its frame while it waits for its commit."""
 
@@ -26,6 +28,10 @@ class MemoryBudget:
 
     Args:
         limit_bytes: negative for no limit.
+
+    Attributes:
+        backlog: of answers, which are not part of it: whoever does not read would else keep others
+            from asking.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -35,6 +41,7 @@ class MemoryBudget:
         self._paused: deque[Callable[[], None]] = deque()
         self._beyond: object = None  # who may grow whatever is used
         self.used_bytes = 0
+        self.backlog = Backlog()
 
     @property
     def exhausted(self) -> bool:

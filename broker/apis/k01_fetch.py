@@ -41,7 +41,10 @@ async def handle(request: Request) -> Answer:
     if request.quota is not None and request.quota.refuses_fetch():  # before anything is read
         return _without_records(request)
     topics, wanted, all_wanted = await _resolve(request, fetch)
-    max_bytes = min(fetch.max_bytes, request.services.config.fetch_max_bytes)
+    services = request.services
+    max_bytes = min(
+        fetch.max_bytes, services.config.fetch_max_bytes, services.memory.backlog.room()
+    )
     min_bytes = fetch.min_bytes
     if request.quota is not None:
         max_bytes = request.quota.fetchable_bytes(max_bytes)

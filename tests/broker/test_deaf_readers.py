@@ -14,6 +14,7 @@ import psutil
 import pytest
 from kio.schema.errors import ErrorCode
 
+from broker.outbox import BACKLOG_BYTES
 from broker.socket_options import UNSENT_BYTES
 from protocol.records import Record, build_batch
 from tests.support.broker import BrokerProcess, start_broker
@@ -28,6 +29,7 @@ BACKGROUND_BYTES: Final = 4 * 2**20
 
 LARGE_BYTES: Final = 1_000_000
 RECORDS: Final = 4
+MANY: Final = 24
 REPEATS: Final = 4
 WINDOW_BYTES: Final = 256 * 1024
 """What a peer whose program reads nothing lets be sent, with the kernel's own accounting."""
@@ -97,6 +99,37 @@ async def test_the_kernel_takes_little_of_what_nobody_reads(broker: BrokerProces
             taken = len(connection.recv(2**16))
             assert taken, left
             left -= taken
+
+
+async def test_the_more_waits_for_the_deaf_the_less_is_read_for_others(
+    broker: BrokerProcess,
+) -> None:
+    # Given records that are in memory, and readers who ask for all of them at once
+    wanted = fetch_request([("large", 0, 0)], max_bytes=2**26, partition_max_bytes=2**26)
+    everything = MANY * LARGE_BYTES
+    async with await WireClient.connect(broker.bootstrap) as wire:
+        await wire.create_topic("large")
+        record = Record(offset_delta=0, key=b"k", value=os.urandom(LARGE_BYTES))
+        for _ in range(MANY):
+            await wire.produce("large", build_batch([record], base_timestamp_ms=0))
+
+        async def read_bytes() -> int:
+            return len((await wire.ask(wanted)).responses[0].partitions[0].records)
+
+        assert await read_bytes() > everything
+
+        # When so many of them read nothing that more than a broker holds for all would wait
+        with ExitStack() as stack:
+            for _ in range(BACKLOG_BYTES // everything + 2):
+                stack.enter_context(deaf(broker.bootstrap)).sendall(encode_frame(wanted, 1))
+            async with asyncio.timeout(10):
+                while await read_bytes() > 2 * LARGE_BYTES:
+                    await asyncio.sleep(0.01)
+
+        # Then others are given one batch at a time, and all again once those are gone
+        async with asyncio.timeout(10):
+            while await read_bytes() < everything:
+                await asyncio.sleep(0.01)
 
 
 async def settled_bytes(connection: socket.socket) -> int:

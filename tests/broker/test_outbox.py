@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.outbox import Buffer, Outbox
+from broker.outbox import BACKLOG_BYTES, PIECE_BYTES, Backlog, Buffer, Outbox
 
 PIECE = 10
 
@@ -13,7 +13,8 @@ class Socket:
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
-        self.outbox = Outbox(self._write, piece_bytes=PIECE)
+        self.backlog = Backlog()
+        self.outbox = Outbox(self._write, piece_bytes=PIECE, backlog=self.backlog)
 
     def _write(self, piece: list[Buffer]) -> None:
         self.pieces.append(b"".join(piece))
@@ -28,12 +29,15 @@ class Socket:
 def test_all_goes_out_in_order_and_in_pieces(steps: list[tuple[list[bytes], bool]]) -> None:
     # When answers come, and the peer reads now and then
     socket = Socket()
-    for answer, reads in steps:
+    for at, (answer, reads) in enumerate(steps):
         before = len(socket.pieces)
         socket.outbox.add(answer)
         assert len([piece for piece in socket.pieces[before:] if len(piece) >= PIECE]) <= 1
         if reads:
             socket.read()
+        given = sum(map(len, socket.pieces))
+        answered = sum(len(buffer) for answer, _ in steps[: at + 1] for buffer in answer)
+        assert socket.backlog.bytes == answered - given  # what waits is counted
     while socket.outbox:
         socket.read()
 
@@ -41,11 +45,23 @@ def test_all_goes_out_in_order_and_in_pieces(steps: list[tuple[list[bytes], bool
     sent = b"".join(b"".join(answer) for answer, _ in steps)
     assert b"".join(socket.pieces) == sent
     assert all(len(piece) <= PIECE for piece in socket.pieces)
+    assert socket.backlog.bytes == 0
 
 
 def test_nothing_is_left_once_it_is_cleared() -> None:
     socket = Socket()
     socket.outbox.add([bytes(100)])
+    assert socket.backlog.bytes == 90
     socket.outbox.clear()
     socket.read()
     assert len(socket.pieces) == 1
+    assert socket.backlog.bytes == 0
+
+
+def test_the_more_waits_the_smaller_are_answers() -> None:
+    backlog = Backlog()
+    assert backlog.room() == BACKLOG_BYTES
+    backlog.bytes = BACKLOG_BYTES - 2 * PIECE_BYTES
+    assert backlog.room() == 2 * PIECE_BYTES
+    backlog.bytes = 2 * BACKLOG_BYTES
+    assert backlog.room() == PIECE_BYTES

@@ -1,5 +1,6 @@
 """The metadata port's consumer groups, in memory."""
 
+import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,16 +18,26 @@ from storage.groups import (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Written:
+    """An offset of a group, when it was written, and after which others."""
+
+    offset: CommittedOffset
+    at_ms: int
+    order: int
+
+
 @dataclass(slots=True)
 class _Group:
-    """A group; `committed_ms` tells when each of `offsets` was committed."""
-
     owner_epoch: int
     touched_ms: int
     record: GroupRecord | None = None
     empty_since_ms: int | None = None
-    offsets: dict[Partition, CommittedOffset] = field(default_factory=dict)
-    committed_ms: dict[Partition, int] = field(default_factory=dict)
+    written: dict[Partition, _Written] = field(default_factory=dict)
+
+    @property
+    def offsets(self) -> dict[Partition, CommittedOffset]:
+        return {partition: written.offset for partition, written in self.written.items()}
 
     def save(self, record: GroupRecord, now_ms: int) -> None:
         self.record = record
@@ -36,13 +47,13 @@ class _Group:
         elif self.empty_since_ms is None:
             self.empty_since_ms = now_ms
 
-    def commit(self, partition: Partition, committed: CommittedOffset, now_ms: int) -> None:
-        self.offsets[partition] = committed
-        self.committed_ms[partition] = now_ms
+    def commit(self, partition: Partition, written: _Written) -> None:
+        """Take what was written last, whatever is committed last."""
+        if partition not in self.written or self.written[partition].order < written.order:
+            self.written[partition] = written
 
     def forget(self, partitions: Sequence[Partition]) -> None:
-        _forget(self.offsets, partitions)
-        _forget(self.committed_ms, partitions)
+        _forget(self.written, partitions)
 
     def expired(self, oldest_ms: int, pending: Collection[Partition]) -> list[Partition]:
         """Return the partitions whose offsets have had their time, and get no newer ones."""
@@ -51,13 +62,13 @@ class _Group:
             return []
         return [
             partition
-            for partition, at in self.committed_ms.items()
-            if at < oldest_ms and partition not in pending
+            for partition, written in self.written.items()
+            if written.at_ms < oldest_ms and partition not in pending
         ]
 
     def is_over(self, oldest_ms: int) -> bool:
         over = self.record is None or self.record.state == "Empty"
-        return over and not self.offsets and self.touched_ms < oldest_ms
+        return over and not self.written and self.touched_ms < oldest_ms
 
 
 class MemoryGroups:
@@ -74,7 +85,8 @@ class MemoryGroups:
         self._last_owner_epoch = 0
         self._groups: dict[str, _Group] = {}
         # what open transactions will commit, by transactional id and group
-        self._pending: dict[tuple[str, str], dict[Partition, CommittedOffset]] = {}
+        self._pending: dict[tuple[str, str], dict[Partition, _Written]] = {}
+        self._order = itertools.count()
 
     async def take_groups(self, group_ids: Sequence[str], *, create: bool) -> list[TakenGroup]:
         taken = []
@@ -102,7 +114,7 @@ class MemoryGroups:
                 group.save(write.record, self._now_ms())
             for partition, committed in write.offsets.items():
                 if partition in self._partitions:
-                    group.commit(partition, committed, self._now_ms())
+                    group.commit(partition, self._written(committed))
                 else:
                     unknown.add(partition)
         return WriteOutcome(fenced=frozenset(fenced), unknown=frozenset(unknown))
@@ -151,7 +163,7 @@ class MemoryGroups:
         for group_id, group in list(self._groups.items()):
             pending = {each for offsets in self._pending_of(group_id) for each in offsets}
             expired = group.expired(oldest_ms, pending)
-            newest_ms = max((group.committed_ms[each] for each in expired), default=0)
+            newest_ms = max((group.written[each].at_ms for each in expired), default=0)
             group.touched_ms = max(group.touched_ms, newest_ms)
             group.forget(expired)
             gone += len(expired)
@@ -164,7 +176,11 @@ class MemoryGroups:
         self, transactional_id: str, group_id: str, offsets: Mapping[Partition, CommittedOffset]
     ) -> frozenset[Partition]:
         """Keep what a transaction will commit; return the partitions that do not exist."""
-        known = {each: offset for each, offset in offsets.items() if each in self._partitions}
+        known = {
+            partition: self._written(offset)
+            for partition, offset in offsets.items()
+            if partition in self._partitions
+        }
         self._pending.setdefault((transactional_id, group_id), {}).update(known)
         self._groups[group_id].touched_ms = self._now_ms()
         return frozenset(offsets.keys() - known.keys())
@@ -177,17 +193,20 @@ class MemoryGroups:
             group = self._groups.get(key[1])
             if committed and group is not None:
                 group.touched_ms = self._now_ms()
-                for partition, offset in pending.items():
-                    group.commit(partition, offset, self._now_ms())
+                for partition, written in pending.items():
+                    group.commit(partition, written)
 
-    def _pending_of(self, group_id: str) -> list[dict[Partition, CommittedOffset]]:
+    def _written(self, offset: CommittedOffset) -> _Written:
+        return _Written(offset=offset, at_ms=self._now_ms(), order=next(self._order))
+
+    def _pending_of(self, group_id: str) -> list[dict[Partition, _Written]]:
         """Return what open transactions will commit in a group."""
         return [pending for key, pending in self._pending.items() if key[1] == group_id]
 
     def _forget_offsets(self, topic_id: UUID) -> None:
         for group_id, group in self._groups.items():
             pending = self._pending_of(group_id)
-            partitions = {partition for kept in (group.offsets, *pending) for partition in kept}
+            partitions = {partition for kept in (group.written, *pending) for partition in kept}
             lost = [partition for partition in partitions if partition.topic_id == topic_id]
             if lost:
                 group.forget(lost)

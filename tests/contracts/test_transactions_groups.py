@@ -101,10 +101,11 @@ async def test_a_group_with_offsets_to_come_does_not_expire(transactions: Transa
     assert await transactions.store.expire_offsets(7 * DAY_MS) == 1
     assert await transactions.groups.ids() == ["g"]
 
-    # And has its offset when the transaction is committed, and for as long as any other
+    # And has its offset when the transaction is committed, for as long as any written with it
+    await transactions.write_offsets(producer, "g", epoch, {partition: 2})
     await transactions.end(producer)
     assert await transactions.store.expire_offsets(7 * DAY_MS) == 0
-    assert await transactions.groups.committed("g") == {partition: 1}
+    assert await transactions.groups.committed("g") == {partition: 2}
     await transactions.groups.passes(8 * DAY_MS)
     assert await transactions.store.expire_offsets(7 * DAY_MS) == 2
     assert await transactions.groups.ids() == []

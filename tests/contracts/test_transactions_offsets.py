@@ -218,6 +218,28 @@ async def test_the_last_offsets_of_a_transaction_count(transactions: Transaction
     assert await transactions.groups.committed("g") == {first: 77, second: 2}
 
 
+async def test_what_was_written_last_counts_not_what_is_committed_last(
+    transactions: Transactions,
+) -> None:
+    # Given transactions with offsets, and one that was committed after some of them were written
+    first, second, third = await transactions.partitions(3)
+    epoch = await transactions.groups.take("g")
+    await transactions.groups.commit("g", epoch, {first: 1, third: 1})
+    one, two = await transactions.producer("one"), await transactions.producer("two")
+    await transactions.write_offsets(one, "g", epoch, {first: 5, second: 5, third: 5})
+    await transactions.write_offsets(two, "g", epoch, {second: 6, third: 6})
+    await transactions.groups.commit("g", epoch, {first: 100})  # as a tool resets it
+    await transactions.write_offsets(one, "g", epoch, {third: 7})
+
+    # When they end the other way round
+    await transactions.end(two)
+    await transactions.end(one)
+
+    # Then the last words are those that were written last
+    assert await transactions.groups.committed("g") == {first: 100, second: 6, third: 7}
+    assert await transactions.unstable("g") == frozenset()
+
+
 async def test_transactions_of_one_group_do_not_disturb_each_other(
     transactions: Transactions,
 ) -> None:

@@ -148,7 +148,8 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if named:
         yield named
         return
-    with running_broker(tmp_path_factory.mktemp("streamctl") / "data") as broker:
+    home = tmp_path_factory.mktemp("streamctl") / "data"
+    with running_broker(home, "--set", "group.initial.rebalance.delay.ms=0") as broker:
         yield broker.bootstrap
 
 

@@ -111,18 +111,33 @@ class GroupTable:
         return answer
 
     def take_over(self, group_ids: Iterable[str]) -> asyncio.Task[None]:
-        """Load those groups that are not in memory, with one statement.
+        """Load those groups that are ours and not in memory, with one statement.
 
         The task's exception is MetadataUnavailable if none could be.
         """
         missing = [
             group_id
             for group_id in group_ids
-            if group_id not in self._running and group_id not in self._paused
+            if self._coordinates(group_id)
+            and group_id not in self._running
+            and group_id not in self._paused
         ]
         for group_id in missing:
             self._paused[group_id] = Pause()
         return self._start(self._take(missing, create=False), missing)
+
+    def membership_changed(self, *, missed: bool) -> None:
+        """Drop the groups that may be another broker's now, or have been meanwhile.
+
+        Args:
+            missed: every group may have been.
+        """
+        for runner in self.running():
+            if missed or not self._coordinates(runner.group_id):
+                self.lose(runner, ErrorCode.not_coordinator)
+        for group_id, pause in self._paused.items():
+            if missed or not self._coordinates(group_id):
+                pause.is_overtaken = True
 
     def delete(self, runner: GroupRunner, answer: Answered) -> None:
         """Delete a group while nobody else can get at it; answered with what became of that."""
@@ -172,7 +187,9 @@ class GroupTable:
         return self._start(self._take(group_ids, create=create), group_ids)
 
     async def _take(self, group_ids: Sequence[str], *, create: bool) -> None:
-        ours = [group_id for group_id in group_ids if self._coordinates(group_id)]
+        for group_id in group_ids:
+            self._paused[group_id].is_overtaken = not self._coordinates(group_id)
+        ours = [group_id for group_id in group_ids if not self._paused[group_id].is_overtaken]
         answer = await self._store.take_groups(ours, create=create) if ours else ()
         taken = {one.group_id: one for one in answer}
         if any(one.record is not None for one in taken.values()):
@@ -224,7 +241,10 @@ class GroupTable:
     def _settle(self, group_id: str, taken: TakenGroup | None) -> None:
         """Let those begin who waited for the group."""
         pause = self._paused.pop(group_id)
-        if self._closed or not self._coordinates(group_id):
+        is_ours = not self._closed and self._coordinates(group_id)
+        if pause.is_overtaken or not is_ours:
+            if is_ours:
+                self._miss()  # the takeover that comes with a change passes over it
             pause.refuse(Refusal(ErrorCode.not_coordinator))
             return
         try:

@@ -74,9 +74,7 @@ class GroupUpkeep:
         """
         missed = generation > self._generation + 1
         self._generation = generation
-        for runner in self._table.running():
-            if missed or not self._coordinates(runner.group_id):
-                self._table.lose(runner, ErrorCode.not_coordinator)
+        self._table.membership_changed(missed=missed)
         self._members_changed.set()
 
     def topics_changed(self) -> None:

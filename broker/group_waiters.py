@@ -22,9 +22,15 @@ class Waiter:
 
 @dataclass(slots=True)
 class Pause:
-    """A group that is being taken, or deleted, and the requests for it meanwhile, in order."""
+    """A group that is being taken, or deleted, and the requests for it meanwhile, in order.
+
+    Attributes:
+        is_overtaken: another broker may have had it since that began, or it was not ours then:
+            so it is not known whether there is such a group, or what it is like now.
+    """
 
     waiters: list[Waiter] = field(default_factory=list)
+    is_overtaken: bool = False
 
     def refuse(self, error: BaseException) -> None:
         for waiter in self.waiters:

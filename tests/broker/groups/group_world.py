@@ -31,17 +31,34 @@ from tests.support.held_groups import HeldGroups
 _ids = count(1)
 
 
-@dataclass(slots=True)
 class _NoTopics:
-    """Stands for broker.topics.Topics where no topic matters."""
+    """Stands for broker.topics.Topics where no topic matters.
 
-    change_count: int = 0
+    Attributes:
+        waiting: how many wait for news of topics.
+    """
+
+    def __init__(self) -> None:
+        self.change_count = 0
+        self.waiting = 0
+        self._open = asyncio.Event()
+        self._open.set()
 
     def all(self) -> tuple[()]:
         return ()
 
+    def hold(self) -> None:
+        """Let those wait who ask for news from now on."""
+        self._open.clear()
+
+    def release(self) -> None:
+        self._open.set()
+
     async def refresh(self) -> None:
         """There is no news."""
+        self.waiting += 1
+        await self._open.wait()
+        self.waiting -= 1
 
 
 @dataclass(slots=True)

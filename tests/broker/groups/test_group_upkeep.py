@@ -1,5 +1,7 @@
 """Takeovers, moves to other brokers, idle groups and expiry."""
 
+import asyncio
+
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -51,6 +53,91 @@ async def test_who_missed_a_generation_of_the_cluster_takes_its_groups_again(
     # Then it goes on with what the other one left
     assert (await here.beat("g", old, 2)).error_code is NONE
     assert (await here.beat("g", old, 1)).error_code is ErrorCode.illegal_generation
+
+
+async def test_a_group_that_was_away_for_a_moment_is_not_taken_for_one_that_there_is_not(
+    here: World, store: HeldGroups
+) -> None:
+    # Given a group with an offset, and a request that waits for it
+    await here.commit("g", at(await store.topic(), p0=42))
+    await here.stable("g")
+    here.ours = set()
+    here.upkeep.membership_changed(0)
+    here.ours = {"g", "h"}
+    here.upkeep.membership_changed(1)
+    store.hold()
+    takes = len(store.takes)
+    waiting = [
+        asyncio.ensure_future(here.groups.may_fetch(name, member_id=None, member_epoch=-1))
+        for name in ("g", "h")
+    ]
+
+    # When the group moves before the statement is sent, and is back before that is answered
+    here.ours = {"h"}
+    here.upkeep.membership_changed(2)
+    await until(lambda: ["h"] in store.takes[takes:])
+    here.ours = {"g", "h"}
+    here.upkeep.membership_changed(3)
+    store.release()
+
+    # Then the request is sent away, since nobody has asked whether there is the group
+    assert await refusal(waiting[0]) is ErrorCode.not_coordinator
+    assert await waiting[1] is False
+    assert await here.groups.may_fetch("g", member_id=None, member_epoch=-1) is True
+
+
+async def test_a_takeover_passes_over_what_is_not_here_any_more(
+    here: World, store: HeldGroups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given two groups with members at a broker that is no more
+    monkeypatch.setattr("broker.group_table.TAKE_AGAIN_AFTER_S", 0.001)
+    async with world(store) as there:
+        members = {name: await there.stable(name) for name in ("g", "h")}
+    takes = len(store.takes)
+    store.hold()
+
+    # When one of them is away for the moment in which they are taken over
+    here.table.take_over(["g", "h"])
+    here.ours = {"h"}
+    await until(lambda: ["h"] in store.takes[takes:])
+    here.ours = {"g", "h"}
+    beats = {name: here.beat(name, member, 1) for name, member in members.items()}
+    store.release()
+
+    # Then who asks for it meanwhile is sent away, and it is taken over without being asked for
+    assert await refusal(beats["g"]) is ErrorCode.not_coordinator
+    assert (await beats["h"]).error_code is NONE
+    async with asyncio.timeout(10):
+        while here.table.get("g") is None:
+            await asyncio.sleep(0.001)
+    assert (await here.beat("g", members["g"], 1)).error_code is NONE
+
+
+async def test_what_was_taken_before_a_generation_was_missed_is_taken_again(
+    here: World, store: HeldGroups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a group that this broker has taken, but not told anybody of yet
+    monkeypatch.setattr("broker.group_table.TAKE_AGAIN_AFTER_S", 0.001)
+    here.upkeep.membership_changed(0)
+    async with world(store) as there:
+        old = await there.stable("g")
+    here.topics.hold()
+    early = here.beat("g", old, 1)
+    await until(lambda: here.topics.waiting == 1)
+
+    # When another one takes it, and changes it, while this one is called dead
+    async with world(store) as there:
+        await there.stable("g", member_id=old)
+    here.upkeep.membership_changed(2)
+    here.topics.release()
+
+    # Then it is not served as it was then, and is taken over as it is now
+    assert await refusal(early) is ErrorCode.not_coordinator
+    async with asyncio.timeout(10):
+        while here.table.get("g") is None:
+            await asyncio.sleep(0.001)
+    assert (await here.beat("g", old, 1)).error_code is ErrorCode.illegal_generation
+    assert (await here.beat("g", old, 2)).error_code is NONE
 
 
 async def test_members_that_died_with_their_coordinator_are_missed(

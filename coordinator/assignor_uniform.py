@@ -51,19 +51,15 @@ class _Levelled:
 
     def __init__(self, pool: Pool, sizes: TopicSizes) -> None:
         self.held: dict[str, list[Partition]] = {}
-        topics = dict.fromkeys(pool.topic_ids)
-        kept = set[Partition]()
+        free = {topic_id: dict.fromkeys(range(sizes[topic_id])) for topic_id in pool.topic_ids}
         for member in pool.members:
-            held = [p for p in member.target if p.topic_id in topics and p not in kept]
-            held = [p for p in held if p.index < sizes[p.topic_id]]
-            kept.update(held)
-            self.held[member.member_id] = held
-        partitions = (
-            Partition(topic_id, index)
-            for topic_id in pool.topic_ids
-            for index in range(sizes[topic_id])
-        )
-        self.free = [partition for partition in partitions if partition not in kept]
+            held = self.held[member.member_id] = []
+            for partition in member.target:  # hashed once: a UUID takes its time
+                indexes = free.get(partition.topic_id, {})
+                if partition.index in indexes:
+                    del indexes[partition.index]
+                    held.append(partition)
+        self.free = [Partition(topic_id, i) for topic_id, indexes in free.items() for i in indexes]
 
     def place_free(self, load: dict[str, int]) -> None:
         """Give away what is free; what members hold stays."""

@@ -1,8 +1,8 @@
 """The configs of a group (KIP-848): the table, and what they come to.
 
 A group need not exist to have configs. Those of share and streams groups are not here, because
-there are no such groups; consumer.assignment.interval.ms is not, because an assignment is made as
-soon as something changes.
+there are no such groups; consumer.assignment.interval.ms is not, because how long a group rests
+between two assignments follows from its size.
 """
 
 from collections.abc import Mapping

@@ -10,7 +10,7 @@ from coordinator.answers import ConsumerHeartbeatAnswer
 from coordinator.config import GroupConfig
 from coordinator.consumer_checks import check_epoch, check_request
 from coordinator.consumer_core import ConsumerCore, Refused
-from coordinator.consumer_deadlines import Deadline
+from coordinator.consumer_deadlines import THE_GROUP, Deadline
 from coordinator.consumer_member import (
     JOINING_EPOCH,
     LEAVING_STATIC_EPOCH,
@@ -52,7 +52,7 @@ class ConsumerGroup:
             case ConsumerHeartbeat():
                 return self._heartbeat(event, now_ms)
             case TopicsChanged():
-                self.core.see(event.catalog)
+                self.core.see(event.catalog, now_ms)
                 return self.core.effects()
             case TimerFired():
                 return self._expire(now_ms)
@@ -60,9 +60,9 @@ class ConsumerGroup:
     def _heartbeat(self, event: ConsumerHeartbeat, now_ms: int) -> list[Effect]:
         try:
             check_request(event, self.core.config.consumer.assignors)
-            self.core.see(event.catalog)
+            self.core.see(event.catalog, now_ms)
             leaves = event.member_epoch < JOINING_EPOCH
-            answer = self._leave(event) if leaves else self._go_on(event, now_ms)
+            answer = self._leave(event, now_ms) if leaves else self._go_on(event, now_ms)
         except Refused as refused:
             answer = ConsumerHeartbeatAnswer(
                 error_code=refused.error_code, error_message=refused.message
@@ -86,7 +86,7 @@ class ConsumerGroup:
             core.deadlines.cancel(member.member_id, deadline)
         if subscription_changed or core.epoch == 0:
             core.bump()
-        core.assign()
+        core.assign(now_ms)
         member = core.members.get(member.member_id) or member
         owned = None if event.owned_partitions is None else frozenset(event.owned_partitions)
         after = core.reconcile(
@@ -162,7 +162,7 @@ class ConsumerGroup:
             )
         return known
 
-    def _leave(self, event: ConsumerHeartbeat) -> ConsumerHeartbeatAnswer:
+    def _leave(self, event: ConsumerHeartbeat, now_ms: int) -> ConsumerHeartbeatAnswer:
         core = self.core
         member = core.members.get(event.member_id)
         if event.instance_id is not None:
@@ -181,15 +181,16 @@ class ConsumerGroup:
             core.deadlines.cancel(member.member_id, Deadline.REBALANCE)
         else:
             core.remove([member.member_id])
-            core.assign()
+            core.assign(now_ms)
         return ConsumerHeartbeatAnswer(member_id=event.member_id, member_epoch=event.member_epoch)
 
     def _expire(self, now_ms: int) -> list[Effect]:
-        """Remove the members who did not do in time what they had to."""
-        late = {member_id: None for member_id, _ in self.core.deadlines.fired(now_ms)}
+        """Remove the members who did not do in time what they had to; assign if it is time."""
+        fired = self.core.deadlines.fired(now_ms)
+        late = {member_id: None for member_id, _ in fired if member_id != THE_GROUP}
         if late:
             self.core.remove(late)
-            self.core.assign()
+        self.core.assign(now_ms)
         return self.core.effects()
 
     def check_commit(self, *, member_id: str, generation_id: int) -> ErrorCode:

@@ -44,7 +44,7 @@ def handle_classic(
         case Heartbeat():
             return core.effects(event.token, _heartbeat(core, event, now_ms))
         case Leave():
-            return core.effects(event.token, _leave(core, event))
+            return core.effects(event.token, _leave(core, event, now_ms))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +157,7 @@ def _admitted(core: ConsumerCore, event: Join, joining: _Joining, now_ms: int) -
     subscription_changed = member.subscription != before.subscription
     if subscription_changed or core.epoch == 0:
         core.bump()
-    core.assign()
+    core.assign(now_ms)
     after = core.reconcile(
         core.members.get(member.member_id) or member,
         to_partitions(says.owned, joining.catalog),
@@ -194,10 +194,10 @@ def _check_protocol(event: Sync, facts: ClassicFacts) -> None:
 
 
 def _check_up_to_date(core: ConsumerCore, member: Member, now_ms: int) -> Catalog:
-    """One who has yet to revoke is told what to keep; everybody else joins the newest epoch."""
+    """One who has yet to revoke is told what to keep; all others join the newest assignment."""
     catalog = core.subscriptions.catalog
-    behind = core.epoch > member.member_epoch
-    if catalog is None or (behind and member.state is not MemberState.UNREVOKED_PARTITIONS):
+    is_behind = core.assignment_epoch > member.member_epoch
+    if catalog is None or (is_behind and member.state is not MemberState.UNREVOKED_PARTITIONS):
         _expect_join(core, member, now_ms)
         raise Refused(ErrorCode.rebalance_in_progress, "It has to join again.")
     return catalog
@@ -217,7 +217,8 @@ def _heartbeat(core: ConsumerCore, event: Heartbeat, now_ms: int) -> HeartbeatAn
 
 def _shall_join(core: ConsumerCore, member: Member) -> bool:
     """Whether another JoinGroup would bring the member a step further."""
-    if member.member_epoch < core.epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
+    is_behind = member.member_epoch < core.assignment_epoch
+    if is_behind or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     if member.state is MemberState.STABLE:
         return False
@@ -231,7 +232,7 @@ def _expect_join(core: ConsumerCore, member: Member, now_ms: int) -> None:
         core.deadlines.set(member.member_id, Deadline.JOIN, due_ms)
 
 
-def _leave(core: ConsumerCore, event: Leave) -> LeaveAnswer:
+def _leave(core: ConsumerCore, event: Leave, now_ms: int) -> LeaveAnswer:
     leaving: dict[str, None] = {}
     left: list[LeftMember] = []
     for who in event.members:
@@ -245,7 +246,7 @@ def _leave(core: ConsumerCore, event: Leave) -> LeaveAnswer:
         )
     if leaving:
         core.remove(leaving)
-        core.assign()
+        core.assign(now_ms)
     return LeaveAnswer(members=left)
 
 

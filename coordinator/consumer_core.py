@@ -1,11 +1,15 @@
 """What a consumer group is made of, and the steps that every request to it is made of (KIP-848).
 
-The group epoch grows with every change that may move partitions; the target is computed for it at
-once; then each member is led to its target by its own requests (consumer_reconcile.py).
+The group epoch grows with every change that may move partitions; the target is computed for it;
+then each member is led to its target by its own requests (consumer_reconcile.py).
+
+A small group has its target at once. A large one rests between two assignments, as with Kafka's
+consumer.assignment.interval.ms, so that hundreds of members that join together cost a few of them;
+until then its members go on with the last target, and one who is new has nothing.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Final, Self
@@ -13,21 +17,25 @@ from typing import Final, Self
 from kio.schema.errors import ErrorCode
 
 from coordinator.answers import Answer
-from coordinator.assignor_pools import AssignorMember
+from coordinator.assignor_pools import AssignorMember, TopicSizes
 from coordinator.assignors import ASSIGNORS
 from coordinator.catalog import Catalog
 from coordinator.config import GroupConfig
-from coordinator.consumer_deadlines import Deadline, Deadlines
+from coordinator.consumer_deadlines import THE_GROUP, Deadline, Deadlines
 from coordinator.consumer_member import Member, digest_of
 from coordinator.consumer_members import Members
 from coordinator.consumer_reconcile import reconcile
 from coordinator.effects import Effect, Reply, Save
 from coordinator.events import Token
 from coordinator.snapshots import Document, GroupSnapshot, GroupState, GroupType
-from coordinator.subscriptions import InvalidPattern, Subscriptions
+from coordinator.subscriptions import InvalidPattern, Subscription, Subscriptions
 from protocol.ids import Partition
 
 PROTOCOL_TYPE: Final = "consumer"
+
+REST_US_EACH: Final = 20
+"""How long a group rests for each of its partitions and members: four times as long as their
+assignment takes, or longer. Whoever else is served by this broker has the rest."""
 
 
 class Refused(Exception):
@@ -57,6 +65,7 @@ class ConsumerCore:
         self.assignment_epoch = 0
         self.changed = False
         self._fingerprint = ""
+        self._rests_until_ms = 0
 
     @classmethod
     def restore(cls, snapshot: GroupSnapshot, config: GroupConfig, *, now_ms: int) -> Self:
@@ -99,7 +108,7 @@ class ConsumerCore:
             return GroupState.STABLE
         return GroupState.RECONCILING
 
-    def see(self, catalog: Catalog) -> None:
+    def see(self, catalog: Catalog, now_ms: int) -> None:
         """Take a newer catalog; a change of subscribed topics starts a new epoch."""
         if not self.subscriptions.is_new(catalog):
             return
@@ -109,7 +118,7 @@ class ConsumerCore:
             self.subscriptions.admit(subscription.pattern)
         if len(self.members) and self.subscriptions.fingerprint(in_use) != self._fingerprint:
             self.bump()
-        self.assign()
+        self.assign(now_ms)
 
     def admit(self, pattern: str) -> None:
         """Make a pattern known.
@@ -150,14 +159,27 @@ class ConsumerCore:
         self.epoch += 1
         self.changed = True
 
-    def assign(self) -> None:
-        """Compute the target of the group epoch, unless it is known.
+    def assign(self, now_ms: int) -> None:
+        """Compute the target of the group epoch, unless it is known, or as soon as that may be.
 
         A restored group that has not seen a catalog yet keeps its old target until it has.
         """
         if self.epoch == self.assignment_epoch or self.subscriptions.catalog is None:
             return
+        if now_ms < self._rests_until_ms and len(self.members):
+            self.deadlines.set(THE_GROUP, Deadline.ASSIGNMENT, self._rests_until_ms)
+            return
+        self.deadlines.cancel(THE_GROUP, Deadline.ASSIGNMENT)
         in_use = self.members.subscriptions()
+        sizes = self.subscriptions.sizes(in_use)
+        self._set_targets(in_use, sizes)
+        self._fingerprint = self.subscriptions.fingerprint(in_use)
+        rest_us = REST_US_EACH * (sum(sizes.values()) + len(self.members))
+        self._rests_until_ms = now_ms + rest_us // 1_000
+        self.assignment_epoch = self.epoch
+        self.changed = True
+
+    def _set_targets(self, in_use: Collection[Subscription], sizes: TopicSizes) -> None:
         self.subscriptions.keep(in_use)
         members = [
             AssignorMember(
@@ -168,14 +190,11 @@ class ConsumerCore:
             )
             for member in self.members
         ]
-        targets = ASSIGNORS[self.assignor](members, self.subscriptions.sizes(in_use))
+        targets = ASSIGNORS[self.assignor](members, sizes)
         for member in list(self.members):
             target = targets[member.member_id]
             if target != member.target:
                 self.members.put(replace(member, target=target))
-        self.assignment_epoch = self.epoch
-        self._fingerprint = self.subscriptions.fingerprint(in_use)
-        self.changed = True
 
     @property
     def assignor(self) -> str:
@@ -197,8 +216,12 @@ class ConsumerCore:
     ) -> Member:
         """Lead a member one step to its target; return it as it is then."""
         subscribed = self.subscriptions.topic_ids(member.subscription)
+        before = member
+        if subscription_changed:  # what it has left it gives up at once, if it is assigned later
+            target = frozenset(p for p in member.target if p.topic_id in subscribed)
+            before = replace(member, target=target)
         after = reconcile(
-            member,
+            before,
             target_epoch=self.assignment_epoch,
             owned=owned,
             owner_of=self.members.owner_of,

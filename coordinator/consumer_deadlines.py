@@ -1,17 +1,22 @@
-"""Deadlines of a consumer group's members, behind the group's single timer."""
+"""Deadlines of a consumer group and its members, behind the group's single timer."""
 
 from enum import Enum
+from typing import Final
 
 from coordinator.effects import ArmTimer
 
+THE_GROUP: Final = ""
+"""Stands for a member id in deadlines of the group itself."""
+
 
 class Deadline(Enum):
-    """What a member has to do in time."""
+    """What a member has to do in time; or the group, if it is THE_GROUP's."""
 
     SESSION = "the session timed out"
     REBALANCE = "partitions were not revoked within the rebalance timeout"
     JOIN = "a classic member did not join again within the rebalance timeout"
     SYNC = "a classic member did not sync within the rebalance timeout"
+    ASSIGNMENT = "the group may be assigned anew"
 
 
 class Deadlines:

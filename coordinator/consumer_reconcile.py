@@ -30,7 +30,8 @@ def reconcile(
         owner_of: the member that a partition is assigned to, or who has yet to give it up.
         dropped: if the member just changed its subscription, tells which topics it has left.
     """
-    if member.state is MemberState.STABLE and member.member_epoch == target_epoch:
+    has_left = dropped is not None and not member.assigned <= member.target
+    if member.is_reconciled_to(target_epoch) and not has_left:
         return member
     if member.state is MemberState.UNREVOKED_PARTITIONS and _still_holds(
         owned, member.pending_revocation

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from itertools import count
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator import consumer_core
 from coordinator.consumer_core import ConsumerCore
 from coordinator.snapshots import GroupSnapshot, GroupState, GroupType
 from protocol.ids import Partition
@@ -185,3 +187,11 @@ moves = st.lists(
 @settings(max_examples=50, deadline=None)
 def test_no_partition_has_two_holders_and_all_have_one_in_the_end(moves: list[Move]) -> None:
     World().play(moves)
+
+
+@given(moves=moves)
+@settings(max_examples=50, deadline=None)
+def test_so_it_is_in_a_group_that_rests_between_its_assignments(moves: list[Move]) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(consumer_core, "REST_US_EACH", 300_000)
+        World().play(moves)

@@ -102,12 +102,8 @@ class GroupTable:
             answer.set_exception(Refusal(ErrorCode.not_coordinator))
         elif len(group_id) > MAX_GROUP_ID_LENGTH:
             answer.set_exception(Refusal(ErrorCode.invalid_group_id))
-        elif (runner := self._running.get(group_id)) is not None:
-            runner.do(work, answer)
-        elif (pause := self._paused.get(group_id)) is not None:
-            pause.waiters.append(Waiter(work, answer, create))
         else:
-            self._load(group_id, [Waiter(work, answer, create)])
+            self._admit(group_id, Waiter(work, answer, create))
         return answer
 
     def take_over(self, group_ids: Iterable[str]) -> asyncio.Task[None]:
@@ -139,12 +135,13 @@ class GroupTable:
             if missed or not self._coordinates(group_id):
                 pause.is_overtaken = True
 
-    def delete(self, runner: GroupRunner, answer: Answered) -> None:
-        """Delete a group while nobody else can get at it; answered with what became of that."""
-        runner.disown(answer)
-        self.lose(runner, ErrorCode.not_coordinator)
-        self._paused[runner.group_id] = Pause([Waiter(_no_work, answer, create=False)])
-        self._start(self._delete(runner, answer), [runner.group_id])
+    def run_alone(self, group_id: str, work: Coroutine[Any, Any, None], answer: Answered) -> None:
+        """Run `work`, which sees to `answer`, while all others wait who ask for the group.
+
+        If it raises, everybody is told. The group's timer goes on.
+        """
+        self._paused[group_id] = Pause([Waiter(_no_work, answer, create=False)])
+        self._start(self._alone(group_id, work), [group_id])
 
     def lose(self, runner: GroupRunner, code: ErrorCode) -> None:
         """Drop a group from memory; those who wait are answered with `code`."""
@@ -177,6 +174,23 @@ class GroupTable:
         self._take_again = None
         self.lost_with_members()
 
+    def _admit(self, group_id: str, waiter: Waiter) -> None:
+        if (pause := self._paused.get(group_id)) is not None:
+            pause.waiters.append(waiter)
+        elif (runner := self._running.get(group_id)) is not None:
+            runner.do(waiter.work, waiter.answer)
+        else:
+            self._load(group_id, [waiter])
+
+    def _serve(self, group_id: str, pause: Pause) -> None:
+        """Let all go on who waited; behind one that wants the group alone the others wait again."""
+        try:
+            for waiter in pause.waiters:
+                self._admit(group_id, waiter)
+        except BaseException:  # a bug with one of them: do() told whose; the others come again
+            pause.refuse(Refusal(ErrorCode.coordinator_not_available))
+            raise
+
     # --- loading
 
     def _load(self, group_id: str, waiters: list[Waiter]) -> None:
@@ -198,12 +212,20 @@ class GroupTable:
         for group_id in group_ids:  # each by itself, so that a bug with one costs only that one
             loop.call_soon(self._settle, group_id, taken.get(group_id))
 
-    async def _delete(self, runner: GroupRunner, answer: Answered) -> None:
-        deleted = await self._store.delete_group(runner.group_id, runner.owner_epoch)
-        if not deleted:  # another broker has taken it
-            raise Refusal(ErrorCode.not_coordinator)
-        answer.set_result(ErrorCode.none)
-        self._settle(runner.group_id, None)
+    async def _alone(self, group_id: str, work: Coroutine[Any, Any, None]) -> None:
+        await work
+        asyncio.get_running_loop().call_soon(self._resume, group_id)
+
+    def _resume(self, group_id: str) -> None:
+        """Let those go on who waited for a group that is still in memory, or not any more."""
+        pause = self._paused.pop(group_id)
+        pause.waiters = [waiter for waiter in pause.waiters if not waiter.answer.done()]
+        if self._closed or not self._coordinates(group_id):
+            pause.refuse(Refusal(ErrorCode.not_coordinator))
+            return
+        if group_id not in self._running:
+            self._miss()  # it may have been lost meanwhile, and a takeover passed over it
+        self._serve(group_id, pause)
 
     def _start(
         self, work: Coroutine[Any, Any, None], group_ids: Sequence[str]
@@ -251,12 +273,12 @@ class GroupTable:
             if taken is None:
                 self._begin_without(group_id, pause.waiters)
             else:
-                self._begin(taken, pause.waiters)
+                self._begin(taken, pause)
         except BaseException:
             pause.refuse(Refusal(ErrorCode.unknown_server_error))
             raise
 
-    def _begin(self, taken: TakenGroup, waiters: Sequence[Waiter]) -> None:
+    def _begin(self, taken: TakenGroup, pause: Pause) -> None:
         runner = GroupRunner(
             taken,
             self._config_of(taken.group_id),
@@ -269,13 +291,7 @@ class GroupTable:
         runner.start()
         if runner.machine.needs_catalog:
             runner.handle(TopicsChanged(catalog=self._catalog.current()))
-        try:
-            for waiter in waiters:
-                runner.do(waiter.work, waiter.answer)
-        except BaseException:  # a bug with one of them: do() has told whose; the others come again
-            for waiter in waiters:
-                waiter.refuse(Refusal(ErrorCode.coordinator_not_available))
-            raise
+        self._serve(taken.group_id, pause)
 
     def _begin_without(self, group_id: str, waiters: Sequence[Waiter]) -> None:
         for at, waiter in enumerate(waiters):
@@ -296,4 +312,4 @@ def _nothing() -> None:
 
 
 def _no_work(runner: GroupRunner | None, answer: Answered) -> None:
-    """Do nothing: the answer is on its way."""
+    """Do nothing: it is done."""

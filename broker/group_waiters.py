@@ -22,9 +22,10 @@ class Waiter:
 
 @dataclass(slots=True)
 class Pause:
-    """A group that is being taken, or deleted, and the requests for it meanwhile, in order.
+    """A group that is being taken, or changed in the store, and the requests for it meanwhile.
 
     Attributes:
+        waiters: in order.
         is_overtaken: another broker may have had it since that began, or it was not ours then:
             so it is not known whether there is such a group, or what it is like now.
     """

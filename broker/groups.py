@@ -5,6 +5,7 @@
                        group_waiters.py)
     group_runner.py    one group: machine, timer, who waits for an answer
     group_writes.py    what goes to Postgres; offsets of transactions by group_transactions.py
+    group_deletions.py what is removed while nobody else can get at the group
     group_upkeep.py    takeover, changed topics, expiry
 
 Every failure is a Refusal with Kafka's code. If Postgres does not answer, that is one that makes
@@ -18,11 +19,12 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from broker.group_catalog import GroupCatalog
+from broker.group_deletions import GroupDeletions
 from broker.group_runner import Answered, Committer, GroupRunner
 from broker.group_table import GroupTable, refusal_of
 from broker.group_transactions import TransactionalCommits
-from broker.refusals import Refusal
 from coordinator.events import ClassicEvent, ConsumerEvent, Token
+from coordinator.group import Group
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 from storage.groups import CommittedOffset, CommittedOffsets, GroupListing, GroupStore
@@ -52,6 +54,7 @@ class Groups:
     ) -> None:
         self._store = store
         self._table = table
+        self._deletions = GroupDeletions(store, table)
         self._commits = commits
         self._coordinates = coordinates
         self.catalog = catalog
@@ -142,21 +145,27 @@ class Groups:
 
         def work(runner: GroupRunner, answer: Answered) -> None:
             if runner.machine.is_empty:
-                self._table.delete(runner, answer)
+                self._deletions.delete(runner, answer)
             else:
                 answer.set_result(ErrorCode.non_empty_group)
 
         return self._ask(group_id, work, without=ErrorCode.group_id_not_found)
 
-    async def delete_offsets(self, group: GroupRunner, partitions: Sequence[Partition]) -> None:
-        """Forget committed offsets."""
-        try:
-            done = await self._store.delete_offsets(group.group_id, group.owner_epoch, partitions)
-        except MetadataUnavailable as unavailable:
-            raise refusal_of(unavailable) from unavailable
-        if not done:
-            self._table.lose(group, ErrorCode.not_coordinator)
-            raise Refusal(ErrorCode.not_coordinator)
+    def delete_offsets(
+        self, group_id: str, choose: Callable[[Group], Sequence[Partition]]
+    ) -> Awaitable[bool]:
+        """Forget those committed offsets that `choose` returns; False without such a group.
+
+        It judges by the group as it is when all that was asked for before is done.
+        """
+
+        def work(runner: GroupRunner, answer: Answered) -> None:
+            if partitions := choose(runner.machine):
+                self._deletions.delete_offsets(runner, partitions, answer)
+            else:
+                answer.set_result(True)
+
+        return self._ask(group_id, work, without=False)
 
     def _ask(
         self,

@@ -15,6 +15,7 @@ from broker.group_table import refusal_of
 from broker.offset_requests import AskedTopic, look_up_topics
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
+from coordinator.group import Group
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
@@ -44,11 +45,15 @@ async def _respond(request: Request, body: Any, found: Awaitable[GroupRunner | N
         topics = await look_up_topics(request, body.topics, Operation.READ)
     except MetadataUnavailable as unavailable:
         raise refusal_of(unavailable) from unavailable
-    subscribed = frozenset() if machine.is_empty else machine.subscribed_topics()
-    lines = [_lines(topic, _is_subscribed(topic, subscribed)) for topic in topics]
-    partitions = [line for of_topic in lines for line in of_topic if isinstance(line, Partition)]
-    if partitions:
-        await request.services.groups.delete_offsets(group, partitions)
+    lines: list[list[Line]] = []
+
+    def choose(machine: Group) -> list[Partition]:
+        subscribed = frozenset() if machine.is_empty else machine.subscribed_topics()
+        lines[:] = [_lines(topic, _is_subscribed(topic, subscribed)) for topic in topics]
+        return [line for of_topic in lines for line in of_topic if isinstance(line, Partition)]
+
+    if not await request.services.groups.delete_offsets(body.group_id, choose):
+        raise Refusal(ErrorCode.group_id_not_found)
     return _response(request, topics, lines)
 
 

@@ -1,7 +1,8 @@
 """The in-memory store of groups, at a test's mercy: calls are held, refused and counted."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from random import Random
 from uuid import UUID
 
@@ -17,6 +18,7 @@ class HeldGroups(MemoryMetadata):
     writes: every write_groups call, as it came.
     takes: the group ids of every take_groups call.
     commits: every write_transaction_offsets call, as it came.
+    late_deletes: every delete_offsets call that got no answer: the server may still do it.
     """
 
     def __init__(self) -> None:
@@ -26,8 +28,11 @@ class HeldGroups(MemoryMetadata):
         self.commits: list[TransactionOffsets] = []
         self._open = asyncio.Event()
         self._open.set()
+        self._open_to_deletes = asyncio.Event()
+        self._open_to_deletes.set()
         self._away = False
         self._locked = False
+        self.late_deletes: list[Callable[[], Awaitable[bool]]] = []
 
     def hold(self) -> None:
         """Let calls wait from now on."""
@@ -43,8 +48,15 @@ class HeldGroups(MemoryMetadata):
     def come_back(self) -> None:
         self._away = False
 
-    def lock_transactions(self) -> None:
-        """Refuse offsets of transactions from now on, as when their rows are held for too long."""
+    def hold_deletes(self) -> None:
+        """Let those calls wait from now on that delete offsets, and only those."""
+        self._open_to_deletes.clear()
+
+    def release_deletes(self) -> None:
+        self._open_to_deletes.set()
+
+    def lock(self) -> None:
+        """Refuse offsets of transactions, and to delete any, as when rows are held for too long."""
         self._locked = True
 
     async def write_groups(self, writes: Sequence[GroupWrite]) -> WriteOutcome:
@@ -65,6 +77,18 @@ class HeldGroups(MemoryMetadata):
         if self._locked:
             raise NothingWritten("locked")
         return await super().write_transaction_offsets(offsets)
+
+    async def delete_offsets(
+        self, group_id: str, owner_epoch: int, partitions: Sequence[Partition]
+    ) -> bool:
+        delete = partial(super().delete_offsets, group_id, owner_epoch, partitions)
+        await self._open_to_deletes.wait()
+        if self._away:
+            self.late_deletes.append(delete)
+            raise MetadataUnavailable("away")
+        if self._locked:
+            raise NothingWritten("locked")
+        return await delete()
 
     async def take_elsewhere(self, group_id: str) -> None:
         """Do what another broker does."""

@@ -1,10 +1,13 @@
-"""OffsetDelete over the wire (KIP-496)."""
+"""OffsetDelete (KIP-496), over the wire and with a store that does not answer as it should."""
 
+import asyncio
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from protocol.ids import Partition
 from tests.broker.groups.conftest import MakeMember
+from tests.broker.groups.group_world import World, refusal, world
 from tests.support.group_members import stable
 from tests.support.group_wire import (
     OFFSET_DELETE,
@@ -14,6 +17,7 @@ from tests.support.group_wire import (
     fetch_request,
     subscription,
 )
+from tests.support.held_groups import HeldGroups, at
 from tests.support.wire import WireClient, request_entities
 
 NONE = ErrorCode.none
@@ -59,6 +63,103 @@ async def test_offset_delete_refuses_what_it_cannot_judge(
         assert (answer.error_code, answer.topics) == (code, ())
     await stable(await member(protocol_type="connect"))  # nobody knows what its members need
     assert (await client.ask(delete_request(group, topic))).error_code is ErrorCode.non_empty_group
+
+
+async def test_a_delete_without_an_answer_does_no_harm_later(
+    here: World, store: HeldGroups
+) -> None:
+    # Given an offset that is to be deleted by a statement that gets no answer
+    topic_id = await store.topic()
+    await here.commit("g", at(topic_id, p0=1))
+    store.go_away()
+    deleted = here.groups.delete_offsets("g", lambda _: [Partition(topic_id, 0)])
+    assert await refusal(deleted) is ErrorCode.coordinator_not_available
+    store.come_back()
+
+    # When a member commits, and then the server gets round to that statement
+    member = await here.stable("g")
+    await here.commit("g", at(topic_id, p0=200), member_id=member, generation_id=1)
+    (delete,) = store.late_deletes
+
+    # Then it is fenced
+    assert await delete() is False
+    assert await store.offsets("g") == {0: 200}
+
+
+async def test_after_a_delete_that_was_not_done_the_group_goes_on(
+    here: World, store: HeldGroups
+) -> None:
+    topic_id = await store.topic()
+    member = await here.stable("g")
+    await here.commit("g", at(topic_id, p0=1), member_id=member, generation_id=1)
+    takes = len(store.takes)
+    store.lock()
+    deleted = here.groups.delete_offsets("g", lambda _: [Partition(topic_id, 0)])
+    beat = here.beat("g", member, 1)
+    assert await refusal(deleted) is ErrorCode.coordinator_not_available
+    assert (await beat).error_code is NONE
+    assert (await store.offsets("g"), len(store.takes)) == ({0: 1}, takes)
+
+
+async def test_what_is_committed_after_a_delete_began_stays(here: World, store: HeldGroups) -> None:
+    # Given a delete that is held up
+    topic_id = await store.topic()
+    member = await here.stable("g")
+    await here.commit("g", at(topic_id, p0=1), member_id=member, generation_id=1)
+    store.hold_deletes()
+    deleted = here.groups.delete_offsets("g", lambda _: [Partition(topic_id, 0)])
+
+    # When a member commits before that is done
+    commit = here.commit("g", at(topic_id, p0=200), member_id=member, generation_id=1)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    store.release_deletes()
+
+    # Then its offset is there in the end
+    assert (await deleted, await commit) == (True, frozenset())
+    assert await store.offsets("g") == {0: 200}
+
+
+async def test_deletes_that_wait_for_a_group_are_done_one_after_the_other(
+    here: World, store: HeldGroups
+) -> None:
+    # Given a group that is not in memory yet, and requests that wait for it
+    topic_id = await store.topic()
+    async with world(store) as there:
+        await there.commit("g", at(topic_id, p0=1, p1=2))
+    store.hold()
+    one = here.groups.delete_offsets("g", lambda _: [Partition(topic_id, 0)])
+    two = here.groups.delete_offsets("g", lambda _: [Partition(topic_id, 1)])
+    commit = here.commit("g", at(topic_id, p1=3))
+    store.release()
+
+    # Then each finds the group as those before left it
+    assert (await one, await two, await commit) == (True, True, frozenset())
+    assert await store.offsets("g") == {1: 3}
+    deleted, commit = here.groups.delete("g"), here.commit("g", at(topic_id, p2=4))
+    assert (await deleted, await commit) == (NONE, frozenset())
+    assert await store.offsets("g") == {2: 4}
+
+
+async def test_a_group_that_moves_while_offsets_are_deleted_is_not_served_here(
+    here: World, store: HeldGroups
+) -> None:
+    # Given a group whose requests wait for a delete
+    topic_id = await store.topic()
+    member = await here.stable("g")
+    store.hold_deletes()
+    deleted = here.groups.delete_offsets("g", lambda _: [Partition(topic_id, 0)])
+    beat = here.beat("g", member, 1)
+
+    # When it moves, and when it comes back
+    here.ours = set()
+    here.upkeep.membership_changed(0)
+    store.release_deletes()
+    assert await refusal(deleted) is ErrorCode.not_coordinator
+    assert await refusal(beat) is ErrorCode.not_coordinator
+    here.ours = None
+    here.upkeep.membership_changed(1)
+    assert (await here.beat("g", member, 1)).error_code is NONE
 
 
 def delete_request(group: str, *topics: str) -> Any:

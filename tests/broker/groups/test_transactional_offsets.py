@@ -193,7 +193,7 @@ async def test_who_waits_for_a_commit_that_is_not_done_is_answered(
     assert in_flight(transacted, fetched)
 
     # When these are certainly not written, as another has held their row for too long
-    store.lock_transactions()
+    store.lock()
     store.release()
 
     # Then the group goes on, and the one who waits is told what was committed before

@@ -4,7 +4,7 @@ Partitions by topic name or topic id; and of those that commit, one line for eac
 to be committed, or the code that answers it.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -50,6 +50,16 @@ class AskedTopic:
         by_id = getattr(self.asked, "name", None) is None
         return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
 
+    @property
+    def is_larger(self) -> bool:
+        """Whether the client knows of more partitions than this broker."""
+        if self.known is None:
+            return False
+        indexes = getattr(self.asked, "partition_indexes", None)
+        if indexes is None:
+            indexes = (one.partition_index for one in self.asked.partitions)
+        return any(self.known.log(index) is None for index in indexes)
+
     def partition(self, index: int) -> Partition | ErrorCode:
         """Return a partition, or what answers one that does not exist, or not for this client."""
         if self.is_denied:
@@ -65,6 +75,9 @@ async def look_up_topics(
 ) -> list[AskedTopic]:
     """Return the topics of a request, in order: by id from v10 of the APIs on, else by name.
 
+    A partition that is not known here may just have been added by another broker, or its topic been
+    made again: Java's commitSync gives up if that is called unknown.
+
     Args:
         request: who asks.
         topics: its entities.
@@ -73,7 +86,39 @@ async def look_up_topics(
     Raises:
         MetadataUnavailable: one is not known here, and Postgres could not be asked.
     """
-    return [await _look_up(request, asked, operation) for asked in topics]
+    found = [await _look_up(request, asked, operation) for asked in topics]
+    if any(topic.is_larger for topic in found):
+        await request.services.topics.look_again()
+        found = [await _look_up(request, asked, operation) for asked in topics]
+    return found
+
+
+async def moved_partitions(
+    request: Request, topics: Sequence[AskedTopic], gone: Collection[Partition]
+) -> Mapping[Partition, Partition]:
+    """Return what takes the place of partitions that are gone, if their topics were made again.
+
+    A client that names a topic by its name means the one that has it now.
+
+    Raises:
+        MetadataUnavailable: nobody knows.
+    """
+    names = {
+        topic.known.topic.topic_id: topic.asked.name
+        for topic in topics
+        if topic.known is not None and getattr(topic.asked, "name", None) is not None
+    }
+    mine = [partition for partition in gone if partition.topic_id in names]
+    if not mine:
+        return {}
+    await request.services.topics.look_again()
+    moved = {}
+    for partition in mine:
+        known = request.services.topics.get(names[partition.topic_id])
+        log = None if known is None else known.log(partition.index)
+        if log is not None and log.partition != partition:
+            moved[partition] = log.partition
+    return moved
 
 
 async def _look_up(request: Request, asked: Any, operation: Operation | None) -> AskedTopic:

@@ -81,6 +81,17 @@ class Topics:
             found = self._by_name.get(name) if topic_id is None else self._by_id.get(topic_id)
         return found
 
+    async def look_again(self) -> None:
+        """Look for what a client knows and this broker does not; all share a look in LOOK_AGAIN_S.
+
+        Raises:
+            MetadataUnavailable: no answer.
+        """
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(self._looked_s + LOOK_AGAIN_S - loop.time())
+        self._looked_s = loop.time()
+        await self.refresh()
+
     async def refresh(self) -> None:
         """Bring the copy up to date with what was changed before this call.
 

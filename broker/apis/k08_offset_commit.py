@@ -9,7 +9,8 @@ ACLs: READ on the group, READ on each topic.
 Not done: retention_time (v2-4), which Kafka ignores as well.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -17,6 +18,7 @@ from kio.static.protocol import Payload
 
 from broker.group_requests import outcome_of
 from broker.group_runner import Committer
+from broker.group_table import refusal_of
 from broker.offset_requests import (
     AskedTopic,
     Lines,
@@ -24,6 +26,7 @@ from broker.offset_requests import (
     commit_lines,
     concern_group,
     look_up_topics,
+    moved_partitions,
     offsets_to_commit,
     refused_lines,
     written_lines,
@@ -32,10 +35,14 @@ from broker.requests import NOT_THROTTLED, Request
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
+from storage.groups import CommittedOffset
 
 _FIRST_OF_CONSUMER_GROUPS: Final = 9
 
-Outcome = frozenset[Partition] | ErrorCode | None
+Offsets = Mapping[Partition, CommittedOffset]
+
+Gone = frozenset[Partition] | None
+"""Partitions of a commit that turned out not to exist; None without the group."""
 
 
 async def handle(request: Request) -> Awaitable[Payload] | Payload:
@@ -55,9 +62,10 @@ async def handle(request: Request) -> Awaitable[Payload] | Payload:
         instance_id=getattr(body, "group_instance_id", None),
         generation_id=body.generation_id_or_member_epoch,
     )
+    commit = partial(request.services.groups.commit, body.group_id, committer)
     offsets = offsets_to_commit(topics, lines)
-    answer = request.services.groups.commit(body.group_id, committer, offsets)
-    return _respond(request, topics, lines, answer)
+    gone = _renewed(request, topics, offsets, commit(offsets), commit)
+    return _respond(request, topics, lines, gone)
 
 
 def _refused(request: Request, body: Any, code: ErrorCode) -> Payload:
@@ -70,14 +78,38 @@ async def _respond(
     request: Request,
     topics: Sequence[AskedTopic],
     lines: Lines,
-    awaited: Awaitable[frozenset[Partition] | None],
+    awaited: Awaitable[Gone],
 ) -> Payload:
-    outcome: Outcome = await outcome_of(awaited)
+    outcome: Gone | ErrorCode = await outcome_of(awaited)
     if outcome is None or isinstance(outcome, ErrorCode):
         lines = refused_lines(lines, _code_of(request, outcome))
     else:
         lines = written_lines(lines, outcome)
     return _response(request, topics, lines)
+
+
+async def _renewed(
+    request: Request,
+    topics: Sequence[AskedTopic],
+    offsets: Offsets,
+    first: Awaitable[Gone],
+    commit: Callable[[Offsets], Awaitable[Gone]],
+) -> Gone:
+    """Commit once more, to topics that turn out to have been made again; return what is gone then.
+
+    Only to these: a later commit of the others may have overtaken this one.
+    """
+    gone = await first
+    try:
+        moved = await moved_partitions(request, topics, offsets.keys() & (gone or ()))
+    except MetadataUnavailable as unavailable:
+        raise refusal_of(unavailable) from unavailable
+    if gone is None or not moved:
+        return gone
+    still = await commit({moved[one]: offsets[one] for one in moved})
+    if still is None:
+        return None
+    return gone - {one for one in moved if moved[one] not in still}
 
 
 def _code_of(request: Request, outcome: ErrorCode | None) -> ErrorCode:

@@ -1,15 +1,21 @@
 """One broker for all tests of groups; each test has groups and topics of its own."""
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from tests.broker.groups.group_world import World, world
-from tests.support.broker import BrokerProcess, running_broker
+from tests.support.broker import BrokerProcess, running_broker, start_broker
 from tests.support.group_members import Member
+from tests.support.group_wire import named
 from tests.support.held_groups import HeldGroups
+from tests.support.postgres import create_empty_database
 from tests.support.wire import WireClient
 
 SETTINGS = (
@@ -22,6 +28,8 @@ SETTINGS = (
 
 _numbers = itertools.count()
 
+FIND_COORDINATOR = 10
+
 MakeMember = Callable[..., Awaitable[Member]]
 
 
@@ -29,6 +37,32 @@ MakeMember = Callable[..., Awaitable[Member]]
 def group_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with running_broker(tmp_path_factory.mktemp("groups"), *SETTINGS) as broker:
         yield broker
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[list[BrokerProcess]]:
+    """Two brokers on one Postgres and one store."""
+    with ThreadPoolExecutor() as pool:
+        dsn = pool.submit(asyncio.run, create_empty_database()).result()
+        store = f"file://{tmp_path / 'objects'}"
+        starting = [
+            pool.submit(
+                start_broker, tmp_path / name, "--postgres", dsn, "--store", store, *SETTINGS
+            )
+            for name in ("one", "two")
+        ]
+        brokers = [one.result() for one in starting]
+    yield brokers
+    for broker in brokers:
+        broker.stop()
+
+
+async def coordinator(client: WireClient, group: str) -> int:
+    """Return the port of a group's coordinator, as this client's broker sees it."""
+    request = named(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=(group,))
+    (answer,) = (await client.ask(request)).coordinators
+    assert answer.error_code is ErrorCode.none
+    return int(answer.port)
 
 
 @pytest.fixture

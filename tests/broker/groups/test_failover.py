@@ -2,52 +2,21 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.broker.groups.conftest import SETTINGS
-from tests.support.broker import BrokerProcess, start_broker
+from tests.broker.groups.conftest import coordinator
+from tests.support.broker import BrokerProcess
 from tests.support.group_members import Member, stable
-from tests.support.group_wire import committed, fetch_request, named
-from tests.support.postgres import create_empty_database
+from tests.support.group_wire import committed, fetch_request
 from tests.support.wire import WireClient
 
 NONE = ErrorCode.none
-FIND_COORDINATOR = 10
 PATIENCE_S = 30.0
 GROUPS = 8
 MOVED = {ErrorCode.not_coordinator, ErrorCode.coordinator_not_available}
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[list[BrokerProcess]]:
-    """Two brokers on one Postgres and one store."""
-    with ThreadPoolExecutor() as pool:
-        dsn = pool.submit(asyncio.run, create_empty_database()).result()
-        store = f"file://{tmp_path / 'objects'}"
-        starting = [
-            pool.submit(
-                start_broker, tmp_path / name, "--postgres", dsn, "--store", store, *SETTINGS
-            )
-            for name in ("one", "two")
-        ]
-        brokers = [one.result() for one in starting]
-    yield brokers
-    for broker in brokers:
-        broker.stop()
-
-
-async def coordinator(client: WireClient, group: str) -> int:
-    """Return the port of a group's coordinator."""
-    request = named(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=(group,))
-    (answer,) = (await client.ask(request)).coordinators
-    assert answer.error_code is NONE
-    return int(answer.port)
 
 
 async def until_taken_over(member: Member) -> float:

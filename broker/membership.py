@@ -9,7 +9,9 @@ for ever if that was the coordinator of its group and it has not learned of anot
 Kafka lists a dead broker until its session has ended, too, for nine seconds.)
 
 While Postgres does not answer, the last known set stays in force: who owns what is for locality,
-and commits need Postgres anyway.
+and commits need Postgres anyway. Heartbeats of groups do not: if it is this broker alone that gets
+no answer, the others have taken its groups over, and would give away in time what the members here
+are told that they may keep. So after CUT_OFF_S it coordinates none until Postgres answers.
 """
 
 import asyncio
@@ -31,6 +33,11 @@ LEAVE_S: Final = 1.0
 WARN_AGAIN_S: Final = 60.0
 LINGER_S: Final = 10.0
 
+CUT_OFF_S: Final = 3.0
+"""The others take over after TIME_TO_LIVE_MS, and a session later, 6 s at least, they miss whoever
+has not come to them. By then a member's next heartbeat here, within 2 s, has sent it to them; that
+this broker notices may take a second."""
+
 log = structlog.get_logger()
 
 Listener = Callable[[BrokerSet], None]
@@ -42,6 +49,7 @@ class Members:
 
     Attributes:
         current: the set in force.
+        is_cut_off: Postgres has not answered for CUT_OFF_S, and there are others whom it may.
     """
 
     def __init__(self, store: BrokerStore, incarnation: UUID) -> None:
@@ -49,9 +57,12 @@ class Members:
         self._incarnation = incarnation
         self._listeners: list[Listener] = []
         self._list_listeners: list[ListListener] = []
+        self._cut_off_listeners: list[Callable[[], None]] = []
         self._left = False
         self._departed: dict[int, tuple[BrokerRecord, float]] = {}  # until when, by the loop's time
         self._warned_s = float("-inf")
+        self._answered_s = float("-inf")  # when that was asked which was answered last
+        self.is_cut_off = False
         self._asking = asyncio.Lock()  # a heartbeat must not come after the goodbye
         self.current = BrokerSet(Membership(node_id=-1, generation=-1, brokers=()))
 
@@ -73,6 +84,7 @@ class Members:
                 self._warn(error)
                 await backoff.wait()
             else:
+                self._answered_s = asyncio.get_running_loop().time()
                 self._take(membership)
                 return
 
@@ -89,6 +101,10 @@ class Members:
         self._list_listeners.append(listener)
         listener(self._listed())
 
+    def on_cut_off(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when this broker is cut off, and when it is not any more."""
+        self._cut_off_listeners.append(listener)
+
     async def beat(self) -> None:
         """Send heartbeats until cancelled.
 
@@ -99,6 +115,7 @@ class Members:
             await asyncio.sleep(HEARTBEAT_S)
             if not self._left:
                 await self._ask(self._send_heartbeat)
+                self._note_silence()
             self._forget_departed()
 
     async def leave(self) -> bool:
@@ -121,13 +138,24 @@ class Members:
     async def _ask(self, ask: Callable[[], Awaitable[Membership]]) -> None:
         try:
             async with self._asking:
+                asked_s = asyncio.get_running_loop().time()
                 membership = await ask()
         except MetadataUnavailable as error:
             self._warn(error)
             return
         self._warned_s = float("-inf")
+        self._answered_s = asked_s
         if membership.brokers:  # the last one to leave stays the owner of everything to its end
             self._take(membership)
+
+    def _note_silence(self) -> None:
+        silent_s = asyncio.get_running_loop().time() - self._answered_s
+        is_cut_off = silent_s > CUT_OFF_S and len(self.current.membership.brokers) > 1
+        if is_cut_off != self.is_cut_off:
+            self.is_cut_off = is_cut_off
+            log.warning("cut off from Postgres" if is_cut_off else "not cut off any more")
+            for listener in self._cut_off_listeners:
+                listener()
 
     def _warn(self, error: MetadataUnavailable) -> None:
         """Log that there is no news, once a minute while that lasts."""

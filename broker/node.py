@@ -226,6 +226,9 @@ class Broker:
             self.members.on_change(cluster.change)
             self.members.on_list(cluster.tell)
         self.members.on_change(self._brokers_changed)
+        self.members.on_cut_off(
+            lambda: self.group_upkeep.membership_changed(self.members.current.generation)
+        )
         self.members.on_list(lambda _: self.topics.answers.clear())
         await self.security.start()
         return [
@@ -241,8 +244,8 @@ class Broker:
         return self.topics.name_of(partition_log)
 
     def _coordinates(self, key: str) -> bool:
-        """Whether this broker coordinates a group or a transactional id."""
-        return self.members.current.coordinates(key)
+        """Whether this broker coordinates a group, and can know that it still does."""
+        return not self.members.is_cut_off and self.members.current.coordinates(key)
 
     def _limits(self) -> ServerLimits:
         config = self._config.current

@@ -1,0 +1,95 @@
+"""When a broker is cut off; what follows from it is in tests/broker/groups/test_cut_off.py."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from broker import membership
+from broker.membership import Members
+from storage.brokers import Membership
+from storage.errors import MetadataUnavailable
+from storage.metadata_memory import MemoryMetadata
+
+
+class Store(MemoryMetadata):
+    """Attributes:
+    is_away: no heartbeat is answered. asked: how many heartbeats there were.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Random(1))
+        self.is_away = False
+        self.asked = 0
+
+    async def broker_heartbeat(self, *args: Any, **values: Any) -> Membership:
+        self.asked += 1
+        if self.is_away:
+            raise MetadataUnavailable("away")
+        return await super().broker_heartbeat(*args, **values)
+
+    async def beats(self, count: int) -> None:
+        """Wait for so many heartbeats."""
+        last = self.asked + count
+        async with asyncio.timeout(10):
+            while self.asked < last:
+                await asyncio.sleep(0.001)
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "HEARTBEAT_S", 0.001)
+    monkeypatch.setattr(membership, "CUT_OFF_S", 0.05)
+
+
+@pytest.fixture
+async def store() -> Store:
+    return Store()
+
+
+@pytest.fixture
+async def members(store: Store) -> AsyncIterator[Members]:
+    """Return the members as the first broker sees them."""
+    first = Members(store, UUID(int=1))
+    await first.join(["PLAINTEXT://one:9092"], rack=None, preferred_node_id=0, alone=False)
+    beating = asyncio.create_task(first.beat())
+    yield first
+    beating.cancel()
+
+
+async def test_one_of_several_is_cut_off_until_it_is_answered(
+    members: Members, store: Store
+) -> None:
+    # Given two brokers, of which one is told when it is cut off
+    other = Members(store, UUID(int=2))
+    await other.join(["PLAINTEXT://two:9092"], rack=None, preferred_node_id=1, alone=False)
+    told: list[bool] = []
+    members.on_cut_off(lambda: told.append(members.is_cut_off))
+    await store.beats(2)
+
+    # When it is not answered for a moment, and then for longer
+    store.is_away = True
+    await store.beats(2)
+    assert told == []
+    async with asyncio.timeout(10):
+        while not members.is_cut_off:
+            await store.beats(1)
+
+    # Then it is told once, and once more when there is an answer
+    await store.beats(10)
+    assert told == [True]
+    store.is_away = False
+    await store.beats(2)
+    assert told == [True, False]
+
+
+async def test_a_lone_broker_is_never_cut_off(
+    members: Members, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(membership, "CUT_OFF_S", 0.0)
+    store.is_away = True
+    await store.beats(10)
+    assert not members.is_cut_off

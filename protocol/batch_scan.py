@@ -17,6 +17,8 @@ NAMED_BYTES: Final = 64
 """What an answer has of a record that it names, with its message, at most. All that it names of a
 batch are no more bytes than the batch, which may hold millions of records compressed."""
 
+_LEAST_TIMESTAMP_MS: Final = -(2**63)
+
 
 @dataclass(frozen=True, slots=True)
 class FoundTimestamp:
@@ -99,10 +101,12 @@ def _reaches(header: BatchHeader, start_offset: int) -> bool:
 
 
 def _timestamps(batch: memoryview, header: BatchHeader) -> Iterator[FoundTimestamp]:
+    """Yield each record; what a producer wrote into one that is beyond its batch is cut off."""
     for offset_delta, timestamp_delta_ms, _ in _scan(batch, header):
         timestamp_ms = header.base_timestamp_ms + timestamp_delta_ms
         if header.is_log_append_time:
             timestamp_ms = header.max_timestamp_ms
+        timestamp_ms = max(min(timestamp_ms, header.max_timestamp_ms), _LEAST_TIMESTAMP_MS)
         yield FoundTimestamp(header.base_offset + offset_delta, timestamp_ms)
 
 

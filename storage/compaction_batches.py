@@ -21,6 +21,7 @@ from storage.objects import Buffer
 AT_ONCE: Final = 10_000
 _CRC: Final = struct.Struct(">I")
 _CRC_FIELD: Final = 17
+_NO_TIMESTAMP: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +133,9 @@ def _with_payload(header: BatchHeader, payload: bytes, records: int, level: int 
     """Return the batch with fewer records; it covers the same offsets."""
     max_timestamp_ms = header.max_timestamp_ms
     if not header.is_log_append_time:
-        max_timestamp_ms = header.base_timestamp_ms + max(timestamp_deltas(payload, records))
+        latest_ms = header.base_timestamp_ms + max(timestamp_deltas(payload, records))
+        # Nobody has checked what producers wrote into records: it may be beyond the header's.
+        max_timestamp_ms = max(_NO_TIMESTAMP, min(max_timestamp_ms, latest_ms))
     compressed = compress(header.codec, payload, level=level)
     changed = header._replace(
         batch_length=HEADER_BYTES - LENGTH_FIELD_END + len(compressed),

@@ -20,6 +20,7 @@ from confluent_kafka.admin._resource import ResourceType
 
 from broker.dynamic_broker_config import CLUSTER_WIDE
 from broker.giving_way import sessions_have_shares
+from protocol.records import Record, build_batch
 from storage.postgres_binaries import socket_directory, unix_socket_dsn
 from storage.postgres_pool import Connection
 from tests.broker.admin.questions import BROKER, SET, change
@@ -47,6 +48,7 @@ ROUNDS = (
     *("--set", "log.cleaner.backoff.ms=200"),
 )
 EARLIEST = -2
+LATEST_TIME = -3
 SEGMENTS = "SELECT built, count(*) FROM streamhouse.segments WHERE topic = $1 GROUP BY built"
 
 
@@ -121,10 +123,24 @@ def objects(broker: KillableBroker) -> Counter[str]:
     return Counter(one.relative_to(root).parts[0] for one in files)
 
 
-def earliest(broker: KillableBroker, topic: str) -> int:
+def by_time(broker: KillableBroker, topic: str, timestamp_ms: int) -> int:
     async def ask() -> int:
         async with await WireClient.connect(broker.bootstrap) as wire:
-            return int((await wire.list_offset(topic, EARLIEST)).offset)
+            return int((await wire.list_offset(topic, timestamp_ms)).offset)
+
+    return asyncio.run(ask())
+
+
+def earliest(broker: KillableBroker, topic: str) -> int:
+    return by_time(broker, topic, EARLIEST)
+
+
+def produce_batch(broker: KillableBroker, topic: str, batch: bytes) -> int:
+    """Return the error code."""
+
+    async def ask() -> int:
+        async with await WireClient.connect(broker.bootstrap) as wire:
+            return int((await wire.produce(topic, batch)).error_code)
 
     return asyncio.run(ask())
 
@@ -230,6 +246,39 @@ def test_a_deleted_topics_bytes_go_and_a_new_one_of_its_name_is_empty(data: Path
         broker.process.stop()
         broker.start()
         assert sorted(read(broker, "t")) == sorted(values)
+
+
+def test_a_record_with_an_impossible_time_is_compacted_around_and_found_by_time(data: Path) -> None:
+    with quick_broker(data) as broker:
+        # Given a compacted topic with a record whose time has more than 64 bits; its batch says now
+        configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"}
+        client = Confluent(bootstrap=broker.bootstrap)
+        client.create_topic("t", partition_count=1, configs=configs)
+        upkeep = the_upkeep_of(broker.process)
+        now_ms = time.time_ns() // 1_000_000
+        records = [
+            Record(offset_delta=0, key=b"a", value=b"old"),
+            Record(offset_delta=1, timestamp_delta_ms=2**63 - 1, key=b"b", value=b"1"),
+        ]
+        times = {"base_timestamp_ms": now_ms, "max_timestamp_ms": now_ms}
+        assert produce_batch(broker, "t", build_batch(records, **times)) == 0
+
+        # When the other record of its batch is obsolete
+        for _ in range(4):
+            client.produce("t", [SentRecord(key=b"a", value=b"new")])
+        name = "streamhouse_upkeep_segments_compacted_total"
+        until(lambda: metric(broker.process, name) or None, name)
+
+        # Then the upkeep goes on, and whoever asks for the latest time is answered
+        assert is_alive(upkeep)
+        assert metric(broker.process, "streamhouse_upkeep_restarts_total") == 0
+        assert by_time(broker, "t", LATEST_TIME) >= 0
+        assert "Traceback" not in broker.log()
+
+        # And that record is gone; after a restart nobody reads it from memory
+        broker.process.stop()
+        broker.start()
+        assert {*read(broker, "t")} == {b"1", b"new"}
 
 
 def test_an_upkeep_process_that_is_killed_comes_back(data: Path) -> None:

@@ -82,6 +82,20 @@ def test_the_first_of_the_latest_records_is_found(
     assert find_max_timestamp(batches, start) == expected
 
 
+@pytest.mark.parametrize(
+    ("base_ms", "delta_ms", "expected_ms"),
+    [(9, 2**63 - 1, 9), (9, 10, 9), (9, -3, 6), (-(2**63), -(2**63), -(2**63))],
+)
+def test_a_record_is_no_later_than_its_batch_and_its_time_has_64_bits(
+    base_ms: int, delta_ms: int, expected_ms: int
+) -> None:
+    record = Record(offset_delta=0, timestamp_delta_ms=delta_ms)
+    batch = memoryview(build_batch([record], base_timestamp_ms=base_ms, max_timestamp_ms=9))
+    found = FoundTimestamp(0, expected_ms)
+    assert find_max_timestamp([batch]) == found
+    assert find_first_at_or_after([batch], expected_ms) == found
+
+
 def test_an_empty_batch_is_no_answer_whatever_its_header_says() -> None:
     empty = memoryview(build_batch([], max_timestamp_ms=99, last_offset_delta=4))
     one = Record(offset_delta=0, timestamp_delta_ms=1)

@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from protocol.batch import TIMESTAMP_TYPE_BIT, read_header
 from protocol.compression import Codec
+from protocol.records import Record, build_batch
 from tests.storage.compaction_world import POLICY, START_MS, World, uncompressed_garbage
 
 
@@ -57,6 +60,34 @@ async def test_the_time_of_a_batch_that_the_broker_stamped_stays() -> None:
     header = read_header((await world.batches())[0])
     assert header.record_count == 1
     assert header.max_timestamp_ms == before.max_timestamp_ms
+
+
+@pytest.mark.parametrize(
+    ("delta_ms", "expected_ms"),
+    [(10**15, START_MS), (2**63 - 1, START_MS), (-(2**63), -1), (-7, START_MS - 7)],
+)
+async def test_a_batch_never_gets_a_later_timestamp_than_it_had_and_none_before_time(
+    delta_ms: int, expected_ms: int
+) -> None:
+    # Given a batch whose header tells another time than the record that is left of it
+    world = await World().open()
+    records = [
+        Record(offset_delta=0, key=b"a", value=b"1"),
+        Record(offset_delta=1, timestamp_delta_ms=delta_ms, key=b"b", value=b"1"),
+    ]
+    await world.produce_bytes(
+        build_batch(records, base_timestamp_ms=START_MS, max_timestamp_ms=START_MS)
+    )
+    await world.produce([(b"a", b"2")])
+    await world.build()
+
+    # When it is compacted
+    assert await world.compact() == 1
+
+    # Then retention goes by no later time than before
+    header = read_header((await world.batches())[0])
+    assert (header.record_count, header.max_timestamp_ms) == (1, expected_ms)
+    assert [row.max_timestamp_ms for row in await world.rows()] == [START_MS]
 
 
 async def test_an_empty_value_is_no_tombstone_and_a_record_without_key_goes() -> None:

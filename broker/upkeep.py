@@ -151,10 +151,12 @@ class Upkeep:
             Count.ROWS_BUILT: built.rows,
             Count.BUILDS_LOST: built.lost,
             Count.BUILDS_UNREADABLE: built.unreadable,
+            Count.BUILDS_FAILED: built.failed,
             Count.SEGMENTS_COMPACTED: compacted.segments,
             Count.BYTES_COMPACTED: compacted.size,
             Count.COMPACTIONS_LOST: compacted.lost,
             Count.COMPACTIONS_UNREADABLE: compacted.unreadable,
+            Count.COMPACTIONS_FAILED: compacted.failed,
             Count.RECORDS_BEFORE: compacted.records_read,
             Count.RECORDS_AFTER: compacted.records_kept,
         }

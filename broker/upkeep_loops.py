@@ -1,7 +1,8 @@
 """How the background work goes on for ever: rounds at intervals, workers as long as there is work.
 
 Where Postgres or the object store gives no answer, the same is tried again, with backoff, and the
-log has one line when it begins and one when it is over. Everything else that is raised is a bug,
+log has one line when it begins and one when it is over. A bug in the work on one partition is at
+the cost of that one (storage/resting_partitions.py). Everything else that is raised is a bug, too,
 and ends the process: nothing half alive goes on.
 """
 

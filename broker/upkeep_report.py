@@ -28,10 +28,12 @@ class Count(StrEnum):
     ROWS_BUILT = "rows_built"
     BUILDS_LOST = "builds_lost"
     BUILDS_UNREADABLE = "builds_unreadable"
+    BUILDS_FAILED = "builds_failed"
     SEGMENTS_COMPACTED = "segments_compacted"
     BYTES_COMPACTED = "bytes_compacted"
     COMPACTIONS_LOST = "compactions_lost"
     COMPACTIONS_UNREADABLE = "compactions_unreadable"
+    COMPACTIONS_FAILED = "compactions_failed"
     RECORDS_BEFORE = "records_before_compaction"
     RECORDS_AFTER = "records_after_compaction"
     PARTITIONS_EXPIRED = "partitions_expired"
@@ -48,10 +50,12 @@ _TEXTS: Final = {
     Count.ROWS_BUILT: "Rows of the index that built segments have taken the place of.",
     Count.BUILDS_LOST: "Segments built for nothing, because rows had changed meanwhile.",
     Count.BUILDS_UNREADABLE: "Builds given up because bytes are damaged or missing.",
+    Count.BUILDS_FAILED: "Builds given up because of a bug, which the log tells.",
     Count.SEGMENTS_COMPACTED: "Segments that compaction has written.",
     Count.BYTES_COMPACTED: "Bytes of those segments.",
     Count.COMPACTIONS_LOST: "Compactions that ended early, because rows had changed meanwhile.",
     Count.COMPACTIONS_UNREADABLE: "Compactions that ended early: bytes are damaged or missing.",
+    Count.COMPACTIONS_FAILED: "Compactions given up because of a bug, which the log tells.",
     Count.RECORDS_BEFORE: "Records that compaction has read.",
     Count.RECORDS_AFTER: "Records of those that it has kept.",
     Count.PARTITIONS_EXPIRED: "Times that retention has moved a partition's log start offset.",

@@ -23,12 +23,12 @@ from storage.errors import UnknownPartition
 from storage.metadata import MetadataStore
 from storage.objects import ObjectStore
 from storage.policies import TopicPolicy
+from storage.resting_partitions import RestingPartitions
 from storage.rows_to_build import RowsToBuild, choose_rows
 from storage.segment_layout import SegmentLayout, UnreadableRow
 from storage.segment_swap import SegmentSwapper
 from storage.segments import TaskKind, UnbuiltRange
 from storage.task_lease import claimed
-from storage.unreadable_rows import UnreadableRows
 from storage.usage import UPKEEP_CLIENT
 from storage.usage_counter import charged
 
@@ -51,6 +51,7 @@ class BuildCounts:
         size: of the objects, bytes.
         lost: built for nothing, because the rows had changed meanwhile.
         unreadable: given up because bytes are damaged or missing.
+        failed: given up because of a bug.
         not_recompressed: batches kept as they are because their payload cannot be undone.
     """
 
@@ -59,6 +60,7 @@ class BuildCounts:
     size: int = 0
     lost: int = 0
     unreadable: int = 0
+    failed: int = 0
     not_recompressed: int = 0
 
 
@@ -111,7 +113,7 @@ class Builder:
         self._policy_of = policy_of
         self._clock = clock
         self._swapper = SegmentSwapper(metadata, objects, clock)
-        self._unreadable = UnreadableRows(clock)
+        self._resting = RestingPartitions(self.counts, clock)
 
     async def plan(self) -> None:
         """Look at all partitions once, and make tasks of those that are due.
@@ -119,7 +121,7 @@ class Builder:
         Raises:
             MetadataUnavailable: no answer; the next round sees the same.
         """
-        self._unreadable.keep(lambda each: self._policy_of(each.topic_id) is not None)
+        self._resting.keep(lambda each: self._policy_of(each.topic_id) is not None)
         after: Partition | None = None
         while True:
             ranges, after = await self._metadata.unbuilt_ranges(
@@ -145,7 +147,8 @@ class Builder:
             if partition is None:
                 return False
             until_s = self._clock() + TURN_S
-            with charged([partition.topic_id], UPKEEP_CLIENT):
+            resting = self._resting.at_the_cost_of(partition)
+            with resting, charged([partition.topic_id], UPKEEP_CLIENT):
                 goes_on = await self._build_if_due(partition)
                 while goes_on and self._clock() < until_s:
                     goes_on = await self._build_if_due(partition)
@@ -179,7 +182,7 @@ class Builder:
 
     def _is_due(self, unbuilt: UnbuiltRange) -> bool:
         policy = self._policy_of(unbuilt.partition.topic_id)
-        if policy is None or self._unreadable.rests(unbuilt.partition):
+        if policy is None or self._resting.rests(unbuilt.partition):
             return False
         return (
             unbuilt.size >= self._target_bytes(policy)
@@ -253,8 +256,7 @@ class Builder:
                 entry = unreadable.entry
                 if await self._metadata.segments_from(partition, entry.end_offset, 1) != [entry]:
                     raise _RowsChanged from unreadable  # and its bytes went after it
-                self.counts.unreadable += 1
-                self._unreadable.note(partition, policy.name, unreadable)
+                self._resting.note_unreadable(partition, policy.name, unreadable)
                 if not entry.index_length:
                     return None
         return None

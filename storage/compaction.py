@@ -30,11 +30,11 @@ from storage.errors import UnknownPartition
 from storage.metadata import MetadataStore
 from storage.objects import ObjectStore
 from storage.policies import TopicPolicy
+from storage.resting_partitions import RestingPartitions
 from storage.segment_layout import UnreadableRow
 from storage.segment_swap import SegmentSwapper
 from storage.segments import CleanableRange, TaskKind
 from storage.task_lease import claimed
-from storage.unreadable_rows import UnreadableRows
 from storage.usage import UPKEEP_CLIENT
 from storage.usage_counter import charged
 
@@ -85,7 +85,7 @@ class Compactor:
         self._policy_of = policy_of
         self._now_ms = now_ms
         self._swapper = SegmentSwapper(metadata, objects, clock)
-        self._unreadable = UnreadableRows(clock)
+        self._resting = RestingPartitions(self.counts, clock)
 
     async def plan(self, partitions: Sequence[Partition]) -> None:
         """Make tasks of those partitions that are due.
@@ -96,7 +96,7 @@ class Compactor:
         Raises:
             MetadataUnavailable: no answer; the next round sees the same.
         """
-        self._unreadable.keep(lambda each: self._policy_of(each.topic_id) is not None)
+        self._resting.keep(lambda each: self._policy_of(each.topic_id) is not None)
         for start in range(0, len(partitions), PAGE):
             ranges = await self._metadata.cleanable_ranges(partitions[start : start + PAGE])
             due = [found.partition for found in ranges if self._is_due(found)]
@@ -115,7 +115,8 @@ class Compactor:
         async with claimed(self._metadata, TaskKind.COMPACT) as partition:
             if partition is None:
                 return False
-            with charged([partition.topic_id], UPKEEP_CLIENT):
+            resting = self._resting.at_the_cost_of(partition)
+            with resting, charged([partition.topic_id], UPKEEP_CLIENT):
                 await self.compact(partition, only_if_due=True)
         return True
 
@@ -143,15 +144,14 @@ class Compactor:
         except (RowsChanged, UnknownPartition):
             self.counts.lost += 1
         except UnreadableRow as unreadable:
-            self.counts.unreadable += 1
             policy = self._policy_of(partition.topic_id)
             name = str(partition.topic_id) if policy is None else policy.name
-            self._unreadable.note(partition, name, unreadable)
+            self._resting.note_unreadable(partition, name, unreadable)
         return rounds
 
     def _is_due(self, found: CleanableRange) -> bool:
         policy = self._policy_of(found.partition.topic_id)
-        if policy is None or not policy.compact or self._unreadable.rests(found.partition):
+        if policy is None or not policy.compact or self._resting.rests(found.partition):
             return False
         return is_due(found, policy, self._now_ms())
 

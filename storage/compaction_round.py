@@ -41,6 +41,7 @@ class CompactionCounts:
         records_read, records_kept: of all rows that rounds have gone through.
         lost: rounds that ended early because somebody else had changed rows.
         unreadable: rounds that ended early because bytes are damaged or missing.
+        failed: rounds that ended early because of a bug.
         unreadable_batches: kept as they are because their records cannot be read.
     """
 
@@ -53,6 +54,7 @@ class CompactionCounts:
     records_kept: int = 0
     lost: int = 0
     unreadable: int = 0
+    failed: int = 0
     unreadable_batches: int = 0
 
 

@@ -109,14 +109,20 @@ def show_partitions(
         as_json: for programs.
 
     Raises:
-        JobFailed: some of them cannot be read, or were somebody else's all the time.
+        JobFailed: some of them cannot be read or worked on, or were somebody else's all the time.
     """
     if as_json:
         print_json(_as_json(results))
     else:
         _print(results, columns)
     unreadable = [each for each in results if each.outcome is Outcome.UNREADABLE]
+    failed = [each for each in results if each.outcome is Outcome.FAILED]
     busy = [each for each in results if each.outcome is Outcome.BUSY]
+    if failed:
+        raise JobFailed(
+            f"{counted(len(failed), 'partition')} cannot be worked on, because of a bug",
+            fix="the logs of the executors have its trace",
+        )
     if unreadable:
         raise JobFailed(
             f"{counted(len(unreadable), 'partition')} cannot be read; they are as they were",

@@ -57,12 +57,14 @@ class Outcome(StrEnum):
         NOTHING: there was nothing to do (any more).
         BUSY: somebody else had it, for longer than it is worth to wait.
         UNREADABLE: bytes are damaged or missing; it is as it was.
+        FAILED: there is a bug, which the executor's log tells.
     """
 
     DONE = "done"
     NOTHING = "nothing to do"
     BUSY = "busy"
     UNREADABLE = "unreadable"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,7 @@ class Counts(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
     segments: int
     unreadable: int
+    failed: int
 
 
 async def in_turns(
@@ -133,10 +136,14 @@ def _since(before: Mapping[str, int], counts: Counts) -> dict[str, int]:
 
 
 def _done(work: PartitionWork, counted: Mapping[str, int]) -> PartitionDone:
-    outcome = Outcome.DONE if counted["segments"] else Outcome.NOTHING
+    found = {
+        Outcome.FAILED: counted["failed"],
+        Outcome.UNREADABLE: counted["unreadable"],
+        Outcome.DONE: counted["segments"],
+    }
     return PartitionDone(
         topic=work.topic,
         partition=work.partition.index,
-        outcome=Outcome.UNREADABLE if counted["unreadable"] else outcome,
+        outcome=next((outcome for outcome, count in found.items() if count), Outcome.NOTHING),
         counts=counted,
     )

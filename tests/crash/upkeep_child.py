@@ -201,6 +201,7 @@ async def _build(metadata: MetadataStore, objects: ObjectStore, policies: TopicP
     await builder.plan()
     while await builder.work_once():
         pass
+    assert not builder.counts.failed
 
 
 async def _compact(metadata: MetadataStore, objects: ObjectStore, policies: TopicPolicies) -> None:
@@ -222,6 +223,7 @@ async def _compact(metadata: MetadataStore, objects: ObjectStore, policies: Topi
     await compactor.plan(compacted)
     while await compactor.work_once():
         pass
+    assert not compactor.counts.failed
 
 
 async def _expire(metadata: MetadataStore, policies: TopicPolicies) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from spark.jobs.options import JobFailed
 from spark.upkeep.building import build_partitions, plan_builds
+from spark.upkeep.job import show_partitions
 from spark.upkeep.partition_work import Outcome, PartitionDone, PartitionOrder
 from spark.upkeep.spread import spread
 from tests.clients.confluent import Confluent
@@ -100,6 +102,15 @@ def test_everything_is_built_where_it_is_wanted(session: SparkSession, cluster: 
     assert (done.topic, done.partition, done.outcome) == ("one", 0, Outcome.DONE)
     assert cluster.fetch(BUILT) == [("one",)]
     assert build(session, cluster, "one", everything=True) == []
+
+
+def test_a_bug_in_the_work_on_one_partition_fails_the_job_when_all_others_are_done() -> None:
+    results = [
+        PartitionDone(topic="one", partition=0, outcome=outcome, counts={})
+        for outcome in (Outcome.DONE, Outcome.FAILED)
+    ]
+    with pytest.raises(JobFailed, match="1 partition cannot be worked on"):
+        show_partitions(results, {}, as_json=False)
 
 
 def test_a_broker_and_spark_build_the_same_log_while_producers_write(

@@ -96,6 +96,10 @@ class World:
     def partition(self) -> Partition:
         return self._logs[0].partition
 
+    @property
+    def partitions(self) -> list[Partition]:
+        return [log.partition for log in self._logs]
+
     def builder(
         self, *, metadata: MetadataStore | None = None, objects: ObjectStore | None = None
     ) -> Builder:

@@ -8,8 +8,8 @@ from functools import wraps
 from storage.errors import StorageError
 
 
-class Crash(Exception):
-    """The process is gone."""
+class Crash(BaseException):
+    """The process is gone: nothing that handles errors in it sees this."""
 
 
 class Fault(Enum):

@@ -119,6 +119,7 @@ async def _build(world: World, faults: Faults) -> None:
     )
     await builder.plan()
     await builder.work_once()
+    assert not builder.counts.failed
     await builder.build(world.partition)
 
 

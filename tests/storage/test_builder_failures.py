@@ -156,6 +156,48 @@ async def test_without_an_answer_the_task_waits_for_its_lease(world: World) -> N
     assert [bool(row.index_length) for row in await world.rows()] == [True]
 
 
+async def test_a_bug_in_one_partition_is_not_in_the_way_of_the_others() -> None:
+    # Given two partitions, and what ends in a bug whenever the first one's bytes are read
+    async with World.open(2) as world:
+        await world.produce(b"bad", index=0)
+        await world.produce(b"good", index=1)
+        first, second = world.partitions
+        (bad,) = await world.rows(first)
+
+        class Strange(MemoryStore):
+            async def get(self, path: str, start: int, length: int) -> bytearray:
+                if path == bad.path:
+                    raise KeyError("bug")
+                return await world.objects.get(path, start, length)
+
+            async def put(self, path: str, parts: Sequence[Buffer]) -> None:
+                await world.objects.put(path, parts)
+
+        builder = world.builder(objects=Strange())
+        world.now_ms += HOUR_MS
+
+        # When a worker does all there is to do
+        with capture_logs() as logs:
+            await builder.plan()
+            while await builder.work_once():
+                pass
+
+        # Then the other is built, and the bug is told and counted
+        assert await world.rows(first) == [bad]
+        assert [bool(row.index_length) for row in await world.rows(second)] == [True]
+        assert builder.counts.failed == 1
+        (line,) = [line for line in logs if line["log_level"] == "error"]
+        assert (line["partition"], line["exc_info"]) == (0, True)
+
+        # And the first one is left alone, but not for ever
+        await builder.plan()
+        assert not await builder.work_once()
+        world.now_ms += HOUR_MS
+        await builder.plan()
+        assert await builder.work_once()
+        assert builder.counts.failed == 2
+
+
 async def test_a_store_that_never_answers_is_given_up(world: World) -> None:
     # Given a store to which nothing can be written, while minutes pass
     class Full(MemoryStore):

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from storage.objects import ObjectStore, Owned
 from storage.segments import TaskKind
@@ -134,6 +135,34 @@ async def test_a_topic_that_is_deleted_meanwhile_ends_it_quietly() -> None:
     await world.metadata.delete_topic(world.partition.topic_id)
     assert await compactor.work_once()
     assert await compactor.compact(world.partition) == 0
+
+
+class Strange:
+    """A store whose bytes end in a bug whenever they are read."""
+
+    async def get(self, path: str, start: int, length: int) -> Owned:
+        raise KeyError("bug")
+
+
+async def test_a_bug_lets_a_partition_rest_and_the_process_go_on() -> None:
+    # Given a dirty partition, and what ends in a bug when it is compacted
+    world = await World().open()
+    await world.produce([(b"a", b"1"), (b"a", b"2")])
+    await world.build()
+    compactor = world.compactor(objects=cast("ObjectStore", Strange()))
+
+    # When a worker comes to it, then its task is done, and the bug is told and counted
+    with capture_logs() as logs:
+        await compactor.plan([world.partition])
+        assert await compactor.work_once()
+    assert compactor.counts.failed == 1
+    (line,) = [line for line in logs if line["log_level"] == "error"]
+    assert (line["partition"], line["exc_info"]) == (0, True)
+
+    # And nobody comes to it again at once
+    await compactor.plan([world.partition])
+    assert not await compactor.work_once()
+    assert await world.compact() == 1
 
 
 async def test_a_tombstone_that_a_full_map_leaves_out_is_not_gone_before_it_was_met() -> None:

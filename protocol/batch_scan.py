@@ -29,16 +29,18 @@ class FoundTimestamp:
 
 
 def records_without_key(batch: memoryview) -> tuple[int, Sequence[int]]:
-    """Return how many records have no key, and their places in the batch, from 0 on.
+    """Return how many records of a producer's batch have no key, and their places in it, from 0 on.
 
     No place is named if there are too many of them: clients take all others for good ones.
 
     Raises:
-        CorruptBatch, DecompressedTooLarge, InvalidRecords: the records cannot be read.
+        CorruptBatch, DecompressedTooLarge, InvalidRecords: the records cannot be read, or are not
+            numbered 0, 1, 2 …
     """
     most_named = len(batch) // NAMED_BYTES
     count, places = 0, []
-    for place, (_, _, has_key) in enumerate(_scan(batch, read_header(batch))):  # to the last one
+    scanned = _scan(batch, read_header(batch), from_producer=True)
+    for place, (_, _, has_key) in enumerate(scanned):  # to the last one
         if not has_key:
             count += 1
             if count <= most_named:
@@ -102,7 +104,7 @@ def _reaches(header: BatchHeader, start_offset: int) -> bool:
 
 def _timestamps(batch: memoryview, header: BatchHeader) -> Iterator[FoundTimestamp]:
     """Yield each record; what a producer wrote into one that is beyond its batch is cut off."""
-    for offset_delta, timestamp_delta_ms, _ in _scan(batch, header):
+    for offset_delta, timestamp_delta_ms, _ in _scan(batch, header, from_producer=False):
         timestamp_ms = header.base_timestamp_ms + timestamp_delta_ms
         if header.is_log_append_time:
             timestamp_ms = header.max_timestamp_ms
@@ -110,6 +112,8 @@ def _timestamps(batch: memoryview, header: BatchHeader) -> Iterator[FoundTimesta
         yield FoundTimestamp(header.base_offset + offset_delta, timestamp_ms)
 
 
-def _scan(batch: memoryview, header: BatchHeader) -> Iterator[tuple[int, int, bool]]:
+def _scan(
+    batch: memoryview, header: BatchHeader, *, from_producer: bool
+) -> Iterator[tuple[int, int, bool]]:
     payload = decompress(header.codec, batch[HEADER_BYTES:])
-    return scan_records(payload, header.record_count, from_producer=False)
+    return scan_records(payload, header.record_count, from_producer=from_producer)

@@ -22,19 +22,20 @@ _VARINT_BITS = 35
 _VARLONG_BITS = 70
 
 
-def record_spans(payload: bytes, count: int) -> Iterator[RecordSpan]:
+def record_spans(payload: bytes, count: int, last_offset_delta: int) -> Iterator[RecordSpan]:
     """Yield the span of each record; the spans lie side by side and cover the payload.
 
     Args:
         payload: decompressed, all of it.
         count: the batch header's record count; offset deltas may have gaps between them.
+        last_offset_delta: the batch header's; no record lies behind it.
 
     Raises:
         InvalidRecords: when iteration comes to what is wrong.
     """
     size = len(payload)
     _check_count(size, count)
-    at, last = 0, -1
+    at, last, most = 0, -1, last_offset_delta << 1
     try:
         for _ in range(count):
             start = at
@@ -69,6 +70,7 @@ def record_spans(payload: bytes, count: int) -> Iterator[RecordSpan]:
                 or at + (value_length >> 1) >= end
                 or end > size
                 or delta <= last
+                or delta > most
             ):
                 raise InvalidRecords(f"no record at byte {start}")
             yield start, end, delta >> 1, key, null

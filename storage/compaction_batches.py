@@ -5,7 +5,7 @@ only the payload's end, its count, its maximum timestamp and its checksum change
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,7 +58,7 @@ def add_keys(batch: memoryview, header: BatchHeader, latest: LatestOffsets, offs
     """
     payload = decompress(header.codec, batch[HEADER_BYTES:])
     base_offset, add = header.base_offset, latest.add
-    for _, _, delta, key, _ in _whole_spans(payload, header.record_count):
+    for _, _, delta, key, _ in _whole_spans(payload, header):
         if key is not None and base_offset + delta >= offset and not add(key, base_offset + delta):
             latest.end_offset = base_offset + delta
             return False
@@ -94,7 +94,7 @@ def clean_batch(
     base_offset, end_offset, latest_of = header.base_offset, latest.end_offset, latest.latest
     kept = bytearray()  # of spans: a list of them could be far larger than the payload
     kept_from, has_tombstones, records = 0, False, 0
-    for start, end, delta, key, null in record_spans(payload, header.record_count):
+    for start, end, delta, key, null in _spans(payload, header):
         offset = base_offset + delta
         if offset < end_offset:
             if key is None or offset < latest_of(key) or (null and drop_tombstones):
@@ -120,13 +120,17 @@ def empty_batch(offset: int) -> bytes:
     return build_batch([], base_offset=offset)
 
 
-def _whole_spans(payload: bytes, count: int) -> Iterable[RecordSpan]:
+def _spans(payload: bytes, header: BatchHeader) -> Iterator[RecordSpan]:
+    return record_spans(payload, header.record_count, header.last_offset_delta)
+
+
+def _whole_spans(payload: bytes, header: BatchHeader) -> Iterable[RecordSpan]:
     """Return the spans only if all of them are well-formed."""
-    if count <= AT_ONCE:
-        return list(record_spans(payload, count))
-    for _ in record_spans(payload, count):
+    if header.record_count <= AT_ONCE:
+        return list(_spans(payload, header))
+    for _ in _spans(payload, header):
         pass
-    return record_spans(payload, count)
+    return _spans(payload, header)
 
 
 def _with_payload(header: BatchHeader, payload: bytes, records: int, level: int | None) -> Buffer:

@@ -247,6 +247,15 @@ async def test_a_compacted_topic_needs_keys(wire: WireClient, topic: str) -> Non
     assert (await wire.produce(topic, batch())).error_code == ErrorCode.none
 
 
+async def test_a_compacted_topic_needs_records_at_the_offsets_of_their_batch(
+    wire: WireClient, topic: str
+) -> None:
+    await wire.create_topic(topic, cleanup_policy="compact")
+    far = Record(offset_delta=1_000, key=b"k", value=b"v")
+    beyond = build_batch([far], base_timestamp_ms=NOW_MS, last_offset_delta=0)
+    assert (await wire.produce(topic, beyond)).error_code == ErrorCode.invalid_record
+
+
 async def test_max_message_bytes_is_the_topics_own(wire: WireClient, topic: str) -> None:
     await wire.create_topic(topic, max_message_bytes="100")
     large = build_batch([Record(offset_delta=0, value=b"x" * 100)], base_timestamp_ms=NOW_MS)

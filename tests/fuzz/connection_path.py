@@ -123,8 +123,9 @@ def _looks_into_batch(batch: memoryview) -> Iterator[Look]:
     except ProtocolError:
         return
     count, size = header.record_count, len(payload)
+    last = header.last_offset_delta
     yield Look("records", size, lambda: _exhaust(decode_records(payload, count)))
-    yield Look("spans", size, lambda: _exhaust(record_spans(payload, count)))
+    yield Look("spans", size, lambda: _exhaust(record_spans(payload, count, last)))
     yield Look("timestamps", size, lambda: _exhaust(timestamp_deltas(payload, count)))
 
 

@@ -12,6 +12,7 @@ from protocol.batch_scan import (
     find_max_timestamp,
     records_without_key,
 )
+from protocol.errors import InvalidRecords
 from protocol.records import Record, build_batch
 
 
@@ -118,6 +119,16 @@ def test_batches_before_the_start_offset_do_not_count(
     ]
     found = find_max_timestamp(batches, start_offset)
     assert (None if found is None else found.offset) == expected
+
+
+@pytest.mark.parametrize("deltas", [(1,), (0, 2), (0, 1000)])
+def test_a_producers_records_are_numbered_without_a_gap_to_the_end_of_their_batch(
+    deltas: tuple[int, ...],
+) -> None:
+    records = [Record(offset_delta=delta, key=b"key") for delta in deltas]
+    batch = memoryview(build_batch(records, last_offset_delta=len(deltas) - 1))
+    with pytest.raises(InvalidRecords, match="offset delta"):
+        records_without_key(batch)
 
 
 @pytest.mark.parametrize("value", [b"", b"of a usual size" * 4])

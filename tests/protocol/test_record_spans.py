@@ -11,9 +11,12 @@ from protocol.records import Record, decode_records, encode_records
 TEXTS = st.one_of(st.none(), st.binary(max_size=40), st.binary(min_size=60, max_size=300))
 
 
+MOST = 2**31 - 1
+
+
 @st.composite
 def records(draw: st.DrawFn) -> list[Record]:
-    deltas = sorted(draw(st.sets(st.integers(0, 2**31 - 1), max_size=8)))
+    deltas = sorted(draw(st.sets(st.integers(0, MOST), max_size=8)))
     return [
         Record(
             offset_delta=delta,
@@ -29,7 +32,7 @@ def records(draw: st.DrawFn) -> list[Record]:
 @given(made=records())
 def test_spans_are_those_of_the_records(made: list[Record]) -> None:
     payload = encode_records(made)
-    spans = list(record_spans(payload, len(made)))
+    spans = list(record_spans(payload, len(made), MOST))
     assert [(delta, key, null) for _, _, delta, key, null in spans] == [
         (one.offset_delta, one.key, one.value is None) for one in made
     ]
@@ -51,7 +54,7 @@ def test_damaged_payloads_are_refused_or_read_within_their_bytes(
     payload += data.draw(st.binary(max_size=12))
     count = data.draw(st.integers(-1, len(made) + 2))
     try:
-        spans = list(record_spans(bytes(payload), count))
+        spans = list(record_spans(bytes(payload), count, MOST))
     except InvalidRecords:
         with pytest.raises(InvalidRecords):
             list(decode_records(payload, count, from_producer=False))
@@ -72,6 +75,13 @@ def test_damaged_payloads_are_refused_or_read_within_their_bytes(
 def test_a_varint_of_more_bytes_than_it_needs_is_read() -> None:
     # length 8, attributes, timestamp 0, offset 0 (two bytes), null key, null value (two bytes)
     payload = bytes([16, 0, 0, 0x80, 0, 1, 0x81, 0, 0])
-    assert list(record_spans(payload, 1)) == [(0, 9, 0, None, True)]
+    assert list(record_spans(payload, 1, MOST)) == [(0, 9, 0, None, True)]
     with pytest.raises(InvalidRecords):
-        list(record_spans(bytes([0x80] * 12), 1))
+        list(record_spans(bytes([0x80] * 12), 1, MOST))
+
+
+def test_a_record_behind_the_end_of_its_batch_is_refused() -> None:
+    payload = encode_records([Record(offset_delta=delta) for delta in (0, 5)])
+    assert [delta for _, _, delta, _, _ in record_spans(payload, 2, 5)] == [0, 5]
+    with pytest.raises(InvalidRecords, match="no record at byte 7"):
+        list(record_spans(payload, 2, 4))

@@ -7,6 +7,7 @@ import pytest
 from protocol.batch import TIMESTAMP_TYPE_BIT, read_header
 from protocol.compression import Codec
 from protocol.records import Record, build_batch
+from tests.storage.compacted_log import records_of
 from tests.storage.compaction_world import POLICY, START_MS, World, uncompressed_garbage
 
 
@@ -194,6 +195,37 @@ async def test_a_batch_that_cannot_be_read_stays_and_is_counted() -> None:
     batches = await world.batches()
     assert [read_header(batch).base_offset for batch in batches] == [1, 2]
     assert batches[0][8:] == garbage[8:]
+
+
+@pytest.mark.parametrize("delta", [1, 1_000, 2**31 - 1, 2**33])
+@pytest.mark.parametrize("capacity", [1, 1_000])
+async def test_a_record_behind_the_end_of_its_batch_brings_no_deleted_key_back(
+    delta: int, capacity: int
+) -> None:
+    # Given a record that says that it lies far behind its batch, between values of a key that is
+    # deleted in the end, and a map with room for few keys, or for all
+    world = await World(key_map_bytes=21 * (capacity * 2)).open()
+    await world.produce([(b"k", b"old")])
+    strange = build_batch([Record(offset_delta=delta, key=b"x", value=b"1")], last_offset_delta=0)
+    await world.produce_bytes(strange)
+    for number in range(3):
+        await world.produce([(b"k", b"%d" % number)])
+    deleted = await world.produce([(b"k", None)])
+    await world.build()
+
+    # When it is compacted again and again, until long after the tombstone's horizon
+    for _ in range(3):
+        await world.compact()
+        world.now_ms += 1_000_000
+        await world.produce([(b"k2", b"x")])
+        await world.build()
+
+    # Then the strange batch is kept as it is, and of that key nothing but the tombstone
+    batches = await world.batches()
+    (kept,) = [batch for batch in batches if batch[8:] == strange[8:]]
+    batches.remove(kept)
+    read = [one for batch in batches for one in records_of(batch)]
+    assert [one.offset for one in read if one.key == b"k"] == [deleted]
 
 
 async def test_a_tombstone_behind_a_batch_that_cannot_be_read_stays() -> None:

@@ -1,6 +1,7 @@
 """One round of log compaction: learn the latest offsets of a partition's keys, then rewrite it."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -114,9 +115,10 @@ class CompactionRound:
         """
         try:
             await self._learn()
-        except RowsChanged:
-            # Learning takes minutes, and the builder merges small rows at the end meanwhile. All
-            # keys before the end of what is known are known: that much can be compacted.
+        except (RowsChanged, UnreadableRow):
+            # Learning takes minutes, and the builder merges small rows at the end meanwhile; or a
+            # row is damaged. All keys before the end of what is known are known: that much can be
+            # compacted.
             if self._latest.end_offset <= self._dirty_offset:
                 raise
         try:
@@ -145,13 +147,18 @@ class CompactionRound:
         transactions = SeenTransactions()
         entry: SegmentEntry | None = None
         parts = self._rows.parts(self._dirty_offset, self._found.end_offset)
-        async with aclosing(parts):
-            async for part in parts:
-                if part.entry is not entry:
-                    entry = part.entry
-                    transactions.expect(await self._aborted(entry))
-                if not await asyncio.to_thread(self._learn_part, part, transactions):
-                    return
+        try:
+            async with aclosing(parts):
+                async for part in parts:
+                    if part.entry is not entry:
+                        entry = part.entry
+                        transactions.expect(await self._aborted(entry))
+                    if not await asyncio.to_thread(self._learn_part, part, transactions):
+                        return
+        except UnreadableRow as unreadable:  # its first parts may have been read
+            start_offset = unreadable.entry.start_offset
+            self._latest.end_offset = min(self._latest.end_offset, start_offset)
+            raise
 
     def _learn_part(self, part: RowPart, transactions: SeenTransactions) -> bool:
         """Return whether there was room."""
@@ -173,13 +180,10 @@ class CompactionRound:
     async def _rewrite(self) -> None:
         transactions = SeenTransactions()
         segment: CleanedSegment | None = None
-        parts = self._rows.parts(self._found.log_start_offset, self._found.end_offset)
-        async with aclosing(parts):
+        async with aclosing(self._known_parts()) as parts:
             async for part in parts:
                 entry = part.entry
                 if segment is None or segment.rows[-1] is not entry:
-                    if entry.start_offset >= self._latest.end_offset:
-                        break
                     if segment is not None and not segment.has_room_for(entry, self._target_bytes):
                         await self._replace(segment)
                         segment = None
@@ -191,6 +195,20 @@ class CompactionRound:
             await self._replace(segment)
         if self._clean_offset < self._latest.end_offset:
             raise RowsChanged  # the builder has put later records into the last of them
+
+    async def _known_parts(self) -> AsyncGenerator[RowPart]:
+        """Yield all rows that begin before the end of what is known."""
+        end_offset = self._latest.end_offset
+        parts = self._rows.parts(self._found.log_start_offset, self._found.end_offset)
+        try:
+            async with aclosing(parts):
+                async for part in parts:
+                    if part.entry.start_offset >= end_offset:
+                        return
+                    yield part
+        except UnreadableRow as unreadable:
+            if unreadable.entry.start_offset < end_offset:
+                raise
 
     def _new_segment(self, entry: SegmentEntry, transactions: SeenTransactions) -> CleanedSegment:
         return CleanedSegment(

@@ -6,7 +6,9 @@ from typing import cast
 import pytest
 from structlog.testing import capture_logs
 
+from storage.config import MiB
 from storage.objects import ObjectStore, Owned
+from storage.objects_memory import MemoryStore
 from storage.segments import TaskKind
 from tests.storage.compaction_world import POLICY, World
 
@@ -89,6 +91,47 @@ async def test_what_is_learned_before_the_builder_merges_the_end_is_compacted() 
     (found,) = await world.metadata.cleanable_ranges([world.partition])
     assert found.compacted_offset >= full[-2].end_offset + 1
     assert len(await world.read()) < records
+
+
+@pytest.mark.parametrize("position", [0, 3 * MiB + 500])
+@pytest.mark.parametrize("capacity", [3, 1_000])
+async def test_what_lies_before_a_damaged_segment_is_compacted(
+    capacity: int, position: int
+) -> None:
+    # Given segments of which the last one cannot be read, from its begin or its second part on, and
+    # a map with room for few keys, or for all
+    world = await World(key_map_bytes=21 * (capacity * 2)).open()
+    for number in range(40):
+        await world.produce([(b"%d" % (number % 7), b"v" * 150)])
+    await world.build()
+    await world.produce([(b"1", b"v" * 3 * MiB), (b"2", b"v")])
+    await world.produce([(b"3", b"v" * 3 * MiB), (b"4", b"v")])
+    world.set_segment_bytes(sum(row.length for row in (await world.rows())[-2:]))
+    await world.build()
+    *good, damaged = await world.rows()
+    assert isinstance(world.objects, MemoryStore)
+    stored = world.objects._objects
+    content = stored[damaged.path]
+    spoiled = bytearray(content)
+    spoiled[damaged.start + 100 + position] ^= 1
+    stored[damaged.path] = bytes(spoiled)
+
+    # When it is compacted
+    world.set_segment_bytes(2_000)
+    compactor = world.compactor()
+    await compactor.compact(world.partition)
+
+    # Then what is before it is, all of it; and that it cannot be read is told
+    (found,) = await world.metadata.cleanable_ranges([world.partition])
+    assert found.compacted_offset == damaged.start_offset
+    assert (await world.rows())[-1] == damaged
+    assert sum(row.length for row in (await world.rows())[:-1]) < sum(row.length for row in good)
+    assert compactor.counts.unreadable == 1
+
+    # And when its bytes are back, the rest follows
+    stored[damaged.path] = content
+    assert await world.compact()
+    assert sorted(one.key for one in await world.read() if one.key) == [b"%d" % n for n in range(7)]
 
 
 async def test_a_task_is_made_of_what_is_due_and_done_once() -> None:

@@ -244,7 +244,11 @@ class Builder:
     async def _lay_out(
         self, partition: Partition, policy: TopicPolicy, rows: RowsToBuild
     ) -> SegmentLayout | None:
-        """Lay out the rows; if those that are built already are in the way, without them."""
+        """Lay out the rows up to one that cannot be read; without the built ones, if it is those.
+
+        Returns:
+            None if the first one of the writer's cannot be read.
+        """
         for chosen in ([*rows.built, *rows.unbuilt], rows.unbuilt):
             layout = SegmentLayout(
                 self._objects, partition, policy, target_bytes=self._target_bytes(policy)
@@ -256,6 +260,8 @@ class Builder:
                 entry = unreadable.entry
                 if await self._metadata.segments_from(partition, entry.end_offset, 1) != [entry]:
                     raise _RowsChanged from unreadable  # and its bytes went after it
+                if layout.rows and not layout.rows[-1].index_length:
+                    return layout
                 self._resting.note_unreadable(partition, policy.name, unreadable)
                 if not entry.index_length:
                     return None

@@ -65,7 +65,7 @@ class SegmentLayout:
             False if it is full of what is built already: there is nothing to be gained by it.
 
         Raises:
-            UnreadableRow: nothing can be made of these rows.
+            UnreadableRow: the one behind those that it has all batches of.
             ObjectStoreUnavailable: the store gave no answer in time; retrying is safe.
         """
         self._builder = SegmentBuilder(

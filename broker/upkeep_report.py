@@ -49,7 +49,7 @@ _TEXTS: Final = {
     Count.BYTES_BUILT: "Bytes of built segments.",
     Count.ROWS_BUILT: "Rows of the index that built segments have taken the place of.",
     Count.BUILDS_LOST: "Segments built for nothing, because rows had changed meanwhile.",
-    Count.BUILDS_UNREADABLE: "Builds given up because bytes are damaged or missing.",
+    Count.BUILDS_UNREADABLE: "Rows not built, each time, because bytes are damaged or missing.",
     Count.BUILDS_FAILED: "Builds given up because of a bug, which the log tells.",
     Count.SEGMENTS_COMPACTED: "Segments that compaction has written.",
     Count.BYTES_COMPACTED: "Bytes of those segments.",

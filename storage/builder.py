@@ -7,12 +7,13 @@ old. New rows are built together with the segments just before them as long as e
 than all that follows it: so a partition with little traffic gets large segments, too, and every
 byte is written again only about log2(target / first build) times.
 
-A segment takes the place of whole rows, so one row alone may exceed the target. Where bytes cannot
-be read, the rows stay as they are, for ever if need be: nothing is skipped.
+A segment takes the place of whole rows, so one row alone may exceed the target. Rows whose bytes
+cannot be read stay as they are, for ever if need be, and are stepped over once an object behind
+them can be read: for readers nothing is skipped.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from protocol.ids import Partition
 from storage.aborted_ranges import aborted_ranges
 from storage.config import UpkeepConfig
 from storage.errors import UnknownPartition
+from storage.lost_rows import MOST_TRIED, lost_rows
 from storage.metadata import MetadataStore
 from storage.objects import ObjectStore
 from storage.policies import TopicPolicy
@@ -50,7 +52,7 @@ class BuildCounts:
         rows: that they have taken the place of.
         size: of the objects, bytes.
         lost: built for nothing, because the rows had changed meanwhile.
-        unreadable: given up because bytes are damaged or missing.
+        unreadable: rows left as they are, each time, because bytes are damaged or missing.
         failed: given up because of a bug.
         not_recompressed: batches kept as they are because their payload cannot be undone.
     """
@@ -219,7 +221,13 @@ class Builder:
         )
         if not rows.unbuilt:
             return None
-        layout = await self._lay_out(partition, policy, rows)
+        try:
+            layout = await self._lay_out(partition, policy, rows)
+        except UnreadableRow as unreadable:
+            behind = await self._step_over(partition, policy, unreadable)
+            if behind is None:
+                return None
+            return await self._build_once(replace(unbuilt, built_offset=behind), policy)
         if layout is None:
             return None
         first, last = layout.rows[0], layout.rows[-1]
@@ -246,8 +254,8 @@ class Builder:
     ) -> SegmentLayout | None:
         """Lay out the rows up to one that cannot be read; without the built ones, if it is those.
 
-        Returns:
-            None if the first one of the writer's cannot be read.
+        Raises:
+            UnreadableRow: the first one of the writer's.
         """
         for chosen in ([*rows.built, *rows.unbuilt], rows.unbuilt):
             layout = SegmentLayout(
@@ -262,7 +270,28 @@ class Builder:
                     raise _RowsChanged from unreadable  # and its bytes went after it
                 if layout.rows and not layout.rows[-1].index_length:
                     return layout
-                self._resting.note_unreadable(partition, policy.name, unreadable)
                 if not entry.index_length:
-                    return None
+                    raise
+                self._resting.note_unreadable(partition, policy.name, unreadable)
         return None
+
+    async def _step_over(
+        self, partition: Partition, policy: TopicPolicy, first: UnreadableRow
+    ) -> int | None:
+        """Leave out the rows that cannot be read, from the first one that is not built on.
+
+        Returns:
+            where to go on; None if nothing behind them can be read, either.
+        """
+        start_offset = first.entry.start_offset
+        rows = await self._metadata.segments_from(partition, start_offset, MOST_TRIED)
+        lost = await lost_rows(self._objects, rows, first)
+        for unreadable in lost or [first]:
+            self._resting.note_unreadable(partition, policy.name, unreadable)
+        if not lost:
+            self._resting.rest(partition)
+            return None
+        end_offset = lost[-1].entry.end_offset
+        if not await self._metadata.step_over(partition, start_offset, end_offset):
+            raise _RowsChanged
+        return end_offset + 1

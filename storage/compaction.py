@@ -147,6 +147,7 @@ class Compactor:
             policy = self._policy_of(partition.topic_id)
             name = str(partition.topic_id) if policy is None else policy.name
             self._resting.note_unreadable(partition, name, unreadable)
+            self._resting.rest(partition)
         return rounds
 
     def _is_due(self, found: CleanableRange) -> bool:

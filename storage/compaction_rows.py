@@ -1,4 +1,4 @@
-"""The built segments of a partition, page by page, and what is in them."""
+"""The built part of a partition, page by page, and what is in it."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -36,7 +36,8 @@ class CompactionRows:
     async def pages(self, start_offset: int, end_offset: int) -> AsyncGenerator[list[SegmentEntry]]:
         """Yield the rows from the one that holds `start_offset` on, up to `end_offset`.
 
-        Only built segments that end before `end_offset`, side by side.
+        Those that end before `end_offset`, side by side: built segments, and what the builder has
+        stepped over.
 
         Raises:
             RowsChanged: between two pages.
@@ -47,7 +48,7 @@ class CompactionRows:
             page = await self._metadata.segments_from(self._partition, start_offset, PAGE)
             if following is not None and page and page[0].start_offset != following:
                 raise RowsChanged
-            rows = [row for row in page if row.index_length and row.end_offset < end_offset]
+            rows = [row for row in page if row.end_offset < end_offset]
             if rows:
                 yield rows
             if len(rows) < PAGE:

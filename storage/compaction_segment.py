@@ -93,12 +93,11 @@ class CleanedSegment:
             part: its first one.
             aborted: transactions with records in the row.
         """
-        assert part.index is not None, "only built segments are compacted"
-        self.changed |= bool(self.rows)
+        self.changed |= bool(self.rows) or part.index is None
         self.rows.append(part.entry)
         self._transactions.expect(aborted)
         self._aborted.update((one.last_offset, one) for one in aborted)
-        self._row_horizons = dict(part.index.horizons)
+        self._row_horizons = dict(part.index.horizons) if part.index is not None else {}
         self._row_failures = []
 
     def take(self, part: RowPart) -> None:

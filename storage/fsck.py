@@ -1,7 +1,7 @@
 """Proves that index and store belong together (`streamctl fsck`).
 
-1. The rows of each partition tile [log start offset, high watermark), and those that are built end
-   at its built offset. 2. The store has every object that a row names, as it was uploaded. 3. If it
+1. The rows of each partition tile [log start offset, high watermark), and the built ones are before
+   its built offset. 2. The store has every object that a row names, as it was uploaded. 3. If it
 shall be deep, every byte is what the index says. Besides, it counts what is left over.
 """
 

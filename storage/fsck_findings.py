@@ -13,7 +13,7 @@ class Kind(Enum):
 
     Attributes:
         text: the kind, as people and programs see it.
-        is_damage: False: left over, and taken away in the course of time.
+        is_damage: False: left over or left out, and taken away in the course of time.
         advice: what to do.
     """
 
@@ -35,7 +35,7 @@ class Kind(Enum):
     NOT_BUILT_IN_ORDER = (
         "not built in order",
         True,
-        "built rows do not end at built_offset: restore Postgres from a backup",
+        "built rows are behind built_offset: restore Postgres from a backup",
     )
     OBJECT_MISSING = (
         "object missing",
@@ -61,6 +61,11 @@ class Kind(Enum):
         "damaged bytes",
         True,
         "restore it from a backup or an old version; `streamctl segment dump` shows what is left",
+    )
+    NOT_BUILT = (
+        "not built, among built rows",
+        False,
+        "they could not be read once: if their objects are damaged or missing, restore these",
     )
     LEFTOVER_ROWS = ("rows before the log start", False, "nothing: the upkeep takes them away")
     UNNEEDED = (

@@ -14,7 +14,7 @@ class PartitionState:
 
     Attributes:
         topic: its name.
-        built_offset: rows before it are built segments.
+        built_offset: rows before it are built segments, or were stepped over.
     """
 
     topic: str
@@ -63,8 +63,10 @@ class TilingCheck:
         if row.end_offset >= state.high_watermark:
             self._say(Kind.ROW_BEHIND_END, row.start_offset, row.end_offset)
         is_before = row.end_offset < state.built_offset
-        if row.is_built != is_before:
+        if row.is_built and not is_before:
             self._say(Kind.NOT_BUILT_IN_ORDER, row.start_offset, row.end_offset)
+        if is_before and not row.is_built:
+            self._say(Kind.NOT_BUILT, row.start_offset, row.end_offset)
 
     def finish(self) -> None:
         """Say what is missing at the end."""

@@ -56,7 +56,7 @@ class MemoryPartition:
 
     Attributes:
         leader_epoch: the newest with which it was asked to take a batch.
-        built_offset: rows before it are built segments.
+        built_offset: rows before it are built segments, or were stepped over.
         forgotten_producer_id: the highest id of a producer of which something may be forgotten.
         compacted_offset, compacted_ms: where log compaction has come to, and when; None if never.
         unstable: first offset of each open transaction that has records here, by producer id.

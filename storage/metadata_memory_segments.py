@@ -148,6 +148,13 @@ class MemorySegments:
         self._objects.release((row.path for row in swap.replaced if row.inline is None), now_ms)
         return True
 
+    async def step_over(self, partition: Partition, start_offset: int, end_offset: int) -> bool:
+        log = self._partitions.get(partition)
+        if log is None or not start_offset <= log.unbuilt_offset() <= end_offset:
+            return False
+        log.built_offset = end_offset + 1
+        return True
+
     async def set_compacted(self, partition: Partition, compacted_offset: int) -> None:
         log = self._partitions.get(partition)
         if log is not None:

@@ -126,6 +126,11 @@ class PostgresSegments:
         if object_ids:
             await self._steps.fetch_durable("object_release", object_ids)
 
+    async def step_over(self, partition: Partition, start_offset: int, end_offset: int) -> bool:
+        return bool(
+            await self._steps.fetch("partition_step_over", *partition, start_offset, end_offset)
+        )
+
     async def set_compacted(self, partition: Partition, compacted_offset: int) -> None:
         await self._steps.fetch("partition_set_compacted", *partition, compacted_offset)
 

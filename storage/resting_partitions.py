@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import structlog
@@ -12,7 +11,6 @@ from storage.errors import MetadataUnavailable, ObjectStoreUnavailable
 from storage.segment_layout import UnreadableRow
 
 REST_S: Final = 10 * 60.0
-_NOWHERE: Final = -1
 
 log = structlog.get_logger()
 
@@ -21,20 +19,12 @@ class FailureCounts(Protocol):
     """What builder and compaction count of them.
 
     Attributes:
-        unreadable: given up because bytes are damaged or missing.
-        failed: given up because of a bug.
+        unreadable: how often bytes were met that are damaged or missing.
+        failed: how often work was given up because of a bug.
     """
 
     unreadable: int
     failed: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """Where a partition cannot be read, and until when nobody tries."""
-
-    offset: int
-    until_s: float
 
 
 class RestingPartitions:
@@ -48,14 +38,14 @@ class RestingPartitions:
     def __init__(self, counts: FailureCounts, clock: Callable[[], float]) -> None:
         self._counts = counts
         self._clock = clock
-        self._known: dict[Partition, _Known] = {}
+        self._offsets: dict[Partition, int] = {}  # where they cannot be read
+        self._until_s: dict[Partition, float] = {}
 
     def note_unreadable(self, partition: Partition, topic: str, failure: UnreadableRow) -> None:
-        """Let the partition rest; log it unless the same was found there before."""
+        """Count it; log it unless the same was found there before."""
         self._counts.unreadable += 1
         offset = failure.entry.start_offset
-        known = self._known.get(partition)
-        if known is None or known.offset != offset:
+        if self._offsets.get(partition) != offset:
             log.error(
                 "stored records cannot be read",
                 topic=topic,
@@ -63,7 +53,11 @@ class RestingPartitions:
                 offset=offset,
                 reason=str(failure),
             )
-        self._rest(partition, offset)
+        self._offsets[partition] = offset
+
+    def rest(self, partition: Partition) -> None:
+        """Let nobody try it for a while."""
+        self._until_s[partition] = self._clock() + REST_S
 
     @contextmanager
     def at_the_cost_of(self, partition: Partition) -> Iterator[None]:
@@ -83,16 +77,14 @@ class RestingPartitions:
                 topic_id=str(partition.topic_id),
                 partition=partition.index,
             )
-            self._rest(partition, _NOWHERE)
+            self.rest(partition)
 
     def rests(self, partition: Partition) -> bool:
         """Return whether it is not worth a try."""
-        known = self._known.get(partition)
-        return known is not None and self._clock() < known.until_s
+        until_s = self._until_s.get(partition)
+        return until_s is not None and self._clock() < until_s
 
     def keep(self, exists: Callable[[Partition], bool]) -> None:
         """Forget the others."""
-        self._known = {each: known for each, known in self._known.items() if exists(each)}
-
-    def _rest(self, partition: Partition, offset: int) -> None:
-        self._known[partition] = _Known(offset, self._clock() + REST_S)
+        self._offsets = {each: offset for each, offset in self._offsets.items() if exists(each)}
+        self._until_s = {each: until_s for each, until_s in self._until_s.items() if exists(each)}

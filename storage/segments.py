@@ -199,6 +199,12 @@ class SegmentStore(Protocol):
             MetadataUnavailable: no answer; call again with the same arguments.
         """
 
+    async def step_over(self, partition: Partition, start_offset: int, end_offset: int) -> bool:
+        """Let what is not built begin behind rows that cannot be read, which stay as they are.
+
+        False, and nothing changes, if it does not begin within these offsets (inclusive).
+        """
+
     async def set_compacted(self, partition: Partition, compacted_offset: int) -> None:
         """Take note of where compaction has come to, and when. It never moves back."""
 

@@ -125,7 +125,7 @@ def show_partitions(
         )
     if unreadable:
         raise JobFailed(
-            f"{counted(len(unreadable), 'partition')} cannot be read; they are as they were",
+            f"{counted(len(unreadable), 'partition')} cannot be read in part; that is as it was",
             fix="python -m spark.jobs.fsck --deep finds what is damaged, and says what to do",
         )
     if busy:

@@ -56,7 +56,7 @@ class Outcome(StrEnum):
         DONE: segments were written.
         NOTHING: there was nothing to do (any more).
         BUSY: somebody else had it, for longer than it is worth to wait.
-        UNREADABLE: bytes are damaged or missing; it is as it was.
+        UNREADABLE: bytes are damaged or missing; these are as they were.
         FAILED: there is a bug, which the executor's log tells.
     """
 

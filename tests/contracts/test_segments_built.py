@@ -109,6 +109,50 @@ async def test_built_moves_only_when_its_end_is_within(segments: Segments) -> No
     assert await built_offset(segments, partition) is None
 
 
+async def test_rows_are_stepped_over_only_where_what_is_not_built_begins(
+    segments: Segments,
+) -> None:
+    # Given five rows, the first of them built
+    partition, empty = await segments.partitions(2)
+    rows = [await segments.write(partition) for _ in range(5)]
+    await segments.build(partition, rows=1)
+    step_over = segments.store.step_over
+
+    # When rows are stepped over that are built, or not the first, then nothing changes
+    assert not await step_over(partition, 0, 9)
+    assert not await step_over(partition, 20, 29)
+    assert not await step_over(empty, 10, 19)
+    assert await built_offset(segments, partition) == 10
+
+    # When it is the first ones, then they stay as they are, and those behind them are next
+    assert await step_over(partition, 10, 29)
+    assert not await step_over(partition, 10, 29)
+    (rest,) = await segments.unbuilt(partition)
+    assert (rest.built_offset, rest.rows) == (30, 2)
+    built = await segments.build(partition)
+    assert (await segments.rows(partition))[1:] == [*rows[1:3], built]
+    assert await built_offset(segments, partition) is None
+
+    # And compaction may go through all of it
+    (found,) = await segments.store.cleanable_ranges([partition])
+    assert found.end_offset == 50
+
+    # And they can become a segment yet, alone or with others
+    swap = await segments.swap(partition, await segments.rows(partition))
+    assert await segments.store.replace_segments(swap)
+    assert await segments.rows(partition) == [row_of(swap)]
+    assert await built_offset(segments, partition) is None
+
+
+async def test_rows_that_the_log_begins_in_are_stepped_over(segments: Segments) -> None:
+    (partition,) = await segments.partitions(1)
+    for _ in range(2):
+        await segments.write(partition)
+    await segments.store.delete_records({partition: 5})
+    assert await segments.store.step_over(partition, 0, 9)
+    assert await built_offset(segments, partition) == 10
+
+
 async def test_what_is_deleted_need_not_be_built(segments: Segments) -> None:
     # Given three rows, one of them built, and a log that has come to begin in the last
     (partition,) = await segments.partitions(1)

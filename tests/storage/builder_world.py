@@ -56,6 +56,7 @@ class World:
     Attributes:
         model: what each partition has, from offset 0 on.
         policy: of the topic; None once it is gone.
+        lost: paths of objects that nobody can read.
         now_ms: the database's clock; `clock` is the builder's, in seconds.
     """
 
@@ -66,6 +67,7 @@ class World:
         self.policy: TopicPolicy | None = POLICY
         self.config = UpkeepConfig()
         self.model: dict[Partition, list[Written]] = {}
+        self.lost: set[str] = set()
         self.aborted: set[tuple[int, int]] = set()  # first offset, marker
         self._producers: dict[str, Transactional] = {}
         self._logs: list[PartitionLog] = []
@@ -202,7 +204,7 @@ class World:
         else:
             assert offsets.log_start_offset == offsets.high_watermark
         assert all(one.end_offset + 1 == two.start_offset for one, two in pairwise(rows))
-        built = [bool(row.index_length) for row in rows]
+        built = [bool(row.index_length) for row in rows if row.path not in self.lost]
         assert built == sorted(built, reverse=True)  # what is built comes first
         return rows
 

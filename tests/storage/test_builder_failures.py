@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
+from storage.builder import Builder
 from storage.errors import ObjectConflict, ObjectStoreUnavailable
 from storage.objects import Buffer
 from storage.objects_memory import MemoryStore
 from storage.segments import SegmentSwap, TaskKind
 from storage.task_lease import LEASE_MS
-from tests.storage.builder_model import HOUR_MS
+from tests.storage.builder_model import HOUR_MS, POLICY
 from tests.storage.builder_world import World
 
 
@@ -53,6 +54,109 @@ async def test_damaged_bytes_stay_as_they_are_and_are_told_once(world: World) ->
     world.objects._objects[rows[1].path] = content
     assert await builder.build(world.partition) is not None
     await world.check()
+
+
+async def build_what_is_due(world: World, builder: Builder) -> None:
+    world.now_ms += HOUR_MS
+    await builder.plan()
+    while await builder.work_once():
+        pass
+
+
+async def lose(world: World, *paths: str) -> dict[str, bytes]:
+    """Take objects away; return what they had."""
+    world.lost |= {*paths}
+    taken = {path: world.objects._objects[path] for path in paths}
+    await world.objects.delete(paths)
+    return taken
+
+
+async def test_a_lost_object_of_several_partitions_is_stepped_over() -> None:
+    # Given two objects in a row that are lost, with records of three partitions
+    async with World.open(3) as world:
+        for number in range(10):
+            await asyncio.gather(*(world.produce(b"%d" % number, index=at) for at in range(3)))
+        lost = [row.path for row in (await world.rows())[4:6]]
+        for each in world.partitions:
+            assert [row.path for row in (await world.rows(each))[4:6]] == lost
+        taken = await lose(world, *lost)
+
+        # When all is built that is due, and what is written later
+        builder = world.builder()
+        with capture_logs() as logs:
+            await build_what_is_due(world, builder)
+            for at in range(3):
+                await world.produce(b"later", index=at)
+            await build_what_is_due(world, builder)
+
+        # Then only those rows are left as they were, which is told once of each
+        for each in world.partitions:
+            rows = await world.rows(each)
+            assert [row.path for row in rows if not row.index_length] == lost
+            assert [bool(row.index_length) for row in rows] == [True, False, False, True, True]
+        errors = [line for line in logs if line["log_level"] == "error"]
+        assert len(errors) == builder.counts.unreadable == 6
+
+        # And no other object of the writer's is kept; and once the bytes are back, all is read
+        await world.sweep()
+        assert {path for path in await world.stored() if path.startswith("wal/")} == set()
+        for path, content in taken.items():
+            await world.objects.put(path, [content])
+        await world.check()
+
+
+async def test_nothing_is_stepped_over_while_no_object_behind_it_can_be_read(world: World) -> None:
+    # Given a store in which nothing is left, and a marker, which lies in the index
+    await world.produce_in_transaction("t1", b"one")
+    await world.end_transaction("t1", committed=True)
+    await world.produce(b"two")
+    before = await world.rows()
+    taken = await lose(world, *world.objects._objects)
+
+    # When it is due, then all stays as it is, and the partition rests
+    builder = world.builder()
+    await build_what_is_due(world, builder)
+    assert await world.rows() == before
+    (unbuilt,), _ = await world.metadata.unbuilt_ranges(None, 9, 9)
+    assert (unbuilt.built_offset, unbuilt.rows) == (0, 3)
+    await builder.plan()
+    assert not await builder.work_once()
+
+    # And when the store is back, all of it is built
+    for path, content in taken.items():
+        await world.objects.put(path, [content])
+    await build_what_is_due(world, builder)
+    assert [bool(row.index_length) for row in await world.rows()] == [True]
+    await world.check()
+
+
+async def test_a_marker_between_lost_rows_is_built(world: World) -> None:
+    # Given rows that are lost on both sides of a marker, and a good one
+    await world.produce_in_transaction("t1", b"one")
+    await world.end_transaction("t1", committed=False)
+    await world.produce(b"two")
+    await world.produce(b"three")
+    first, _, second, _ = await world.rows()
+    await lose(world, first.path, second.path)
+
+    # When they are built, then the marker and the good one are segments
+    await build_what_is_due(world, world.builder())
+    rows = await world.rows()
+    assert [bool(row.index_length) for row in rows] == [False, True, False, True]
+    assert (rows[0], rows[2]) == (first, second)
+
+
+async def test_lost_rows_that_fill_segments_of_their_own_are_stepped_over(world: World) -> None:
+    # Given rows that are as large as segments may be, of which the first two are lost
+    world.policy = replace(POLICY, segment_bytes=1)
+    for _ in range(4):
+        await world.produce(b"one")
+    first, second, *_ = await world.rows()
+    await lose(world, first.path, second.path)
+
+    # When they are built, then the others are
+    await build_what_is_due(world, world.builder())
+    assert [bool(row.index_length) for row in await world.rows()] == [False, False, True, True]
 
 
 async def test_a_damaged_segment_is_not_in_the_way_of_what_follows(world: World) -> None:

@@ -134,6 +134,29 @@ async def test_what_lies_before_a_damaged_segment_is_compacted(
     assert sorted(one.key for one in await world.read() if one.key) == [b"%d" % n for n in range(7)]
 
 
+async def test_compaction_goes_on_where_bytes_are_back_that_the_builder_stepped_over() -> None:
+    # Given a row of the writer's that is lost, between others with the same keys
+    world = await World().open()
+    for number in range(3):
+        await world.produce([(b"a", b"%d" % number), (b"b", b"%d" % number)])
+    lost = (await world.rows())[1]
+    assert isinstance(world.objects, MemoryStore)
+    content = world.objects._objects.pop(lost.path)
+    await world.build()
+
+    # When it is compacted, then it ends there
+    await world.compact()
+    assert [bool(row.index_length) for row in await world.rows()] == [True, False, True]
+    (found,) = await world.metadata.cleanable_ranges([world.partition])
+    assert found.compacted_offset == lost.start_offset
+
+    # When the bytes are back, then all of it is compacted, and in segments
+    world.objects._objects[lost.path] = content
+    assert await world.compact()
+    assert all(row.index_length for row in await world.rows())
+    assert [(one.offset, one.key) for one in await world.read()] == [(4, b"a"), (5, b"b")]
+
+
 async def test_a_task_is_made_of_what_is_due_and_done_once() -> None:
     world = await World(replace(POLICY, min_cleanable_dirty_ratio=0.5)).open()
     compactor = world.compactor()

@@ -70,6 +70,15 @@ async def test_rows_behind_the_end_and_out_of_order_are_found(log: StoredLog) ->
     assert await found(log) == {Kind.NOT_BUILT_IN_ORDER: ["orders-0: offsets 4 to 7"]}
 
 
+async def test_rows_that_were_stepped_over_are_told_and_are_no_damage(log: StoredLog) -> None:
+    await log.sql(
+        "UPDATE streamhouse_internal.partitions SET built_offset = 10 WHERE partition = 0"
+    )
+    check = await log.fsck(deep=True)
+    assert check.findings.examples == {Kind.NOT_BUILT: ["orders-0: offsets 8 to 9"]}
+    assert not check.findings.damaged
+
+
 async def test_missing_and_short_and_wrong_objects_are_found(log: StoredLog) -> None:
     # Given a segment that is gone, one that lost its end, and objects of the writer alike
     rows = await log.rows()

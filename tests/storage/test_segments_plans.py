@@ -113,6 +113,7 @@ async def use_everything(session: Connection, name: str) -> None:
     (clean,) = await session.fetch(query("partition_find_cleanable"), topic_ids, [0])
     assert clean["dirty_size"] == 100
     await session.fetch(query("partition_set_compacted"), *partition, 20)
+    assert await session.fetch(query("partition_step_over"), *partition, 15, 24)
     await session.fetch(query("task_add"), name, topic_ids, [0])
     assert await session.fetchval(query("task_claim"), name, HOUR_MS) == partition.topic_id
     await session.fetch(query("task_finish"), name, *partition)

@@ -187,7 +187,6 @@ async def _compact(folder: Path, plan: Plan) -> Measured:
             objects=objects,
             config=config_of(plan),
             policy_of=lambda _: policy_of(plan),
-            now_ms=lambda: time.time_ns() // 1_000_000,
             clock=time.monotonic,
         )
         (before,) = await metadata.cleanable_ranges([partition])

@@ -79,7 +79,6 @@ class Upkeep:
             objects=objects,
             config=config,
             policy_of=self._policies.get,
-            now_ms=_now_ms,
             clock=time.monotonic,
         )
         self._retention = Retention(

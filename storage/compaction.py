@@ -61,7 +61,6 @@ class Compactor:
 
     Args:
         policy_of: what a topic's configs ask for; None if it is gone, or not known yet.
-        now_ms: Unix time.
         clock: monotonic, in seconds.
 
     Attributes:
@@ -75,7 +74,6 @@ class Compactor:
         objects: ObjectStore,
         config: UpkeepConfig,
         policy_of: Callable[[UUID], TopicPolicy | None],
-        now_ms: Callable[[], int],
         clock: Callable[[], float],
     ) -> None:
         self.counts = CompactionCounts()
@@ -83,7 +81,6 @@ class Compactor:
         self._objects = objects
         self._config = config
         self._policy_of = policy_of
-        self._now_ms = now_ms
         self._swapper = SegmentSwapper(metadata, objects, clock)
         self._resting = RestingPartitions(self.counts, clock)
 
@@ -98,8 +95,9 @@ class Compactor:
         """
         self._resting.keep(lambda each: self._policy_of(each.topic_id) is not None)
         for start in range(0, len(partitions), PAGE):
+            now_ms = await self._metadata.clock_ms()  # not of this machine: it may be far out
             ranges = await self._metadata.cleanable_ranges(partitions[start : start + PAGE])
-            due = [found.partition for found in ranges if self._is_due(found)]
+            due = [found.partition for found in ranges if self._is_due(found, now_ms)]
             if due:
                 await self._metadata.add_tasks(TaskKind.COMPACT, due)
 
@@ -131,16 +129,20 @@ class Compactor:
         """
         rounds = 0
         try:
-            found = await self._look(partition)
-            if only_if_due and (found is None or not self._is_due(found)):
+            now_ms = await self._metadata.clock_ms()
+            found = await self._look(partition, now_ms)
+            if only_if_due and (found is None or not self._is_due(found, now_ms)):
                 return 0
             while found is not None and dirty_offset(found) < found.end_offset:
                 policy = self._policy_of(partition.topic_id)
                 if policy is None:
                     break
-                goes_on = await self._one_round(found, policy)
+                goes_on = await self._one_round(found, policy, now_ms)
                 rounds += 1
-                found = await self._look(partition) if goes_on else None
+                if not goes_on:
+                    break
+                now_ms = await self._metadata.clock_ms()
+                found = await self._look(partition, now_ms)
         except (RowsChanged, UnknownPartition):
             self.counts.lost += 1
         except UnreadableRow as unreadable:
@@ -150,20 +152,20 @@ class Compactor:
             self._resting.rest(partition)
         return rounds
 
-    def _is_due(self, found: CleanableRange) -> bool:
+    def _is_due(self, found: CleanableRange, now_ms: int) -> bool:
         policy = self._policy_of(found.partition.topic_id)
         if policy is None or not policy.compact or self._resting.rests(found.partition):
             return False
-        return is_due(found, policy, self._now_ms())
+        return is_due(found, policy, now_ms)
 
-    async def _look(self, partition: Partition) -> CleanableRange | None:
+    async def _look(self, partition: Partition, now_ms: int) -> CleanableRange | None:
         """Return what is cleanable, without what is too young."""
         policy = self._policy_of(partition.topic_id)
         ranges = await self._metadata.cleanable_ranges([partition])
         if policy is None or not policy.compact or not ranges:
             return None
         found = ranges[0]
-        before_ms = self._now_ms() - policy.min_compaction_lag_ms
+        before_ms = now_ms - policy.min_compaction_lag_ms
         end_offset = start_offset = dirty_offset(found)
         size = 0
         rows = CompactionRows(self._metadata, self._objects, partition)
@@ -176,7 +178,7 @@ class Compactor:
                     size += row.length
         return replace(found, end_offset=end_offset, dirty_size=size)
 
-    async def _one_round(self, found: CleanableRange, policy: TopicPolicy) -> bool:
+    async def _one_round(self, found: CleanableRange, policy: TopicPolicy, now_ms: int) -> bool:
         """Return whether another round has to follow.
 
         Nothing of a round is left when it returns: there is memory for one map only.
@@ -188,7 +190,7 @@ class Compactor:
             config=self._config,
             policy=policy,
             found=found,
-            now_ms=self._now_ms(),
+            now_ms=now_ms,
             counts=self.counts,
         )
         return await one_round.run()

@@ -97,7 +97,6 @@ class UpkeepStores:
             objects=self.objects,
             config=self.config,
             policy_of=self.policies.get,
-            now_ms=now_ms,
             clock=time.monotonic,
         )
 

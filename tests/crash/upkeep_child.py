@@ -210,7 +210,6 @@ async def _compact(metadata: MetadataStore, objects: ObjectStore, policies: Topi
         objects=objects,
         config=CONFIG,
         policy_of=policies.get,
-        now_ms=now_ms,
         clock=time.monotonic,
     )
     compacted = [

@@ -170,7 +170,6 @@ class World(CompactedLog):
             objects=objects or self.objects,
             config=self.config,
             policy_of=self.policy_of,
-            now_ms=lambda: self.now_ms,
             clock=self.clock,
         )
 

@@ -12,7 +12,7 @@ goes. Under a load without pauses it therefore works four fifths of the time aft
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -97,8 +97,8 @@ class UnhurriedStore:
         await self._spare.wait()
         return await self._objects.get(path, start, length)
 
-    async def delete(self, paths: Sequence[str]) -> None:
-        await self._objects.delete(paths)
+    async def delete(self, paths: Sequence[str]) -> Mapping[str, str]:
+        return await self._objects.delete(paths)
 
     def list(self, prefix: str) -> AsyncIterator[StoredObject]:
         return self._objects.list(prefix)

@@ -186,6 +186,7 @@ class Upkeep:
         self._counts.add(Count.UPLOADS_ABANDONED, swept.abandoned)
         self._counts.add(Count.OBJECTS_UNNEEDED, swept.unneeded)
         self._counts.add(Count.OBJECTS_DELETED, swept.deleted)
+        self._counts.add(Count.DELETES_REFUSED, swept.refused)
         if swept.abandoned or swept.unneeded or swept.deleted:
             log.info(
                 "swept",

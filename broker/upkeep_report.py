@@ -42,6 +42,7 @@ class Count(StrEnum):
     UPLOADS_ABANDONED = "uploads_abandoned"
     OBJECTS_UNNEEDED = "objects_unneeded"
     OBJECTS_DELETED = "objects_deleted"
+    DELETES_REFUSED = "deletes_refused"
 
 
 _TEXTS: Final = {
@@ -64,6 +65,7 @@ _TEXTS: Final = {
     Count.UPLOADS_ABANDONED: "Uploads given up that were reserved and never committed.",
     Count.OBJECTS_UNNEEDED: "Objects found that no row of the index named.",
     Count.OBJECTS_DELETED: "Objects deleted from the object store.",
+    Count.DELETES_REFUSED: "Objects that the object store did not let go; tried every hour.",
 }
 
 

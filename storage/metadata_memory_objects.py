@@ -86,14 +86,21 @@ class MemoryObjects:
         return len(unneeded), live[-1].object_id if len(live) == limit else None
 
     def doomed(self, doomed_ms: int, limit: int) -> list[str]:
-        """Return at most `limit` paths of what is doomed since then, or longer."""
-        doomed = self._in_state("doomed").items()
-        return [path for path, each in doomed if each.doomed_ms <= doomed_ms][:limit]
+        """Return at most `limit` paths of what is doomed since then, or longer; oldest first."""
+        doomed = self._in_state("doomed")
+        due = [path for path, each in doomed.items() if each.doomed_ms <= doomed_ms]
+        return sorted(due, key=lambda path: doomed[path].doomed_ms)[:limit]
 
     def forget(self, paths: Sequence[str]) -> None:
         """Remove those that are doomed."""
         for path in self._in_state("doomed").keys() & set(paths):
             del self._objects[path]
+
+    def postpone(self, paths: Sequence[str], doomed_ms: int) -> None:
+        """Let those that are doomed be doomed since then, which is to come."""
+        doomed = self._in_state("doomed")
+        for path in doomed.keys() & set(paths):
+            doomed[path].doomed_ms = doomed_ms
 
     def total_size(self) -> int:
         """Return the bytes of all objects."""

@@ -75,6 +75,9 @@ class MemoryRetention:
     async def forget_objects(self, paths: Sequence[str]) -> None:
         self._objects.forget(paths)
 
+    async def postpone_objects(self, paths: Sequence[str], delay_ms: int) -> None:
+        self._objects.postpone(paths, self._now_ms() + delay_ms)
+
     async def backlog(self) -> Mapping[str, int]:
         tasks = {kind.value: len(waiting) for kind, waiting in self._tasks.items()}
         pending, doomed = self._objects.count("pending"), self._objects.count("doomed")

@@ -190,6 +190,9 @@ class PostgresSegments:
     async def forget_objects(self, paths: Sequence[str]) -> None:
         await self._steps.fetch("object_forget", list(paths))
 
+    async def postpone_objects(self, paths: Sequence[str], delay_ms: int) -> None:
+        await self._steps.fetch("object_postpone", list(paths), delay_ms)
+
     async def known_objects(self, paths: Sequence[str]) -> set[str]:
         rows = await self._pool.fetch("object_find_known", list(paths))
         return {row["path"] for row in rows}

@@ -4,7 +4,7 @@ Counted is what the store answered, as it is billed: a PUT that finds other byte
 finds nothing, too. What the store itself tries again, and what it never answered, is not.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 from storage.errors import ObjectConflict, ObjectMissing
@@ -39,9 +39,10 @@ class CountedStore:
         self._usage.get(length)
         return data
 
-    async def delete(self, paths: Sequence[str]) -> None:
-        await self._objects.delete(paths)
+    async def delete(self, paths: Sequence[str]) -> Mapping[str, str]:
+        refused = await self._objects.delete(paths)
         self._usage.deleted(len(paths))
+        return refused
 
     async def list(self, prefix: str) -> AsyncIterator[StoredObject]:
         count = 0

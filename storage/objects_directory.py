@@ -10,7 +10,7 @@ and a crash leaves nothing behind. The file system must have hard links and floc
 import asyncio
 import itertools
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -178,10 +178,10 @@ class DirectoryStore:
         self._buffers.trim_later()
         return data
 
-    async def delete(self, paths: Sequence[str]) -> None:
+    async def delete(self, paths: Sequence[str]) -> Mapping[str, str]:
         for path in paths:
             check_path(path)
-        await self._run(self._reads, _delete, [self._root / path for path in paths])
+        return await self._run(self._reads, _delete, self._root, paths)
 
     async def list(self, prefix: str) -> AsyncIterator[StoredObject]:
         check_prefix(prefix)
@@ -261,12 +261,16 @@ def _holds(target: Path, parts: Sequence[Buffer]) -> bool:
     return target.is_file() and target.read_bytes() == b"".join(parts)
 
 
-def _delete(targets: Iterable[Path]) -> None:
-    for target in targets:
+def _delete(root: Path, paths: Iterable[str]) -> dict[str, str]:
+    refused: dict[str, str] = {}
+    for path in paths:
         try:
-            target.unlink(missing_ok=True)
+            (root / path).unlink(missing_ok=True)
         except (NotADirectoryError, IsADirectoryError):  # no object can be there
             continue
+        except PermissionError as error:
+            refused[path] = str(error)
+    return refused
 
 
 def _scan(root: Path, folder: str, prefix: str) -> tuple[list[StoredObject], list[str]]:

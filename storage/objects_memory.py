@@ -1,7 +1,7 @@
 """Objects in a dict: the store of simulations and tests, under the contract of the real ones."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from storage.errors import ObjectConflict, ObjectMissing
 from storage.objects import Buffer, StoredObject
@@ -38,12 +38,13 @@ class MemoryStore:
             raise ObjectMissing(f"{path} ends at {len(content)}, before {start + length}")
         return bytearray(content[start : start + length])
 
-    async def delete(self, paths: Sequence[str]) -> None:
+    async def delete(self, paths: Sequence[str]) -> Mapping[str, str]:
         for path in paths:
             check_path(path)
         for path in paths:
             self._objects.pop(path, None)
             self._modified_ms.pop(path, None)
+        return {}
 
     async def list(self, prefix: str) -> AsyncIterator[StoredObject]:
         check_prefix(prefix)

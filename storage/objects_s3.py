@@ -13,7 +13,7 @@ begin to come is sent twice (storage/hedged_gets.py).
 """
 
 import base64
-from collections.abc import AsyncIterator, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -28,7 +28,7 @@ from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
 from storage.objects import Buffer, StoredObject
 from storage.path_rules import check_path, check_prefix
 from storage.s3_body import PartsBody
-from storage.s3_errors import code_of, describe, status_of
+from storage.s3_errors import code_of, describe, is_transient, status_of
 from storage.s3_tries import S3Tries
 from storage.store_traffic import StoreTraffic
 
@@ -170,22 +170,30 @@ class S3Store:
                 done += await body.readinto(view[done:])
         return data
 
-    async def delete(self, paths: Sequence[str]) -> None:
+    async def delete(self, paths: Sequence[str]) -> Mapping[str, str]:
         for path in paths:
             check_path(path)
+        refused: dict[str, str] = {}
         for first in range(0, len(paths), DELETE_LIMIT):
             chunk = paths[first : first + DELETE_LIMIT]
-            await self._tries.run("DELETE", self._url(chunk[0]), 0, partial(self._delete, chunk))
+            attempt = partial(self._delete, chunk)
+            refused |= await self._tries.run("DELETE", self._url(chunk[0]), 0, attempt)
+        return refused
 
-    async def _delete(self, paths: Sequence[str]) -> None:
+    async def _delete(self, paths: Sequence[str]) -> dict[str, str]:
         keys = [self._root + path for path in paths]
         response = await self._client.delete_objects(
             Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
         )
+        refused: dict[str, str] = {}
         for failed in response.get("Errors", ()):
             code = failed.get("Code", "")
+            error = ClientError({"Error": {"Code": code}}, "DeleteObjects")
+            if is_transient(error):
+                raise error
             if code != "NoSuchKey":
-                raise ClientError({"Error": {"Code": code}}, "DeleteObjects")
+                refused[failed["Key"][len(self._root) :]] = describe(error)
+        return refused
 
     async def list(self, prefix: str) -> AsyncIterator[StoredObject]:
         check_prefix(prefix)

@@ -13,7 +13,7 @@ from typing import Final
 
 from protocol.ids import Partition
 from storage import segment, wal_index
-from storage.errors import CorruptObject, ObjectMissing
+from storage.errors import CorruptObject, ObjectMissing, ObjectStoreUnavailable
 from storage.fsck_objects import OLD_MS, PAGE, SHARDS
 from storage.metadata import MetadataStore
 from storage.objects import ObjectStore, Owned, StoredObject
@@ -77,11 +77,20 @@ class Reconciler:
             await self._check_has_its_time(orphan)
 
     async def delete(self) -> int:
-        """Delete the orphans that still have no row; return how many."""
+        """Delete the orphans that still have no row; return how many.
+
+        Raises:
+            ObjectStoreUnavailable: no answer, or some of them cannot be deleted.
+        """
         paths = [orphan.path for orphan in self.found.orphans]
         known = await self._metadata.known_objects(paths)
         gone = [path for path in paths if path not in known]
-        await self._objects.delete(gone)
+        refused = await self._objects.delete(gone)
+        if refused:
+            path, reason = next(iter(refused.items()))
+            raise ObjectStoreUnavailable(
+                f"{len(refused)} of {len(gone)} objects cannot be deleted, such as {path}: {reason}"
+            )
         return len(gone)
 
     async def _compare(self, page: Sequence[StoredObject]) -> None:

@@ -250,6 +250,9 @@ class SegmentStore(Protocol):
     async def forget_objects(self, paths: Sequence[str]) -> None:
         """Remove the rows of doomed objects whose bytes are gone."""
 
+    async def postpone_objects(self, paths: Sequence[str], delay_ms: int) -> None:
+        """Treat objects that are doomed as if they were doomed in `delay_ms` from now."""
+
     async def known_objects(self, paths: Sequence[str]) -> set[str]:
         """Return those of these paths that an object has, pending, live or doomed."""
 

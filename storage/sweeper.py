@@ -4,10 +4,14 @@ An upload that was reserved long ago and never committed is given up (doomed), a
 object that no row of the index names. Bytes of doomed objects go `delete_delay_ms` later, because a
 reader may have planned with a row that is gone by now; the object's row goes after its bytes, so a
 crash at any moment leaves something that the next sweep finds. No listing is needed for any of it.
+What the store does not let go (a legal hold, a bucket's policy) keeps nothing else; it is tried
+again much later.
 """
 
 from dataclasses import dataclass
 from typing import Final
+
+import structlog
 
 from storage.config import UpkeepConfig
 from storage.objects import ObjectStore
@@ -17,6 +21,9 @@ OBJECTS_PER_DELETE: Final = 1000
 """As many as one DeleteObjects of S3 takes."""
 
 UNNEEDED_PER_SWEEP: Final = 5000
+REFUSED_DELAY_MS: Final = 3_600_000
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +34,13 @@ class Swept:
         abandoned: uploads given up.
         unneeded: live objects doomed because no row names them.
         deleted: objects whose bytes are gone.
+        refused: doomed objects that the store does not let go.
     """
 
     abandoned: int
     unneeded: int
     deleted: int
+    refused: int = 0
 
 
 class Sweeper:
@@ -52,11 +61,10 @@ class Sweeper:
             MetadataUnavailable, ObjectStoreUnavailable: no answer; the next sweep
                 goes on.
         """
-        return Swept(
-            abandoned=await self._give_up(),
-            unneeded=await self._doom_unneeded(),
-            deleted=await self._delete(),
-        )
+        abandoned = await self._give_up()
+        unneeded = await self._doom_unneeded()
+        deleted, refused = await self._delete()
+        return Swept(abandoned=abandoned, unneeded=unneeded, deleted=deleted, refused=refused)
 
     async def _give_up(self) -> int:
         abandoned = 0
@@ -74,12 +82,19 @@ class Sweeper:
         self._looked_up_to = following or 0
         return doomed
 
-    async def _delete(self) -> int:
-        deleted = 0
+    async def _delete(self) -> tuple[int, int]:
+        deleted = refused = 0
         while paths := await self._metadata.doomed_objects(
             self._config.delete_delay_ms, OBJECTS_PER_DELETE
         ):
-            await self._objects.delete(paths)
-            await self._metadata.forget_objects(paths)
-            deleted += len(paths)
-        return deleted
+            kept = await self._objects.delete(paths)
+            await self._metadata.forget_objects([path for path in paths if path not in kept])
+            if kept:
+                await self._metadata.postpone_objects(list(kept), REFUSED_DELAY_MS)
+                path, reason = next(iter(kept.items()))
+                log.warning(
+                    "objects cannot be deleted", objects=len(kept), path=path, reason=reason
+                )
+            deleted += len(paths) - len(kept)
+            refused += len(kept)
+        return deleted, refused

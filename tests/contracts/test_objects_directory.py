@@ -1,6 +1,7 @@
 """What a directory promises beyond the contract of all object stores."""
 
 import asyncio
+import errno
 import os
 import shutil
 import signal
@@ -97,6 +98,29 @@ async def test_a_directory_that_cannot_be_written_is_a_clear_error(
     with pytest.raises(ObjectStoreUnavailable, match=r"Permission denied.*write perm") as error:
         await DirectoryStore.open(root)
     assert str(root) in str(error.value)
+
+
+async def test_a_file_that_cannot_be_removed_keeps_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given three objects, one of which the file system does not let go
+    async with directory_store(tmp_path) as store:
+        for path in ("wal/0", "wal/1", "wal/2"):
+            await store.put(path, [b"x"])
+        unlink = Path.unlink
+
+        def refuse_one(path: Path, missing_ok: bool = False) -> None:
+            if path.name == "1":
+                raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
+            unlink(path, missing_ok)
+
+        monkeypatch.setattr(Path, "unlink", refuse_one)
+
+        # When all are deleted, then it alone is left, and the answer says why
+        refused = await store.delete(["wal/0", "wal/1", "wal/2"])
+        assert list(refused) == ["wal/1"]
+        assert "Operation not permitted" in refused["wal/1"]
+        assert await sizes(store) == {"wal/1": 1}
 
 
 async def test_a_file_in_the_place_of_the_directory_is_a_clear_error(tmp_path: Path) -> None:

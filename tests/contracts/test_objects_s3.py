@@ -213,6 +213,31 @@ async def test_more_objects_than_one_request_takes_are_listed_and_deleted(
         assert await sizes(store) == {}
 
 
+async def test_an_object_that_cannot_be_deleted_keeps_no_other(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a bucket whose policy denies the deletion of one object
+    async with s3_store(fresh_s3_config(s3_server)) as store:
+        for path in ("wal/0", "wal/1", "wal/2"):
+            await store.put(path, [b"x"])
+        delete_objects = store._client.delete_objects
+
+        async def deny_one(*, Bucket: str, Delete: Any) -> Any:  # noqa: N803 (S3's names)
+            keys = [one["Key"] for one in Delete["Objects"]]
+            held = [key for key in keys if key.endswith("wal/1")]
+            allowed: Any = [{"Key": key} for key in keys if key not in held]
+            await delete_objects(Bucket=Bucket, Delete={"Objects": allowed, "Quiet": True})
+            return {"Errors": [{"Key": key, "Code": "AccessDenied"} for key in held]}
+
+        monkeypatch.setattr(store._client, "delete_objects", deny_one)
+
+        # When all are deleted, then it alone is left, and the answer says why
+        refused = await store.delete(["wal/0", "wal/1", "wal/2"])
+        assert list(refused) == ["wal/1"]
+        assert "AccessDenied" in refused["wal/1"]
+        assert await sizes(store) == {"wal/1": 1}
+
+
 async def test_a_bucket_that_is_missing_is_named_at_once(s3_server: S3Server) -> None:
     # Given a bucket that nobody made
     async with s3_store(replace(fresh_s3_config(s3_server), bucket="nobody-made-this")) as store:

@@ -148,6 +148,29 @@ async def test_bytes_go_a_while_after_their_object(segments: Segments) -> None:
     assert await store.backlog() == {"build": 0, "compact": 0, "pending": 1, "doomed": 1}
 
 
+async def test_doomed_objects_can_be_left_alone_for_a_while(segments: Segments) -> None:
+    # Given doomed objects, and others
+    (partition,) = await segments.partitions(1)
+    held, other = [await reserved(segments.store) for _ in range(2)]
+    assert await segments.store.doom_abandoned(0, 9) == 2
+    live = (await segments.write(partition)).path
+    pending = await reserved(segments.store)
+    before = await segments.states()
+    await segments.passes(2 * HOUR_MS)
+
+    # When one is put off for an hour
+    await segments.store.postpone_objects([held, live, pending, "wal/never"], HOUR_MS)
+
+    # Then its grace begins when that is over, and nothing else has changed
+    assert await segments.store.doomed_objects(HOUR_MS, 9) == [other]
+    assert await segments.states() == before
+    assert (await segments.store.backlog())["doomed"] == 2
+    await segments.passes(2 * HOUR_MS - 1000)
+    assert await segments.store.doomed_objects(HOUR_MS, 9) == [other]
+    await segments.passes(1000)
+    assert await segments.store.doomed_objects(HOUR_MS, 9) == [other, held]
+
+
 async def test_known_objects_are_those_that_have_a_row(segments: Segments) -> None:
     # Given objects in each state, and one that was forgotten
     (partition,) = await segments.partitions(1)

@@ -2,11 +2,12 @@
 
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from storage.errors import ObjectStoreUnavailable
 from storage.reconcile import IndexTooOld, Reconciler
 from tests.clients.confluent import Confluent
 from tests.storage.recovering import building_broker, read, send, streamctl
@@ -62,6 +63,25 @@ async def test_what_got_a_row_meanwhile_stays(log: StoredLog) -> None:
     await log.metadata.reserve_objects([late])
     assert await reconciler.delete() == 0
     assert late in await stored(log)
+
+
+async def test_what_the_store_does_not_let_go_is_told(
+    log: StoredLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given an object without a row that a legal hold keeps
+    log.ends[log.partition()] = 2
+    late = await log.write(b"x", commit=False)
+    log.ahead_ms = 3 * HOUR_MS
+    reconciler = await reconciled(log)
+
+    async def refuse(paths: Sequence[str]) -> Mapping[str, str]:
+        return dict.fromkeys(paths, "AccessDenied")
+
+    monkeypatch.setattr(log.objects, "delete", refuse)
+
+    # When it is to be deleted, then that is an error which names it
+    with pytest.raises(ObjectStoreUnavailable, match=f"such as {late}: AccessDenied"):
+        await reconciler.delete()
 
 
 async def test_a_database_that_lost_objects_is_not_trusted(log: StoredLog) -> None:

@@ -127,6 +127,7 @@ async def use_everything(session: Connection, name: str) -> None:
     assert len(await session.fetch(query("object_doom_abandoned"), 0, 1)) == 1
     doomed = await session.fetch(query("object_find_doomed"), 0, 9)
     assert len(doomed) == 5
+    await session.fetch(query("object_postpone"), [doomed[0]["path"]], 0)
     await session.fetch(query("object_forget"), [each["path"] for each in doomed])
     last_id = await session.fetchval("SELECT max(object_id) FROM streamhouse_internal.objects")
     assert (await one(session, "object_doom_unneeded", last_id - 1, 0, 9))["doomed"] == 0

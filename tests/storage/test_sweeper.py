@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
+from structlog.testing import capture_logs
 
 from storage.config import UpkeepConfig
 from storage.errors import ObjectStoreUnavailable
@@ -19,18 +20,20 @@ NOTHING = Swept(abandoned=0, unneeded=0, deleted=0)
 
 
 class CountingStore(MemoryStore):
-    """Counts deletes; refuses them while it is `away`."""
+    """Counts deletes; refuses them while it is `away`, and always what is `held`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.away = False
+        self.held: set[str] = set()
         self.deletes: list[int] = []
 
-    async def delete(self, paths: Sequence[str]) -> None:
+    async def delete(self, paths: Sequence[str]) -> dict[str, str]:
         if self.away:
             raise ObjectStoreUnavailable("503 SlowDown")
         self.deletes.append(len(paths))
-        await super().delete(paths)
+        await super().delete([path for path in paths if path not in self.held])
+        return {path: "AccessDenied" for path in paths if path in self.held}
 
     async def paths(self) -> set[str]:
         return {one.path async for one in self.list("")}
@@ -125,6 +128,37 @@ async def test_a_store_that_is_away_holds_it_up_and_loses_nothing() -> None:
     world.objects.away = False
     world.begin_anew()
     assert (await world.sweeper.run()).deleted == 2
+
+
+async def test_what_the_store_does_not_let_go_holds_up_nothing_else() -> None:
+    # Given more doomed objects than one DeleteObjects takes, the oldest of which a legal hold keeps
+    world = World()
+    world.objects.held = {"wal/held"}
+    await world.uploaded("wal/held")
+    world.now_ms += 1
+    await world.uploaded(*(f"wal/{number}" for number in range(OBJECTS_PER_DELETE + 5)))
+    world.now_ms += HOUR_MS
+    await world.sweeper.run()
+
+    # When their time has come, then all others go, and it is told
+    world.now_ms += DELAY_MS
+    with capture_logs() as logs:
+        swept = await world.sweeper.run()
+    assert (swept.deleted, swept.refused) == (OBJECTS_PER_DELETE + 5, 1)
+    assert [(one["log_level"], one["path"], one["reason"]) for one in logs] == [
+        ("warning", "wal/held", "AccessDenied")
+    ]
+    assert await world.objects.paths() == {"wal/held"}
+
+    # And it is left alone for an hour
+    world.now_ms += HOUR_MS + DELAY_MS - 1
+    assert await world.sweeper.run() == NOTHING
+
+    # When the hold is gone, then it goes with its next turn
+    world.objects.held = set()
+    world.now_ms += 1
+    assert (await world.sweeper.run()).deleted == 1
+    assert (await world.metadata.backlog())["doomed"] == 0
 
 
 async def test_bytes_that_are_gone_already_are_no_obstacle() -> None:

@@ -21,6 +21,7 @@ from storage.segments import (
 
 BEFORE_ALL: Final = Partition(UUID(int=0), -1)
 MAX_PARTITIONS_PER_STEP = 25  # whose locks one statement of retention takes
+EXPIRE_TIMEOUT_S = 60.0  # it looks at all rows that are kept by size: a million in a second
 MAX_ROWS_PER_STEP = 500  # what one statement removes, so that no commit waits long for a partition
 MAX_STATES_PER_STEP = 1000  # what one statement looks at
 
@@ -144,6 +145,7 @@ class PostgresSegments:
                 *partition_columns([request.partition for request in some]),
                 [request.before_ms for request in some],
                 [request.keep_bytes for request in some],
+                timeout_s=EXPIRE_TIMEOUT_S,
             )
             moved |= {_partition(row): row["log_start_offset"] for row in rows}
         return moved

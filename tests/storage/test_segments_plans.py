@@ -64,6 +64,20 @@ FILL = """
     SELECT 'wal/filled-pending-' || n FROM generate_series(1, 3000) AS n;
 """
 
+MANY_ROWS = """
+    WITH many AS (
+        INSERT INTO streamhouse_internal.objects (path, state) VALUES ('wal/many', 'live')
+        RETURNING object_id
+    )
+    INSERT INTO streamhouse_internal.segments (
+        topic_id, partition, start_offset, end_offset, object_id, byte_start, byte_length,
+        max_timestamp_ms
+    )
+    SELECT p.topic_id, p.partition, n * 10 - 10, n * 10 - 1, many.object_id, 0, 100, n
+    FROM many, streamhouse_internal.partitions AS p, generate_series(1, 110000) AS n;
+    UPDATE streamhouse_internal.partitions SET high_watermark = 1100000;
+"""
+
 
 @pytest.fixture
 async def dsn() -> str:
@@ -220,6 +234,30 @@ async def test_retention_looks_at_what_it_removes_or_keeps(
         removed.append(step["removed"])
     assert sum(removed) == 2 * (10 + 1980)
     assert max(removed) == 700
+
+
+async def test_retention_by_size_keeps_as_many_rows_as_it_takes(
+    store: PostgresMetadata, session: Connection
+) -> None:
+    # Given a partition with 110,000 rows of 100 bytes each
+    row = await session.fetchrow(query("topic_create"), "big", 1, 1, "{}")
+    assert row is not None
+    await session.execute(MANY_ROWS)
+    partition = Partition(row["topic_id"], 0)
+
+    # When it may keep more of them than are looked at in one go, then the others go
+    for keep_rows, moved in (
+        (200_000, {}),
+        (105_000, {partition: 50_000}),
+        (100_000, {partition: 100_000}),
+        (30_000, {partition: 800_000}),
+        (29_999, {partition: 800_010}),
+        (1, {partition: 1_099_990}),
+    ):
+        request = RetentionRequest(
+            partition=partition, before_ms=None, keep_bytes=keep_rows * 100 - 1
+        )
+        assert await store.expire_records([request]) == moved
 
 
 async def test_commits_go_on_in_one_page_while_logs_are_retained(

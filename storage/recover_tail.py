@@ -15,6 +15,7 @@ from protocol.errors import ProtocolError
 from storage.errors import CorruptObject, ObjectMissing
 from storage.objects import ObjectStore
 from storage.recover_producers import Producers
+from storage.recover_records import record_checksums
 from storage.recover_scratch import FoundBatch, FoundSegment
 from storage.segment import parse_index, read_block
 from storage.segment_index import Block
@@ -43,6 +44,7 @@ class BuiltTail:
         self.unreadable: list[str] = []
         self._exact: set[tuple[int, int]] = set()
         self._alike: set[tuple[int, ...]] = set()
+        self._records: dict[tuple[int, ...], list[frozenset[int]]] = {}  # of no known producer
         self._base_offsets: list[int] = []
         self._last_offsets: list[int] = []
 
@@ -55,19 +57,26 @@ class BuiltTail:
                 did not know.
         """
         is_same = (batch.crc, batch.byte_length) in self._exact
-        is_alike = (
-            batch.base_timestamp_ms,
-            batch.record_count,
-            batch.producer_id,
-            batch.producer_epoch,
-            batch.base_sequence,
-        ) in self._alike
+        is_alike = _likeness(batch) in self._alike
         if expected_offset < 0:
             return is_same or (is_alike and batch.producer_id != NO_PRODUCER_ID)
         last_offset = expected_offset + batch.record_count - 1
         if expected_offset >= self.end_offset:
             return False  # if it is there all the same, it has come again
         return is_same or is_alike or self._is_compacted(expected_offset, last_offset)
+
+    def may_have_changed(self, batch: FoundBatch) -> bool:
+        """Return whether only the records tell if a writer's batch is built, in other bytes."""
+        return _likeness(batch) in self._records
+
+    def has_records_of(self, batch: FoundBatch, checksums: frozenset[int]) -> bool:
+        """Return whether a writer's batch is built, or what compaction has left of it.
+
+        Args:
+            batch: that may have changed.
+            checksums: of its records (storage/recover_records.py).
+        """
+        return any(left and left <= checksums for left in self._records[_likeness(batch)])
 
     def _is_compacted(self, first: int, last: int) -> bool:
         """Return whether a batch of these offsets may have been there, and was removed."""
@@ -93,8 +102,11 @@ class BuiltTail:
             return
         count = header.last_offset_delta + 1
         producer = (header.producer_id, header.producer_epoch, header.base_sequence)
+        likeness = (header.base_timestamp_ms, count, *producer)
         self._exact.add((header.crc, header.size))
-        self._alike.add((header.base_timestamp_ms, count, *producer))
+        self._alike.add(likeness)
+        if header.producer_id == NO_PRODUCER_ID:
+            self._records.setdefault(likeness, []).append(record_checksums(batch))
         self.producers.append(
             *(*producer, count, header.base_offset), transactional=header.is_transactional
         )
@@ -111,6 +123,17 @@ class BuiltTail:
                 )
             )
         self.producers.end(marker.producer_id, marker.producer_epoch)
+
+
+def _likeness(batch: FoundBatch) -> tuple[int, ...]:
+    """Return what is never changed of a batch; only with a producer's id it is no chance."""
+    return (
+        batch.base_timestamp_ms,
+        batch.record_count,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+    )
 
 
 async def read_tail_of(objects: ObjectStore, chosen: Sequence[FoundSegment]) -> BuiltTail:

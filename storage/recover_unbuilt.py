@@ -6,6 +6,7 @@ is looked up there.
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 from protocol.errors import ProtocolError
 from storage.errors import CorruptObject, ObjectMissing
 from storage.objects import ObjectStore
+from storage.recover_records import record_checksums
 from storage.recover_runs import mark_doubtful, runs_of
 from storage.recover_scratch import FoundBatch, FoundSegment
 from storage.recover_tail import BuiltTail, blocks_of
@@ -45,12 +47,22 @@ class BuiltLog:
             expected_offset: that the writer expected for it; negative if it did not know.
 
         Raises:
+            ObjectMissing: that of the writer is gone.
             ObjectStoreUnavailable: no answer.
         """
         last_offset = expected_offset + batch.record_count - 1
-        if expected_offset < 0 or last_offset >= self.tail.start_offset:
+        if expected_offset >= 0 and last_offset >= self.tail.start_offset:
             return self.tail.has(batch, expected_offset)
-        return self.tail.has(batch, UNKNOWN) or await self._had(batch, expected_offset, last_offset)
+        if self.tail.has(batch, UNKNOWN) or await self._has_records_of(batch):
+            return True
+        return expected_offset >= 0 and await self._had(batch, expected_offset, last_offset)
+
+    async def _has_records_of(self, batch: FoundBatch) -> bool:
+        """Look at its records, if nothing else can tell."""
+        if not self.tail.may_have_changed(batch):
+            return False
+        data = await self._objects.get(batch.path, batch.byte_start, batch.byte_length)
+        return self.tail.has_records_of(batch, record_checksums(data))
 
     async def _had(self, batch: FoundBatch, first_offset: int, last_offset: int) -> bool:
         """Look it up where it was expected; what is not there to be read is believed."""
@@ -88,14 +100,16 @@ async def unbuilt(batches: Sequence[FoundBatch], built: BuiltLog | None) -> list
 
     Args:
         batches: in the order of their commits. What was committed before one that is built, is
-            built as well; unless that one is a repetition, whose writer expects it further on.
+            built as well, also if compaction has removed it; unless that one is a repetition, whose
+            writer expects it further on, or did not know.
         built: None if nothing is.
 
     Raises:
-        ObjectStoreUnavailable: no answer.
+        ObjectMissing, ObjectStoreUnavailable: no answer.
     """
     if built is None:
         return list(batches)
+    copies = Counter((batch.crc, batch.byte_length) for batch in batches)
     kept: list[FoundBatch] = []
     is_behind = True
     runs = runs_of(batches)
@@ -109,7 +123,7 @@ async def unbuilt(batches: Sequence[FoundBatch], built: BuiltLog | None) -> list
                 if is_known and expected >= built.tail.end_offset:
                     kept.append(batch)
             elif await built.has(batch, expected if is_known else UNKNOWN):
-                is_behind = not is_known
+                is_behind = not is_known and copies[batch.crc, batch.byte_length] > 1
             else:
                 kept.append(batch)
     return kept[::-1]

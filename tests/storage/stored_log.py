@@ -5,15 +5,17 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
 
 from protocol.batch import read_header
+from protocol.compression import Codec
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
 from storage.builder import Builder
+from storage.compaction import Compactor
 from storage.config import PostgresConfig, UpkeepConfig
 from storage.fsck import Fsck
 from storage.fsck_index import FsckIndex
@@ -21,6 +23,7 @@ from storage.metadata import BatchCommit, Topic
 from storage.metadata_postgres import PostgresMetadata
 from storage.object_paths import uuid7, wal_path
 from storage.objects_memory import MemoryStore
+from storage.policies import TopicPolicy
 from storage.postgres_pool import Connection
 from storage.segment_entry import SegmentEntry
 from storage.store_marker import MARKER, marker_of
@@ -42,6 +45,7 @@ class StoredLog:
     Attributes:
         topic: with two partitions.
         ahead_ms: how far the store's clock, and who asks for its age, are ahead.
+        writer, leader_epoch: of who leads all partitions now.
     """
 
     dsn: str
@@ -49,6 +53,8 @@ class StoredLog:
     objects: MemoryStore
     topic: Topic
     ahead_ms: int = 0
+    writer: UUID = WRITER
+    leader_epoch: int = 3
     sequence: int = 0
     ends: dict[Partition, int] = field(default_factory=dict)
 
@@ -58,6 +64,12 @@ class StoredLog:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000 + self.ahead_ms
 
+    def change_leader(self) -> None:
+        """Let another broker lead; it does not know where partitions end."""
+        self.leader_epoch += 1
+        self.writer, self.sequence = UUID(int=self.leader_epoch), 0
+        self.ends = dict.fromkeys((self.partition(0), self.partition(1)), -1)
+
     async def write(
         self,
         *values: bytes,
@@ -66,7 +78,6 @@ class StoredLog:
         producer: tuple[int, int, int] = (-1, -1, -1),
     ) -> str:
         """Store an object with one batch for each value; return its path."""
-        partition = self.partition(index)
         batches = []
         for number, value in enumerate(values):
             producer_id, producer_epoch, sequence = producer
@@ -79,19 +90,25 @@ class StoredLog:
                     base_sequence=sequence + number if sequence >= 0 else -1,
                 )
             )
+        return await self.store(batches, index=index, commit=commit)
+
+    async def store(self, batches: Sequence[bytes], *, index: int = 0, commit: bool = True) -> str:
+        """Store an object with these batches; return its path."""
+        partition = self.partition(index)
+        headers = [read_header(batch) for batch in batches]
         path = wal_path(uuid7(self.now_ms(), next(_numbers).to_bytes(10, "big")))
         run = WalRun(
             topic=0,
             partition=index,
             start=0,
             length=sum(len(batch) for batch in batches),
-            record_count=len(batches),
+            record_count=sum(header.record_count for header in headers),
             expected_offset=self.ends.get(partition, 0),
-            leader_epoch=3,
-            max_timestamp_ms=max(read_header(batch).max_timestamp_ms for batch in batches),
+            leader_epoch=self.leader_epoch,
+            max_timestamp_ms=max(header.max_timestamp_ms for header in headers),
         )
         index_of = WalIndex(
-            writer_id=WRITER,
+            writer_id=self.writer,
             sequence=self.sequence,
             written_ms=self.now_ms(),
             topics=((partition.topic_id, self.topic.name),),
@@ -121,17 +138,27 @@ class StoredLog:
                     producer_id=header.producer_id,
                     producer_epoch=header.producer_epoch,
                     base_sequence=header.base_sequence,
-                    leader_epoch=3,
+                    leader_epoch=self.leader_epoch,
                 )
             )
             start += len(batch)
         outcomes = await self.metadata.commit_object(path, size, commits)
         assert all(outcome.refusal is None for outcome in outcomes)
-        self.ends[partition] = outcomes[-1].base_offset + 1
+        last = read_header(batches[-1])
+        self.ends[partition] = outcomes[-1].base_offset + last.record_count
 
-    async def build(self, index: int = 0) -> SegmentEntry:
-        """Build what is not built; return the row of the segment."""
-        policy = replace(POLICY, name=self.topic.name, partition_count=2)
+    def policy(self, **configs: Any) -> TopicPolicy:
+        """Return the topic's, with some of it changed."""
+        return replace(POLICY, name=self.topic.name, partition_count=2, **configs)
+
+    async def build(self, index: int = 0, *, codec: Codec | None = None) -> SegmentEntry:
+        """Build what is not built; return the row of the segment.
+
+        Args:
+            index: of the partition.
+            codec: that batches are compressed with; None leaves them as they are.
+        """
+        policy = self.policy(codec=codec)
         builder = Builder(
             metadata=self.metadata,
             objects=self.objects,
@@ -144,6 +171,19 @@ class StoredLog:
             if result is None:
                 break
         return [row for row in await self.rows(index) if row.index_length][-1]
+
+    async def compact(self) -> None:
+        """Compact partition 0, of which all that is compacted is built."""
+        policy = self.policy(compact=True, min_cleanable_dirty_ratio=0.0)
+        compactor = Compactor(
+            metadata=self.metadata,
+            objects=self.objects,
+            config=UpkeepConfig(),
+            policy_of=lambda _: policy,
+            clock=time.monotonic,
+            now_ms=self.now_ms,
+        )
+        await compactor.compact(self.partition())
 
     async def rows(self, index: int = 0) -> list[SegmentEntry]:
         return await self.metadata.segments_from(self.partition(index), 0, 10_000)

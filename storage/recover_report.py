@@ -8,6 +8,7 @@ NOT_RECOVERED = (
     "transactional ids: producers have to be started again (InitProducerId)",
     "transactions whose end was only in Postgres: they are aborted",
     "topics without records, topic configs changed since the last segment, and configs of brokers",
+    "log starts: what DeleteRecords or retention took away is there again, if its object still is",
     "usage counted for `streamctl cost`",
     "snapshots, and what Spark's direct writers committed last: a batch under way may come again",
     "which uploads of Spark were committed: if not built, records may come twice or uncommitted",

@@ -8,6 +8,7 @@ import pytest
 from protocol.batch import HEADER_BYTES, read_header
 from protocol.compression import Codec, decompress
 from protocol.records import Record, build_batch, decode_records
+from storage.recover_report import NOT_RECOVERED
 from storage.segment_rows import read_rows
 from tests.storage.stored_log import StoredLog, stored_log
 from tests.storage.test_recover_store import recover
@@ -106,6 +107,19 @@ async def test_what_is_compressed_otherwise_is_there_once(log: StoredLog) -> Non
     # When the index is recovered, then all are where they were
     await recover(log)
     assert await records_of(log) == before
+
+
+async def test_deleted_records_come_back_with_their_segment(log: StoredLog) -> None:
+    # Given a log that begins in the middle of a segment
+    await log.write(b"a", b"b", b"c")
+    await log.build()
+    await log.metadata.delete_records({log.partition(): 2})
+
+    # When the index is recovered, then it begins with the segment, and that is told
+    await recover(log)
+    offsets = (await log.metadata.partition_offsets([log.partition()]))[log.partition()]
+    assert offsets.log_start_offset == 0
+    assert any("DeleteRecords" in line for line in NOT_RECOVERED)
 
 
 async def test_batches_of_one_moment_are_not_taken_for_each_other(log: StoredLog) -> None:

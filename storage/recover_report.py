@@ -9,6 +9,7 @@ NOT_RECOVERED = (
     "transactions whose end was only in Postgres: they are aborted",
     "topics without records, topic configs changed since the last segment, and configs of brokers",
     "log starts: what DeleteRecords or retention took away is there again, if its object still is",
+    "what compaction removed of a new leader's first records: it may come back at the end",
     "usage counted for `streamctl cost`",
     "snapshots, and what Spark's direct writers committed last: a batch under way may come again",
     "which uploads of Spark were committed: if not built, records may come twice or uncommitted",

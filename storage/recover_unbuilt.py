@@ -2,7 +2,7 @@
 
 The end of what is built is in memory (storage/recover_tail.py). A writer that had not heard of
 others' commits expects batches further back than they are: so what it says of offsets before that
-is looked up there.
+is looked up there. What it did not know the offset of is looked up by its time.
 """
 
 from bisect import bisect_left
@@ -22,6 +22,8 @@ from storage.segment import read_block
 from storage.segment_index import Block
 
 UNKNOWN: Final = -1
+BLOCKS_OF_A_TIME: Final = 4
+"""Most often the first one has it: times ascend in a log, more or less."""
 
 
 class BuiltLog:
@@ -53,32 +55,67 @@ class BuiltLog:
         last_offset = expected_offset + batch.record_count - 1
         if expected_offset >= 0 and last_offset >= self.tail.start_offset:
             return self.tail.has(batch, expected_offset)
-        if self.tail.has(batch, UNKNOWN) or await self._has_records_of(batch):
+        if await self._has(self.tail, batch):
             return True
-        return expected_offset >= 0 and await self._had(batch, expected_offset, last_offset)
+        if expected_offset >= 0:
+            return await self._had_there(batch, expected_offset, last_offset)
+        return await self._had_then(batch)
 
-    async def _has_records_of(self, batch: FoundBatch) -> bool:
-        """Look at its records, if nothing else can tell."""
-        if not self.tail.may_have_changed(batch):
+    async def _has(self, part: BuiltTail, batch: FoundBatch) -> bool:
+        """Return whether a part of the log has it; look at its records if nothing else can tell."""
+        if part.has(batch, UNKNOWN):
+            return True
+        if not part.may_have_changed(batch):
             return False
         data = await self._objects.get(batch.path, batch.byte_start, batch.byte_length)
-        return self.tail.has_records_of(batch, record_checksums(data))
+        return part.has_records_of(batch, record_checksums(data))
 
-    async def _had(self, batch: FoundBatch, first_offset: int, last_offset: int) -> bool:
+    async def _had_there(self, batch: FoundBatch, first_offset: int, last_offset: int) -> bool:
         """Look it up where it was expected; what is not there to be read is believed."""
-        there: BuiltTail | None = None
         try:
-            async with aclosing(self._blocks(first_offset, last_offset)) as blocks:
-                async for segment, block in blocks:
-                    data = await self._objects.get(segment.path, block.start, block.length)
-                    there = there or BuiltTail(block.first_offset)
-                    for one in read_block(data, block).batches:
-                        there.take(one)
-                    there.end_offset = block.last_offset + 1
+            there = await self._read(self._blocks(first_offset, last_offset))
         except (CorruptObject, ObjectMissing, ProtocolError) as error:
             self.tail.unreadable.append(f"where a batch was looked for: {error}")
             return True
         return there is None or there.has(batch, first_offset)
+
+    async def _had_then(self, batch: FoundBatch) -> bool:
+        """Look it up where its time is; what is not there to be read is not believed."""
+        try:
+            there = await self._read(self._blocks_from(batch.max_timestamp_ms))
+        except (CorruptObject, ObjectMissing, ProtocolError) as error:
+            self.tail.unreadable.append(f"where a batch was looked for: {error}")
+            return False
+        return there is not None and await self._has(there, batch)
+
+    async def _read(self, wanted: AsyncGenerator[tuple[FoundSegment, Block]]) -> BuiltTail | None:
+        """Return what some blocks have; None if there are none.
+
+        Raises:
+            CorruptObject, ObjectMissing, ObjectStoreUnavailable, ProtocolError: one cannot be read.
+        """
+        there: BuiltTail | None = None
+        async with aclosing(wanted) as blocks:
+            async for segment, block in blocks:
+                data = await self._objects.get(segment.path, block.start, block.length)
+                there = there or BuiltTail(block.first_offset)
+                for one in read_block(data, block).batches:
+                    there.take(one)
+                there.end_offset = block.last_offset + 1
+        return there
+
+    async def _blocks_from(self, timestamp_ms: int) -> AsyncGenerator[tuple[FoundSegment, Block]]:
+        """Yield the first blocks before the tail that have records of a time, or later ones."""
+        left = BLOCKS_OF_A_TIME
+        for segment in self._chosen:
+            if segment.max_timestamp_ms < timestamp_ms:
+                continue
+            for block in await blocks_of(self._objects, segment):
+                if not left or block.first_offset >= self.tail.start_offset:
+                    return
+                if block.max_timestamp_ms >= timestamp_ms:
+                    left -= 1
+                    yield segment, block
 
     async def _blocks(
         self, first_offset: int, last_offset: int

@@ -109,6 +109,29 @@ async def test_what_is_compressed_otherwise_is_there_once(log: StoredLog) -> Non
     assert await records_of(log) == before
 
 
+@pytest.mark.parametrize("codec", [None, Codec.ZSTD])
+async def test_what_is_built_far_from_the_end_is_found_by_its_time(
+    log: StoredLog, monkeypatch: pytest.MonkeyPatch, codec: Codec | None
+) -> None:
+    # Given a leader's first object, kept for other partitions, when all behind it is built and gone
+    monkeypatch.setattr("storage.recover_tail.TAIL_OFFSETS", 1)
+    await log.write(b"a", b"b")
+    log.change_leader()
+    kept = await log.write(b"c", b"d")
+    for _ in range(3):
+        await log.write(b"e", b"f")
+        await log.write(b"g", b"h")
+    await log.build(codec=codec)
+    before = await records_of(log)
+    for path in [path for path in log.objects._objects if path.startswith("wal/")]:
+        if path != kept:
+            log.spoil(path, None)
+
+    # When the index is recovered, then it is there once
+    await recover(log)
+    assert await records_of(log) == before
+
+
 async def test_deleted_records_come_back_with_their_segment(log: StoredLog) -> None:
     # Given a log that begins in the middle of a segment
     await log.write(b"a", b"b", b"c")

@@ -111,13 +111,25 @@ def place(batches: Sequence[FoundBatch], floor: int | None) -> list[PlacedRun]:
 
 
 def _fit(waiting: Sequence[PlacedRun], end: int | None, following: int) -> list[PlacedRun]:
-    """Give runs their places between two that are certain; return those that have none."""
+    """Give runs their places between two that are certain; return those that have none.
+
+    Of those whose writers did not know the end, rather the oldest have none: they are built.
+    """
     homeless: list[PlacedRun] = []
     at = end
     if at is None:
         at = max(following - sum(run.count for run in waiting), 0)
-    for run in waiting:
-        if following - at < run.count:
+    too_old: set[int] = set()
+    room = following - at
+    for number, run in reversed(list(enumerate(waiting))):
+        if run.expected_offset >= 0:
+            continue
+        if run.count > room:
+            too_old.add(number)
+        else:
+            room -= run.count
+    for number, run in enumerate(waiting):
+        if number in too_old or run.count > following - at:
             homeless.append(run)
             continue
         run.offset = max(at, min(run.expected_offset, following - run.count))

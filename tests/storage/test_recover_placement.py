@@ -65,6 +65,24 @@ def test_a_writer_that_did_not_know_the_end_fits_in_between() -> None:
     assert list(offsets([batch(-1, 10)]).values()) == [0]
 
 
+def test_of_writers_that_did_not_know_the_end_the_last_ones_have_their_places() -> None:
+    # Given three leaders' first objects, with room for two before what is certain
+    first, second, third = (batch(-1, 3, number=1, epoch=epoch) for epoch in range(3))
+    behind = batch(106, 5, number=2, epoch=2)
+
+    # When they are placed, then the oldest goes to the end: perhaps it was never committed
+    runs = place([first, second, third, behind], 100)
+    assert [(run.offset, run.is_certain) for run in runs] == [
+        *((100, True), (103, True), (106, True)),
+        (111, False),
+    ]
+    assert [run.batches for run in runs] == [[second], [third], [behind], [first]]
+
+    # And one that is too large anyway takes no other's place
+    large = batch(-1, 9, number=1, epoch=2)
+    assert list(offsets([first, second, large, behind], 100).values()) == [100, 103, 106, 111]
+
+
 def test_an_object_that_was_never_committed_goes_to_the_end() -> None:
     # Given an upload that a crash has left, at whose offset a new leader went on
     left = batch(100, 20, number=9)

@@ -71,6 +71,7 @@ class Recovery:
         Raises:
             CorruptObject: the store's mark of a cluster cannot be read.
             MetadataUnavailable, ObjectStoreUnavailable: no answer.
+            ObjectMissing: somebody has removed an object since it was listed.
         """
         try:
             scan = Scan(self._objects, self._scratch)

@@ -22,7 +22,8 @@ def record_checksums(batch: Buffer) -> frozenset[int]:
     header = read_header(view)
     try:
         payload = decompress(header.codec, view[HEADER_BYTES:])
-        spans = [(start, end) for start, end, *_ in record_spans(payload, header.record_count)]
+        found = record_spans(payload, header.record_count, header.last_offset_delta)
+        spans = [(start, end) for start, end, *_ in found]
     except ProtocolError:
         return frozenset()
     return frozenset(crc32c.crc32c(payload[start:end]) for start, end in spans)

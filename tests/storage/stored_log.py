@@ -181,7 +181,6 @@ class StoredLog:
             config=UpkeepConfig(),
             policy_of=lambda _: policy,
             clock=time.monotonic,
-            now_ms=self.now_ms,
         )
         await compactor.compact(self.partition())
 

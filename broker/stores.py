@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Final
 
 import structlog
@@ -18,8 +18,9 @@ from storage.errors import (
 from storage.metadata import MetadataStore
 from storage.metadata_postgres import PostgresMetadata
 from storage.objects import ObjectStore
-from storage.open_store import open_store
-from storage.store_marker import MARKER, marker_of
+from storage.open_store import open_store, store_name
+from storage.postgres_dsn import database_name
+from storage.store_marker import MARKER, new_mark, read_marker
 from storage.store_traffic import StoreTraffic
 
 POSTGRES_START_S: Final = 60
@@ -27,19 +28,46 @@ POSTGRES_START_S: Final = 60
 log = structlog.get_logger()
 
 
-async def claim_store(objects: ObjectStore, cluster_id: str) -> None:
-    """Leave this cluster's mark in the object store, or find it there.
+async def claim_store(
+    metadata: MetadataStore, objects: ObjectStore, *, store: str, database: str
+) -> None:
+    """Make sure that the object store is the cluster's; a new cluster leaves its mark there.
+
+    Brokers of a new cluster may do it at the same time, and may be cut off anywhere: the first mark
+    that the database hears of is the cluster's.
+
+    Args:
+        metadata: knows which store is the cluster's, if it has one.
+        objects: the store.
+        store: what operators call it.
+        database: what operators call the database.
 
     Raises:
-        WrongStore: another cluster's records are kept there: its sweeper would delete ours.
+        WrongStore: it is another cluster's, whose records our sweeper would delete, or this one has
+            another store, where the other brokers look for what is acknowledged here.
     """
-    try:
-        await objects.put(MARKER, [marker_of(cluster_id)])
-    except ObjectConflict as error:
+    cluster_id, store_id = await metadata.cluster_id(), await metadata.store_id()
+    if store_id is None:
+        with suppress(ObjectConflict):  # it has one
+            await objects.put(MARKER, [new_mark(cluster_id).content()])
+    mark = await read_marker(objects)
+    if mark is None:
         raise WrongStore(
-            f"the object store belongs to another cluster than the database ({cluster_id}); "
-            "use another --store, or the --postgres that it was made with"
-        ) from error
+            f"the object store {store} has no mark ({MARKER}) of a cluster, and that of {database} "
+            f"({cluster_id}) has a store: give --store as the other brokers have it, or, for a new "
+            "cluster, a new database with --postgres"
+        )
+    if mark.cluster_id != cluster_id:
+        raise WrongStore(
+            f"the object store {store} belongs to another cluster ({mark.cluster_id}) than "
+            f"{database} ({cluster_id}): use another --store, or the --postgres that it was made "
+            "with; if that is lost, see streamctl recover"
+        )
+    if mark.store_id != (store_id or await metadata.claim_store(mark.store_id)):
+        raise WrongStore(
+            f"the object store {store} was marked for the cluster of {database} ({cluster_id}), "
+            "which took another one: give --store as the other brokers have it"
+        )
 
 
 @asynccontextmanager
@@ -69,7 +97,9 @@ async def open_stores(
         stack.push_async_callback(metadata.close)
         objects = await open_store(store_url, traffic, reads_once=reads_once)
         stack.push_async_callback(objects.close)
-        await claim_store(objects, await metadata.cluster_id())
+        await claim_store(
+            metadata, objects, store=store_name(store_url), database=database_name(dsn)
+        )
         yield metadata, objects
 
 

@@ -117,6 +117,8 @@ async def check_same_cluster(metadata: MetadataStore, objects: ObjectStore) -> N
         WrongStore: they were not, or the store has no mark of a cluster.
     """
     expected, found = await metadata.cluster_id(), await read_marker(objects)
-    if found != expected:
-        marked = "has no cluster's mark" if found is None else f"belongs to cluster {found}"
+    if found is None or found.cluster_id != expected:
+        marked = (
+            "has no cluster's mark" if found is None else f"belongs to cluster {found.cluster_id}"
+        )
         raise WrongStore(f"the object store {marked}, the database is that of cluster {expected}")

@@ -163,6 +163,12 @@ class MetadataStore(
     async def cluster_id(self) -> str:
         """Return the id of this cluster, made once with the database (22 characters, base64url)."""
 
+    async def store_id(self) -> str | None:
+        """Return the id of this cluster's object store; None if it has none yet."""
+
+    async def claim_store(self, store_id: str) -> str:
+        """Make an object store this cluster's, unless it has one; return the id of what it has."""
+
     # objects and the log
 
     async def reserve_objects(self, paths: Sequence[str]) -> None:

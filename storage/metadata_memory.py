@@ -55,6 +55,7 @@ class MemoryMetadata(
         MemoryTransactions.__init__(self, now_ms)
         MemoryUsage.__init__(self)
         self._cluster_id = base64.urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
+        self._store_id: str | None = None
         self._version = 0
         self._topics: dict[UUID, Topic] = {}
         self._changed: dict[UUID, int] = {}  # version of each topic, there or deleted
@@ -65,6 +66,13 @@ class MemoryMetadata(
 
     async def cluster_id(self) -> str:
         return self._cluster_id
+
+    async def store_id(self) -> str | None:
+        return self._store_id
+
+    async def claim_store(self, store_id: str) -> str:
+        self._store_id = self._store_id or store_id
+        return self._store_id
 
     async def reserve_objects(self, paths: Sequence[str]) -> None:
         for path in paths:

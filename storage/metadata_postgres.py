@@ -81,6 +81,14 @@ class PostgresMetadata(
         rows = await self._pool.fetch("cluster_id")
         return str(rows[0]["cluster_id"])
 
+    async def store_id(self) -> str | None:
+        (row,) = await self._pool.fetch("cluster_store")
+        return row["store_id"]  # type: ignore[no-any-return]
+
+    async def claim_store(self, store_id: str) -> str:
+        (row,) = await self._pool.fetch_durable("cluster_claim_store", store_id)
+        return str(row["store_id"])
+
     async def reserve_objects(self, paths: Sequence[str]) -> None:
         await self._pool.fetch("object_reserve", list(paths))
 

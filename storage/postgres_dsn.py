@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 SCHEMES: Final = ("postgresql://", "postgres://")
 FORM: Final = "use a DSN such as postgresql://user:password@host:5432/database"
@@ -13,6 +13,7 @@ FORM: Final = "use a DSN such as postgresql://user:password@host:5432/database"
 _ENCRYPTED: Final = ("require", "verify-ca", "verify-full")
 _FILES: Final = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _LOOPBACK_NAME: Final = "localhost"
+_PORT: Final = "5432"
 
 
 def check_dsn(dsn: str) -> None:
@@ -50,6 +51,25 @@ def unencrypted_hosts(dsn: str, environment: Mapping[str, str] = os.environ) -> 
     texts = [_without_port(host) for host in _host_texts(parts.netloc)]
     texts = texts or (options.get("host") or environment.get("PGHOST", "")).split(",")
     return [host for host in texts if not is_local(host)]
+
+
+def database_name(dsn: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Return what operators call the database: its name and where it is, nothing secret.
+
+    Args:
+        dsn: that check_dsn takes.
+        environment: what asyncpg takes for what a DSN leaves out.
+    """
+    parts = urlsplit(dsn)
+    options = dict(parse_qsl(parts.query))
+    user = unquote(parts.username or "") or options.get("user") or environment.get("PGUSER", "")
+    name = unquote(parts.path.strip("/")) or options.get("dbname") or options.get("database")
+    name = name or environment.get("PGDATABASE") or user
+    port = options.get("port") or environment.get("PGPORT") or _PORT
+    hosts = _host_texts(parts.netloc)
+    hosts = hosts or (options.get("host") or environment.get("PGHOST") or _LOOPBACK_NAME).split(",")
+    places = [one if _has_port(one) else f"{one}:{port}" for one in hosts]
+    return f"database {name} at {', '.join(places)}"
 
 
 def _host_texts(netloc: str) -> list[str]:

@@ -17,6 +17,7 @@ from storage.recover_partition import RebuiltPartition
 from storage.recover_producers import RETAINED_BATCHES, KnownProducer
 from storage.recover_scan import FoundTopic
 from storage.recover_segments import stable_offsets
+from storage.store_marker import StoreMark
 
 SCHEMA: Final = "streamhouse_internal"
 ANSWER_S: Final = 600.0
@@ -81,17 +82,18 @@ class EmptyDatabase:
             connection.terminate()
 
     async def set_cluster(
-        self, cluster_id: str | None, *, next_producer_id: int, generation: int
+        self, mark: StoreMark | None, *, next_producer_id: int, generation: int
     ) -> tuple[str, int]:
-        """Give it a cluster's id, or None to keep its own; return that, and the next producer's id.
+        """Give it a cluster's id, or keep its own; return that, and the next producer's id.
 
         Args:
-            cluster_id: of the cluster, if it is known.
+            mark: of the cluster's object store, if there is one.
             next_producer_id: at the least.
             generation: of the brokers, at the least.
         """
         statement = query("recover_set_cluster")
-        row = await self._db.fetchrow(statement, cluster_id, next_producer_id, generation)
+        cluster_id, store_id = (mark.cluster_id, mark.store_id) if mark else (None, None)
+        row = await self._db.fetchrow(statement, cluster_id, next_producer_id, generation, store_id)
         assert row is not None, "migrations make it"
         self._last_producer_id = row["next_producer_id"] - 1
         return str(row["cluster_id"]), int(row["next_producer_id"])

@@ -1,7 +1,9 @@
 """The mark that a cluster leaves in its object store: whose records are kept there."""
 
 import json
+from dataclasses import asdict, dataclass
 from typing import Final
+from uuid import uuid4
 
 from storage.errors import CorruptObject
 from storage.objects import ObjectStore
@@ -9,13 +11,31 @@ from storage.objects import ObjectStore
 MARKER: Final = "streamhouse.json"
 
 
-def marker_of(cluster_id: str) -> bytes:
-    """Return the content of the mark."""
-    return b'{"cluster_id": "%s"}\n' % cluster_id.encode()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreMark:
+    """What the mark says.
+
+    Attributes:
+        cluster_id: of the cluster whose records are kept there.
+        store_id: of this store, which the cluster knows, too: two brokers that are sent to
+            different empty stores may both leave a mark, and only one of them is the cluster's.
+            Marks that were made before there were such ids have the cluster's for it.
+    """
+
+    cluster_id: str
+    store_id: str
+
+    def content(self) -> bytes:
+        return json.dumps(asdict(self)).encode() + b"\n"
 
 
-async def read_marker(objects: ObjectStore) -> str | None:
-    """Return the id of the cluster whose records the store keeps; None if nobody has marked it.
+def new_mark(cluster_id: str) -> StoreMark:
+    """Return a mark for a store that has none."""
+    return StoreMark(cluster_id=cluster_id, store_id=uuid4().hex)
+
+
+async def read_marker(objects: ObjectStore) -> StoreMark | None:
+    """Return the mark of a store; None if nobody has marked it.
 
     Raises:
         CorruptObject: what is there is no such mark.
@@ -26,7 +46,9 @@ async def read_marker(objects: ObjectStore) -> str | None:
             continue
         content = await objects.get(MARKER, 0, found.size) if found.size else b""
         try:
-            return str(json.loads(bytes(content))["cluster_id"])
+            said = json.loads(bytes(content))
+            cluster_id = str(said["cluster_id"])
+            return StoreMark(cluster_id=cluster_id, store_id=str(said.get("store_id", cluster_id)))
         except (ValueError, TypeError, KeyError) as error:
             raise CorruptObject(f"{MARKER} does not tell a cluster id: {error}") from error
     return None

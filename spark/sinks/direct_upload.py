@@ -166,10 +166,11 @@ async def check_owner(objects: ObjectStore, location: LogLocation, cluster_id: s
     Raises:
         WrongStore: the store is another's, or nobody's.
     """
-    marker = await read_marker(objects)
-    if marker != cluster_id:
+    mark = await read_marker(objects)
+    if mark is None or mark.cluster_id != cluster_id:
+        owner = "no cluster" if mark is None else mark.cluster_id
         raise WrongStore(
-            f"{store_name(location.store)} keeps records of {marker or 'no cluster'}, and the"
+            f"{store_name(location.store)} keeps records of {owner}, and the"
             f" metadata is of cluster {cluster_id}: give the postgres and store of one cluster"
         )
 

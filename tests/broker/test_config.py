@@ -11,6 +11,7 @@ from broker.addresses import Address, parse_address
 from broker.config import InvalidSettings, read_settings
 from tests.support.broker import BrokerFailed, running_broker, start_broker
 from tests.support.ports import free_port
+from tests.support.postgres import create_empty_database
 from tests.support.wire import WireClient, request_entities
 
 
@@ -114,6 +115,26 @@ def test_a_store_of_another_cluster_is_refused(tmp_path: Path) -> None:
     # Then it does not serve, and says why
     with pytest.raises(BrokerFailed, match="belongs to another cluster"):
         start_broker(tmp_path / "two", "--store", store)
+
+
+async def test_an_empty_store_is_refused_by_a_cluster_that_has_one(tmp_path: Path) -> None:
+    # Given a cluster with a store
+    shared = ("--postgres", await create_empty_database())
+    right, wrong = f"file://{tmp_path / 'objects'}", f"file://{tmp_path / 'object'}"
+    with running_broker(tmp_path / "one", *shared, "--store", right):
+        pass
+
+    # When one more broker is started with a wrong letter in the store's name
+    with pytest.raises(BrokerFailed) as failure:
+        start_broker(tmp_path / "two", *shared, "--store", wrong)
+
+    # Then it does not serve, and names the store, the database and the remedy
+    for part in (wrong, "database empty_", "--store as the other brokers have it"):
+        assert part in str(failure.value)
+
+    # And the right store is taken again
+    with running_broker(tmp_path / "one", *shared, "--store", right):
+        pass
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:9092", "PLAINTEXT://0.0.0.0:9092", "[::]:9092"])

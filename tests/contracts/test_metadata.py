@@ -1,5 +1,6 @@
 """What storage/metadata.py promises, asked of every metadata store: objects and the log."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from uuid import uuid4
 
@@ -43,6 +44,18 @@ async def test_a_cluster_has_one_id(store: MetadataStore) -> None:
     # When the id is asked for twice, then it is one of Kafka's kind, and the same
     assert len(await store.cluster_id()) == 22
     assert await store.cluster_id() == await store.cluster_id()
+
+
+async def test_a_cluster_has_one_store(store: MetadataStore) -> None:
+    # Given a cluster without a store
+    assert await store.store_id() is None
+
+    # When two are claimed at once, then the first one is its store, for ever
+    claimed = await asyncio.gather(store.claim_store("a"), store.claim_store("b"))
+    (mine,) = set(claimed)
+    assert mine in ("a", "b")
+    assert await store.claim_store("c") == mine
+    assert await store.store_id() == mine
 
 
 async def test_offsets_are_dense_and_start_where_the_log_ended(store: MetadataStore) -> None:

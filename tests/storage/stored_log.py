@@ -26,7 +26,7 @@ from storage.objects_memory import MemoryStore
 from storage.policies import TopicPolicy
 from storage.postgres_pool import Connection
 from storage.segment_entry import SegmentEntry
-from storage.store_marker import MARKER, marker_of
+from storage.store_marker import MARKER, new_mark
 from storage.wal_index import WalIndex, WalRun, encode_index
 from tests.storage.builder_model import POLICY
 from tests.support.postgres import create_database
@@ -226,7 +226,7 @@ async def stored_log() -> AsyncIterator[StoredLog]:
     )
     log = StoredLog(dsn, metadata, MemoryStore(), topic)
     log.objects._now_ms = log.now_ms
-    await log.objects.put(MARKER, [marker_of(await metadata.cluster_id())])
+    await log.objects.put(MARKER, [new_mark(await metadata.cluster_id()).content()])
     try:
         yield log
     finally:

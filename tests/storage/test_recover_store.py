@@ -12,7 +12,7 @@ from storage.recover import Recovery
 from storage.recover_postgres import DatabaseNotEmpty, EmptyDatabase
 from storage.recover_report import RecoveryReport
 from storage.segment_rows import read_rows
-from storage.store_marker import MARKER
+from storage.store_marker import MARKER, read_marker
 from storage.wal_index import WalIndex, parse_index, parse_index_length
 from tests.storage.stored_log import CONFIG, StoredLog, stored_log
 from tests.support.postgres import create_empty_database
@@ -70,6 +70,9 @@ async def test_all_is_as_it_was(log: StoredLog) -> None:
     report = await recover(log)
     assert await extents(log) == before
     assert await log.metadata.cluster_id() == cluster_id == report.cluster_id
+    mark = await read_marker(log.objects)
+    assert mark is not None
+    assert await log.metadata.store_id() == mark.store_id
     assert log.topic == topic
     assert log.topic.configs == {"retention.ms": "-1"}
     folder = await log.metadata.topic_folder(topic.topic_id)

@@ -16,7 +16,7 @@ import pytest
 from storage.config import PostgresConfig
 from storage.errors import PostgresNotTrusted
 from storage.metadata_postgres import PostgresMetadata
-from storage.postgres_dsn import check_dsn, unencrypted_hosts
+from storage.postgres_dsn import check_dsn, database_name, unencrypted_hosts
 from storage.postgres_pool import connect
 from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
@@ -218,3 +218,17 @@ def test_hosts_without_tls_are_known(dsn: str, hosts: Sequence[str]) -> None:
     check_dsn(dsn)
     assert unencrypted_hosts(dsn, {}) == hosts
     assert unencrypted_hosts(dsn, {"PGSSLMODE": "verify-full"}) in ([], hosts)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "name"),
+    [
+        ("postgresql://u:s3cret@db.example:6432/log", "database log at db.example:6432"),
+        ("postgresql://u:s3cret@a,b:1/log", "database log at a:5432, b:1"),
+        ("postgresql://[::1]/log?user=u&password=s3cret", "database log at [::1]:5432"),
+        ("postgresql:///log?host=/run/postgres&port=7", "database log at /run/postgres:7"),
+        ("postgresql://u:s3cret@db", "database u at db:5432"),
+    ],
+)
+def test_a_database_is_named_without_its_secrets(dsn: str, name: str) -> None:
+    assert database_name(dsn, {}) == name

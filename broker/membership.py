@@ -25,11 +25,12 @@ import structlog
 from broker.cluster import BrokerSet
 from storage.backoff import Backoff
 from storage.brokers import BrokerRecord, BrokerStore, Membership
-from storage.errors import MetadataUnavailable
+from storage.errors import IdentityTaken, MetadataUnavailable
 
 HEARTBEAT_S: Final = 0.25
 TIME_TO_LIVE_MS: Final = 2_200
 LEAVE_S: Final = 1.0
+IDENTITY_S: Final = 10.0
 WARN_AGAIN_S: Final = 60.0
 LINGER_S: Final = 10.0
 
@@ -69,8 +70,17 @@ class Members:
     async def join(
         self, addresses: Sequence[str], *, rack: str | None, preferred_node_id: int, alone: bool
     ) -> None:
-        """Register; the set is known after it. A database that does not answer is waited for."""
+        """Register; the set is known after it. A database that does not answer is waited for.
+
+        So is the end of another broker that advertises the same address: it may be about to stop,
+        or dead and not known to be.
+
+        Raises:
+            IdentityTaken: it is alive for IDENTITY_S now.
+        """
         backoff = Backoff()
+        loop = asyncio.get_running_loop()
+        taken_since_s: float | None = None
         while True:
             try:
                 membership = await self._store.register_broker(
@@ -79,10 +89,18 @@ class Members:
                     rack=rack,
                     preferred_node_id=preferred_node_id,
                     alone=alone,
+                    time_to_live_ms=TIME_TO_LIVE_MS,
                 )
             except MetadataUnavailable as error:
                 self._warn(error)
                 await backoff.wait()
+            except IdentityTaken as error:
+                if taken_since_s is None:
+                    taken_since_s = loop.time()
+                    log.warning("waiting for another broker's end", reason=str(error))
+                elif loop.time() - taken_since_s >= IDENTITY_S:
+                    raise
+                await asyncio.sleep(HEARTBEAT_S)
             else:
                 self._answered_s = asyncio.get_running_loop().time()
                 self._take(membership)

@@ -46,6 +46,7 @@ CODES: Final[dict[type[Exception], ErrorCode]] = {
     stored.NothingWritten: ErrorCode.request_timed_out,
     stored.PostgresNotTrusted: ErrorCode.request_timed_out,
     stored.WrongStore: ErrorCode.kafka_storage_error,
+    stored.IdentityTaken: ErrorCode.duplicate_broker_registration,
     stored.BrokerDisplaced: ErrorCode.broker_not_available,
     wire.MalformedRequest: ErrorCode.invalid_request,
     wire.UnsupportedVersion: ErrorCode.unsupported_version,

@@ -21,7 +21,7 @@ from broker.file_limit import raise_file_limit
 from broker.logs import configure_logs
 from broker.process_title import has_secrets
 from broker.workers import WorkerFailed, WorkerOrder, orders, run_workers
-from storage.errors import BrokerDisplaced, DatabaseNotSupported, StorageError
+from storage.errors import BrokerDisplaced, DatabaseNotSupported, IdentityTaken, StorageError
 from storage.postgres_binaries import EmbeddedPostgresError
 from storage.postgres_embedded import EmbeddedPostgres
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 SHUTDOWN_S: Final = 5.0
 USAGE: Final = 2
+_OWN_ADDRESS: Final = "; give each broker an address of its own with --advertise"
 
 app = typer.Typer(
     help="A Kafka-compatible broker: records in object storage, metadata in Postgres.",
@@ -221,9 +222,7 @@ async def _run(
         displaced = failures.subgroup(BrokerDisplaced)
         if displaced is not None:
             typer.echo(
-                f"streamhouse: {displaced.exceptions[0]}; this one ends. "
-                "Give each broker an address of its own with --advertise",
-                err=True,
+                f"streamhouse: {displaced.exceptions[0]}; this one ends{_OWN_ADDRESS}", err=True
             )
             return 1
         structlog.get_logger().exception("a part of the broker failed; ending it")
@@ -238,6 +237,8 @@ def _advice(error: Exception) -> str:
             return "; choose other addresses with --listen and --http"
         case OSError():
             return "; choose a directory that this user can write with --data"
+        case IdentityTaken():
+            return _OWN_ADDRESS
         case _:
             return ""
 

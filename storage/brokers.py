@@ -3,6 +3,8 @@
 Contract, checked for Postgres and for the in-memory fake by tests/contracts/test_brokers.py:
 - Whoever registers with an identity (its first advertised address) that was seen in the last day
   gets the node id that it had; nobody else gets it as long as it is alive, and a day longer.
+- Who registers with the identity of a broker that is alive is refused. One that was heard of within
+  the time to live is alive, unless it is known to have ended (Postgres: so have its sessions).
 - The generation grows with every change of the set of live brokers or of known ones, and never for
   anything else but a registration: two brokers that know the same generation know the same sets.
   One that a broker has seen is not given again, even by a database that forgot it (a standby that
@@ -77,12 +79,16 @@ class BrokerStore(Protocol):
         rack: str | None,
         preferred_node_id: int,
         alone: bool,
+        time_to_live_ms: int,
     ) -> Membership:
         """Join the cluster.
 
-        `incarnation` is of this process: who registers with the same identity later displaces it.
-        An identity that is new gets the first free node id from `preferred_node_id` on. If `alone`,
-        every other broker is known to be dead.
+        `incarnation` is of this process: who registers with the same identity once it is dead
+        displaces it. An identity that is new gets the first free node id from `preferred_node_id`
+        on. If `alone`, every other broker is known to be dead.
+
+        Raises:
+            IdentityTaken: a broker with that identity is alive.
         """
 
     async def broker_heartbeat(

@@ -84,6 +84,10 @@ class WrongStore(StorageError):
     """The object store belongs to another cluster than the metadata database."""
 
 
+class IdentityTaken(StorageError):
+    """A broker that is alive advertises the same address; nobody was registered."""
+
+
 class BrokerDisplaced(StorageError):
     """Another process has registered with this broker's identity; this one has to end."""
 

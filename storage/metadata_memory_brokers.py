@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from storage.brokers import BrokerLife, BrokerRecord, Membership
-from storage.errors import BrokerDisplaced
+from storage.errors import BrokerDisplaced, IdentityTaken
 
 FORGET_MS = 24 * 60 * 60 * 1000
 
@@ -39,10 +39,16 @@ class MemoryBrokers:
         rack: str | None,
         preferred_node_id: int,
         alone: bool,
+        time_to_live_ms: int,
     ) -> Membership:
         now_ms = self._now_ms()
         for one in self._brokers.values():
             one.live = one.live and not alone
+            is_other = (
+                one.incarnation != incarnation and one.heartbeat_ms >= now_ms - time_to_live_ms
+            )
+            if one.live and is_other and one.record.addresses[0] == addresses[0]:
+                raise IdentityTaken(f"a broker that is alive advertises {addresses[0]}")
         known = {one.record.addresses[0]: node_id for node_id, one in self._brokers.items()}
         for identity, node_id in known.items():
             gone = self._brokers[node_id]

@@ -6,7 +6,7 @@ from uuid import UUID
 import asyncpg
 
 from storage.brokers import BrokerLife, BrokerRecord, Membership
-from storage.errors import BrokerDisplaced
+from storage.errors import BrokerDisplaced, IdentityTaken
 from storage.postgres_pool import CommitConnection, PostgresPool
 
 
@@ -28,12 +28,15 @@ class PostgresBrokers:
         rack: str | None,
         preferred_node_id: int,
         alone: bool,
+        time_to_live_ms: int,
     ) -> Membership:
-        return _membership(
-            await self._broker_connection.fetch(
-                "broker_register", incarnation, list(addresses), rack, preferred_node_id, alone
-            )
+        rows = await self._broker_connection.fetch(
+            *("broker_register", incarnation, list(addresses), rack),
+            *(preferred_node_id, alone, time_to_live_ms),
         )
+        if not rows:
+            raise IdentityTaken(f"a broker that is alive advertises {addresses[0]}")
+        return _membership(rows)
 
     async def broker_heartbeat(
         self, node_id: int, incarnation: UUID, *, known_generation: int, time_to_live_ms: int

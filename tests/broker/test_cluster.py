@@ -16,7 +16,9 @@ from kio.schema.errors import ErrorCode
 
 from protocol.records import Record, build_batch
 from tests.clients.confluent import Confluent
+from tests.support.broker import BrokerFailed
 from tests.support.load import Load
+from tests.support.ports import free_port
 from tests.support.three_brokers import Trio, leader_first, three_brokers
 from tests.support.wire import WireClient, fetch_request, produce_request
 
@@ -293,12 +295,42 @@ async def test_a_fetch_that_waits_is_told_when_its_partition_moves(trio: Trio, t
         assert (told[at].error_code == ErrorCode.not_leader_or_follower) == moved
 
 
-def test_a_displaced_broker_ends_and_says_why(trio: Trio) -> None:
+def test_who_comes_with_the_address_of_a_live_broker_does_not_end_it(trio: Trio) -> None:
     # Given a broker
     first = trio.brokers[0]
 
     # When another process comes with the same advertised address
+    # Then that one ends after a while with a message that names the remedy
+    with pytest.raises(BrokerFailed, match=f"alive advertises {first.bootstrap}.*--advertise"):
+        trio.start("newcomer", "--advertise", first.bootstrap)
+
+    # And nobody has noticed
+    assert sorted(node_ids(trio)) == [0, 1, 2]
+    assert all(broker.process.poll() is None for broker in trio.brokers)
+
+
+def test_a_killed_broker_comes_back_without_waiting(trio: Trio) -> None:
+    # Given a broker that is told to advertise an address, as behind a load balancer
+    address = f"127.0.0.1:{free_port()}"
+    killed = trio.start("killed", "--advertise", address)
+
+    # When it is killed and started again at once
+    killed.kill()
+    again = trio.start("killed", "--advertise", address)
+
+    # Then nobody had to be called dead first
+    assert "waiting for another broker" not in again.log.read_text()
+    assert again.stop() == 0
+
+
+def test_a_displaced_broker_ends_and_says_why(trio: Trio) -> None:
+    # Given a broker that is silent for so long that it is called dead
+    first = trio.brokers[0]
+    first.process.send_signal(signal.SIGSTOP)
+
+    # When another process has come with the same advertised address, and the first one wakes up
     usurper = trio.start("usurper", "--advertise", first.bootstrap)
+    first.process.send_signal(signal.SIGCONT)
 
     # Then the first one ends with a message that names the remedy
     assert first.process.wait(10) == 1

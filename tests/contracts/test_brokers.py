@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from storage.brokers import BrokerLife, BrokerRecord, BrokerStore, Membership
-from storage.errors import BrokerDisplaced
+from storage.errors import BrokerDisplaced, IdentityTaken
 from storage.metadata_memory import MemoryMetadata
 from storage.metadata_postgres import PostgresMetadata
 from storage.postgres_pool import Connection
@@ -39,6 +39,7 @@ class Registry:
             rack=rack,
             preferred_node_id=preferred,
             alone=alone,
+            time_to_live_ms=TTL_MS,
         )
         return Member(self.store, incarnation, membership)
 
@@ -135,8 +136,9 @@ async def test_heartbeats_change_no_generation(registry: Registry) -> None:
 
 
 async def test_who_comes_back_is_the_same_node(registry: Registry) -> None:
-    # Given two brokers, one of which has died unnoticed
+    # Given two brokers, one of which has been silent for its time to live, unnoticed
     first, second = await steady(registry, "a:1", "b:1")
+    await registry.passes(TTL_MS + 1000)
 
     # When a new process registers with its address
     again = await registry.register("b:1")
@@ -147,6 +149,39 @@ async def test_who_comes_back_is_the_same_node(registry: Registry) -> None:
     assert first.seen.generation == 2
     with pytest.raises(BrokerDisplaced):
         await second.beat()
+
+
+async def test_who_comes_as_a_broker_that_is_alive_is_refused(registry: Registry) -> None:
+    # Given two brokers
+    first, second = await steady(registry, "a:1", "b:1")
+
+    # When another process comes with the address of one, then it is refused, and they go on
+    await registry.passes(TTL_MS // 2)
+    for _ in range(2):
+        with pytest.raises(IdentityTaken, match="alive advertises b:1"):
+            await registry.register("b:1")
+    assert await first.beat() == await second.beat() == [0, 1]
+    assert first.seen.generation == second.seen.generation == 1
+
+    # And it may come once the broker has left
+    await second.leave()
+    assert (await registry.register("b:1")).node_id == 1
+
+
+async def test_to_register_twice_is_to_register_once(registry: Registry) -> None:
+    # Given a broker that has not heard the answer to its registration
+    first = await registry.register("a:1")
+
+    # When it registers again, then it is the same
+    again = await registry.store.register_broker(
+        first.incarnation,
+        ["a:1"],
+        rack=None,
+        preferred_node_id=0,
+        alone=False,
+        time_to_live_ms=TTL_MS,
+    )
+    assert (again.node_id, alive(again)) == (0, [0])
 
 
 async def test_a_silent_broker_is_dead_after_its_time(registry: Registry) -> None:

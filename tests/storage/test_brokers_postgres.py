@@ -3,12 +3,15 @@
 import asyncio
 from datetime import timedelta
 from typing import Any, Final
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import asyncpg
+import pytest
 
 from sql import query
+from storage.brokers import Membership
 from storage.config import PostgresConfig
+from storage.errors import IdentityTaken
 from storage.metadata_postgres import PostgresMetadata
 from storage.postgres_pool import Connection, configure
 from tests.support.postgres import create_database, until
@@ -21,6 +24,17 @@ FORGET: Final = query("broker_forget")
 def told(rows: list[asyncpg.Record]) -> tuple[int, list[int]]:
     """Return the generation and who is alive in it."""
     return rows[0]["generation"], [row["node_id"] for row in rows if row["addresses"]]
+
+
+async def register(store: PostgresMetadata, incarnation: UUID, address: str) -> Membership:
+    return await store.register_broker(
+        incarnation,
+        [address],
+        rack=None,
+        preferred_node_id=0,
+        alone=False,
+        time_to_live_ms=TTL_MS,
+    )
 
 
 async def wait_for_a_lock(watcher: Connection, statement: str, count: int = 1) -> None:
@@ -45,9 +59,7 @@ async def test_a_broker_that_is_called_dead_while_it_beats_takes_a_generation_of
     store = await PostgresMetadata.open(dsn, PostgresConfig(pool_size=2))
     ids = [uuid4(), uuid4()]
     for incarnation, address in zip(ids, ("a:1", "b:1"), strict=True):
-        await store.register_broker(
-            incarnation, [address], rack=None, preferred_node_id=0, alone=False
-        )
+        await register(store, incarnation, address)
     first, second, watcher = [await asyncpg.connect(dsn) for _ in range(3)]
     await configure(first, PostgresConfig())
     await configure(second, PostgresConfig())
@@ -80,7 +92,7 @@ async def one_dead_broker() -> tuple[PostgresMetadata, list[Connection]]:
     dsn = await create_database()
     store = await PostgresMetadata.open(dsn, PostgresConfig(pool_size=2))
     incarnation = uuid4()
-    await store.register_broker(incarnation, ["a:1"], rack=None, preferred_node_id=0, alone=False)
+    await register(store, incarnation, "a:1")
     await store.deregister_broker(0, incarnation)
     return store, [await asyncpg.connect(dsn) for _ in range(3)]
 
@@ -107,7 +119,8 @@ async def test_a_broker_that_comes_back_is_not_forgotten() -> None:
     returning, forgetting, watcher = connections
     registering = returning.transaction()
     await registering.start()
-    seen = told(await returning.fetch(query("broker_register"), uuid4(), ["a:1"], None, 0, False))
+    arguments = (uuid4(), ["a:1"], None, 0, False, TTL_MS)
+    seen = told(await returning.fetch(query("broker_register"), *arguments))
 
     # When somebody forgets it, then it is alive
     asking: asyncio.Task[Any] = asyncio.create_task(forgetting.fetchval(FORGET, 0))
@@ -119,3 +132,44 @@ async def test_a_broker_that_comes_back_is_not_forgotten() -> None:
     for connection in connections:
         await connection.close()
     await store.close()
+
+
+async def test_a_broker_whose_sessions_have_ended_can_come_back_at_once() -> None:
+    # Given a broker that beats, and another process that was told to advertise its address
+    dsn = await create_database()
+    stores = [await PostgresMetadata.open(dsn, PostgresConfig(pool_size=2)) for _ in range(2)]
+    first, second = stores
+    incarnation = uuid4()
+    await register(first, incarnation, "a:1")
+    await first.broker_heartbeat(0, incarnation, known_generation=0, time_to_live_ms=TTL_MS)
+    with pytest.raises(IdentityTaken):
+        await register(second, uuid4(), "a:1")
+
+    # When the broker's process ends without a word
+    await first.close()
+
+    # Then the other one is let in without waiting for its heartbeat to grow old
+    async def probe() -> Membership | None:
+        try:
+            return await register(second, uuid4(), "a:1")
+        except IdentityTaken:  # the server has not noticed yet
+            return None
+
+    assert (await until(probe, timeout_s=TTL_MS / 10_000)).node_id == 0
+    await second.close()
+
+
+async def test_a_broker_that_lost_its_session_is_alive_with_the_next_heartbeat() -> None:
+    # Given a broker that has a new session since it registered
+    dsn = await create_database()
+    first, other = [await PostgresMetadata.open(dsn, PostgresConfig(pool_size=2)) for _ in range(2)]
+    incarnation = uuid4()
+    await register(first, incarnation, "a:1")
+    await first._broker_connection.close()
+    await first.broker_heartbeat(0, incarnation, known_generation=0, time_to_live_ms=TTL_MS)
+
+    # When another process comes with its address, then it is refused
+    with pytest.raises(IdentityTaken):
+        await register(other, uuid4(), "a:1")
+    for store in (first, other):
+        await store.close()

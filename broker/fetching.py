@@ -14,6 +14,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from broker.cluster import Cluster
+from broker.read_failures import ReadFailures
 from broker.refusals import code_of
 from protocol.batch import read_header
 from protocol.errors import ProtocolError
@@ -21,6 +22,7 @@ from protocol.fetch import PartitionWanted
 from protocol.fetch_response import PartitionAnswer
 from storage.errors import (
     MetadataUnavailable,
+    ObjectMissing,
     OffsetOutOfRange,
     StorageError,
     UnknownPartition,
@@ -37,6 +39,8 @@ NO_INDEX: Final = ErrorCode.kafka_storage_error
 
 NO_RECORDS: Final = ErrorCode.kafka_storage_error
 """No row of the index has an offset that is in the log: records are lost."""
+
+_NO_ROW: Final = ObjectMissing("no row of the index has this offset")
 
 
 @dataclass(slots=True)
@@ -77,11 +81,13 @@ class Fetch:
         cluster: Cluster,
         wanted: Sequence[Wanted],
         *,
+        failures: ReadFailures,
         max_bytes: int,
         read_committed: bool,
         client_id: str = "",
     ) -> None:
         self._storage = storage
+        self._failures = failures
         self._cluster = cluster
         self._wanted = wanted
         self._max_bytes = max_bytes
@@ -222,11 +228,13 @@ class Fetch:
             is_fine = one.answer.error_code == ErrorCode.none
             if is_fine and not one.answer.size and one.partition.offset < one.log.high_watermark:
                 one.answer.error_code = NO_RECORDS  # who is given nothing asks for ever
+                self._failures.note(one.log, _NO_ROW, offset=one.partition.offset)
         for (one, read), result in zip(cold, results, strict=True):
             if isinstance(result, OffsetOutOfRange):
                 continue
             if isinstance(result, StorageError | ProtocolError):
                 one.answer.error_code = code_of(result)
+                self._failures.note(one.log, result, offset=one.partition.offset)
                 continue
             self._note_offsets(one)
             self._add(one, result, min(read.max_bytes, self._max_bytes - self._size))

@@ -33,6 +33,7 @@ from broker.metrics import (
 )
 from broker.producer_ids import ProducerIds
 from broker.quota_setup import make_quotas
+from broker.read_failures import ReadFailures
 from broker.reception import ServerLimits
 from broker.record_looks import RecordLooks
 from broker.refused import RefusalLog
@@ -110,6 +111,7 @@ class Broker:
             name_of=self._topic_name,
         )
         self.log, self.writer = self._log_parts.log, self._log_parts.writer
+        self._read_failures = ReadFailures(registry, self._topic_name, clock)
         self.entity_configs = EntityConfigs(metadata)
         self._config = DynamicBrokerConfig(config, self.entity_configs)
         protocols = [parse_listener(text).protocol for text in settings.listen]
@@ -262,6 +264,7 @@ class Broker:
         """Return what handlers use; clients of a listener are told its advertised address."""
         return Services(
             log=self.log,
+            read_failures=self._read_failures,
             topics=self.topics,
             metadata=self._metadata,
             cluster=cluster,

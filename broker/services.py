@@ -15,6 +15,7 @@ from broker.log_dirs import LogDir
 from broker.memory import MemoryBudget
 from broker.producer_ids import ProducerIds
 from broker.quotas import Quotas
+from broker.read_failures import ReadFailures
 from broker.record_looks import RecordLooks
 from broker.schema_validation import SchemaValidation
 from broker.telemetry import Telemetry
@@ -46,6 +47,7 @@ class Services:
     """
 
     log: Log
+    read_failures: ReadFailures
     topics: Topics
     metadata: MetadataStore
     cluster: Cluster

@@ -53,6 +53,7 @@ async def handle(request: Request) -> Answer:
         request.services.log,
         request.services.cluster,
         wanted,
+        failures=services.read_failures,
         max_bytes=max_bytes,
         read_committed=fetch.isolation_level == READ_COMMITTED,
         client_id=request.header.client_id,

@@ -145,6 +145,7 @@ async def _look_up(
     try:
         found = await _look_up_record(request, log, asked.timestamp)
     except CONDITIONS as condition:
+        request.services.read_failures.note(log, condition, timestamp_ms=asked.timestamp)
         return _response(asked, Found(_UNKNOWN), code_of(condition))
     if read_committed and found.offset >= log.last_stable_offset:
         found = Found(_UNKNOWN)

@@ -1,6 +1,7 @@
 """Fetch for read_committed, over stores in memory: what it returns, what it waits for."""
 
 import asyncio
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from random import Random
@@ -9,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
+from prometheus_client import CollectorRegistry
 
 from broker.cluster import BrokerSet, Cluster
 from broker.fetching import Fetch, Wanted
+from broker.read_failures import ReadFailures
 from protocol.compression import Codec
 from protocol.fetch import PartitionWanted
 from protocol.fetch_response import PartitionAnswer
@@ -66,7 +69,12 @@ async def fetch(
     """Return the answer for one partition."""
     log = await bench.known(partition)
     wanted = Wanted(PartitionWanted(0, -1, offset, max_bytes), log, PartitionAnswer(0))
-    run = Fetch(bench.log, ALONE, [wanted], max_bytes=max_bytes, read_committed=read_committed)
+    run = Fetch(
+        *(bench.log, ALONE, [wanted]),
+        failures=ReadFailures(CollectorRegistry(), lambda _: "t", time.monotonic),
+        max_bytes=max_bytes,
+        read_committed=read_committed,
+    )
     await run.run(min_bytes=min_bytes, max_wait_s=max_wait_s)
     return wanted.answer
 

@@ -85,8 +85,8 @@ class BrokerMetrics:
 
         return observe
 
-    def error(self, api: str, error: str) -> None:
-        self._errors.labels(api, error).inc()
+    def error(self, api: str, error: str, count: int = 1) -> None:
+        self._errors.labels(api, error).inc(count)
 
 
 class PartitionSeries:

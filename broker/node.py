@@ -291,6 +291,7 @@ class Broker:
             sasl=self.security.authentication(cluster.listener),
             audit=self.security.audit,
             advertised={key: ApiRange(key, api.low, api.high) for key, api in APIS.items()},
+            count_error=self._metrics.error,
             now_ms=now_ms,
         )
 

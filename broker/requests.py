@@ -1,7 +1,8 @@
 """One request, as its handler gets it."""
 
 import datetime as dt
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -124,6 +125,11 @@ class Request:
         """
         if not self.allows(operation, resource_type, name):
             raise Refusal(DENIED[resource_type], DENIED_MESSAGE)
+
+    def count_errors(self, codes: Iterable[int]) -> None:
+        """Take note of codes within the answer: dispatch knows only of those of whole requests."""
+        for code, count in Counter(codes).items():
+            self.services.count_error(self.api_name, ErrorCode(code).name, count)
 
     def forget_frame(self) -> None:
         """Let go of the frame, which is decoded: this request may wait for other clients."""

@@ -43,6 +43,7 @@ class Services:
         node_facts: configs that follow from where this broker is, by name (NODE_FACTS).
         sasl: who lets clients in; None on a listener without SASL.
         advertised: what dispatch can answer, by API key.
+        count_error: takes note of an API's name, an error code's, and how often it was answered.
         now_ms: the wall clock, milliseconds since the epoch.
     """
 
@@ -68,6 +69,7 @@ class Services:
     sasl: Authentication | None
     audit: Audit
     advertised: Mapping[int, ApiRange]
+    count_error: Callable[[str, str, int], None]
     now_ms: Callable[[], int]
 
     @property

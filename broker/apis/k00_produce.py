@@ -244,21 +244,21 @@ def _answer(
             late.append(one.outcome)
     if late:
         _hold_memory(request, late)
+    refused = [
+        (data, result) for data, of_topic in results for result in of_topic if result.error_code
+    ]
+    if refused:
+        request.count_errors([result.error_code for _, result in refused])
     if produce.acks == 0:
-        if any(result.error_code for _, of_topic in results for result in of_topic):
+        if refused:
             raise CloseConnection("an error in a request with acks=0")
         return None
     version = request.header.api_version
     nodes: Sequence[BrokerAnswer] = ()
-    refused = [
-        (data, result)
-        for data, of_topic in results
-        for result in of_topic
-        if result.error_code == ErrorCode.not_leader_or_follower
-    ]
     if refused and version >= FIRST_HINTED:
         client_id = request.header.client_id
-        named = _with_topic_ids(request, refused)
+        moved = [one for one in refused if one[1].error_code == ErrorCode.not_leader_or_follower]
+        named = _with_topic_ids(request, moved)
         nodes = name_leaders(request.services.cluster, client_id, named)
     return encode_produce(request.header.correlation_id, version, results, nodes)
 

@@ -69,13 +69,18 @@ async def handle(request: Request) -> Answer:
             return _without_records(request)
     _count(request, wanted)
     nodes: Sequence[BrokerAnswer] = ()
-    refused = [
-        (one.log.partition.topic_id, one.answer)
-        for one in wanted
-        if one.answer.error_code == ErrorCode.not_leader_or_follower
-    ]
+    refused = [one for one in wanted if one.answer.error_code]
     if refused and request.version >= FIRST_HINTED:
-        nodes = name_leaders(request.services.cluster, request.header.client_id, refused)
+        moved = [
+            (one.log.partition.topic_id, one.answer)
+            for one in refused
+            if one.answer.error_code == ErrorCode.not_leader_or_follower
+        ]
+        nodes = name_leaders(request.services.cluster, request.header.client_id, moved)
+    if refused or not all_wanted:
+        unread = [answer for topic in topics for answer in topic.partitions]  # if it is refused
+        answers = [*unread, *(one.answer for one in refused)]
+        request.count_errors([answer.error_code for answer in answers if answer.error_code])
     answered = iter(wanted)
     for topic in topics:
         topic.partitions = [
@@ -85,6 +90,8 @@ async def handle(request: Request) -> Answer:
 
 
 def _without_records(request: Request, code: ErrorCode = ErrorCode.none) -> Answer:
+    if code:
+        request.count_errors([code])
     return encode_fetch(request.header.correlation_id, request.version, [], error_code=code)
 
 

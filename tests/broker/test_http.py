@@ -2,13 +2,15 @@
 
 import http.client
 import json
+from functools import partial
 from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from protocol.records import Record, build_batch
 from tests.support.broker import BrokerProcess
-from tests.support.wire import WireClient
+from tests.support.tls import metric
+from tests.support.wire import WireClient, fetch_request
 
 
 def get(broker: BrokerProcess, path: str) -> str:
@@ -71,3 +73,27 @@ async def test_metrics_count_what_was_done(
     assert value("streamhouse_request_seconds", api="produce") >= 1
     assert value("streamhouse_partition_reads", source="tail") >= 1
     assert value("streamhouse_connections", listener=f"PLAINTEXT://{broker.bootstrap}") >= 1
+
+
+async def test_error_codes_within_an_answer_are_counted(
+    broker: BrokerProcess, wire: WireClient, topic: str
+) -> None:
+    # Given a topic of one partition
+    await wire.create_topic(topic)
+    batch = build_batch([Record(offset_delta=0, value=b"v")])
+    errors = partial(metric, broker, "streamhouse_errors_total")
+    wrong = {"api": "produce", "error": "unknown_topic_or_partition"}
+    beyond = {"api": "fetch", "error": "offset_out_of_range"}
+    nowhere = {"api": "fetch", "error": "unknown_topic_or_partition"}
+    kinds = (wrong, beyond, nowhere)
+    before = [errors(**kind) for kind in kinds]
+
+    # When partitions are refused, and others are not
+    await wire.produce(topic, batch)
+    await wire.produce(topic, batch, partition=1)
+    await wire.ask(fetch_request([(topic, 0, 99), (topic, 1, 0), (topic, 2, 0)]))
+    await wire.fetch(topic, 0)
+
+    # Then each of them is counted
+    counted = [errors(**kind) - was for kind, was in zip(kinds, before, strict=True)]
+    assert counted == [1, 1, 2]

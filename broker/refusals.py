@@ -45,6 +45,7 @@ CODES: Final[dict[type[Exception], ErrorCode]] = {
     stored.MetadataUnavailable: ErrorCode.request_timed_out,
     stored.NothingWritten: ErrorCode.request_timed_out,
     stored.PostgresNotTrusted: ErrorCode.request_timed_out,
+    stored.PostgresRefused: ErrorCode.request_timed_out,
     stored.WrongStore: ErrorCode.kafka_storage_error,
     stored.IdentityTaken: ErrorCode.duplicate_broker_registration,
     stored.BrokerDisplaced: ErrorCode.broker_not_available,

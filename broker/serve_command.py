@@ -1,7 +1,6 @@
 """The command `streamhouse serve`."""
 
 import asyncio
-import errno
 import importlib
 import multiprocessing
 import os
@@ -18,10 +17,12 @@ import uvloop
 from broker.broker_configs import BrokerConfig
 from broker.config import InvalidSettings, Settings, read_settings
 from broker.file_limit import raise_file_limit
+from broker.free_addresses import check_addresses
 from broker.logs import configure_logs
 from broker.process_title import has_secrets
+from broker.start_failures import OWN_ADDRESS, start_failure
 from broker.workers import WorkerFailed, WorkerOrder, orders, run_workers
-from storage.errors import BrokerDisplaced, DatabaseNotSupported, IdentityTaken, StorageError
+from storage.errors import BrokerDisplaced, DatabaseNotSupported, StorageError
 from storage.postgres_binaries import EmbeddedPostgresError
 from storage.postgres_embedded import EmbeddedPostgres
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 SHUTDOWN_S: Final = 5.0
 USAGE: Final = 2
-_OWN_ADDRESS: Final = "; give each broker an address of its own with --advertise"
 
 app = typer.Typer(
     help="A Kafka-compatible broker: records in object storage, metadata in Postgres.",
@@ -162,6 +162,7 @@ async def _run_workers(settings: Settings, flags: dict[str, Any], config_file: P
     stop = _stop_on_signals()
 
     async def run() -> None:
+        await asyncio.to_thread(check_addresses, settings)
         async with AsyncExitStack() as stack:
             dsn = await _postgres(settings, stack)
             given = orders(settings, flags, config_file, dsn)
@@ -178,7 +179,7 @@ async def _run_workers(settings: Settings, flags: dict[str, Any], config_file: P
     except asyncio.CancelledError:
         return 0
     except (OSError, EmbeddedPostgresError, WorkerFailed) as error:
-        typer.echo(f"streamhouse: {error}", err=True)
+        typer.echo(f"streamhouse: {start_failure(error)}", err=True)
         return 1
     return 0
 
@@ -216,31 +217,18 @@ async def _run(
         typer.echo(f"streamhouse: not down after {SHUTDOWN_S} s, ending all the same", err=True)
         return 1
     except (OSError, StorageError, DatabaseNotSupported, EmbeddedPostgresError) as error:
-        typer.echo(f"streamhouse: {error}{_advice(error)}", err=True)
+        typer.echo(f"streamhouse: {start_failure(error)}", err=True)
         return 1
     except ExceptionGroup as failures:
         displaced = failures.subgroup(BrokerDisplaced)
         if displaced is not None:
             typer.echo(
-                f"streamhouse: {displaced.exceptions[0]}; this one ends{_OWN_ADDRESS}", err=True
+                f"streamhouse: {displaced.exceptions[0]}; this one ends{OWN_ADDRESS}", err=True
             )
             return 1
         structlog.get_logger().exception("a part of the broker failed; ending it")
         return 1
     return 0
-
-
-def _advice(error: Exception) -> str:
-    """Return which flag mends it, where one does."""
-    match error:
-        case OSError(errno=errno.EADDRINUSE | errno.EADDRNOTAVAIL | errno.EACCES, filename=None):
-            return "; choose other addresses with --listen and --http"
-        case OSError():
-            return "; choose a directory that this user can write with --data"
-        case IdentityTaken():
-            return _OWN_ADDRESS
-        case _:
-            return ""
 
 
 async def _postgres(settings: Settings, stack: AsyncExitStack) -> str:
@@ -258,6 +246,7 @@ async def _serve(
 
     Most of a start is imports and Postgres; they go on at the same time.
     """
+    await asyncio.to_thread(check_addresses, settings)
     importing = asyncio.create_task(asyncio.to_thread(importlib.import_module, "broker.app"))
     async with AsyncExitStack() as stack:
         dsn = await _postgres(settings, stack)

@@ -1,8 +1,9 @@
 """What a process of the broker stands on: Postgres and the object store that belongs to it."""
 
+import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Final
 
 import structlog
@@ -13,6 +14,7 @@ from storage.errors import (
     MetadataUnavailable,
     ObjectConflict,
     PostgresNotTrusted,
+    PostgresRefused,
     WrongStore,
 )
 from storage.metadata import MetadataStore
@@ -24,6 +26,8 @@ from storage.store_marker import MARKER, new_mark, read_marker
 from storage.store_traffic import StoreTraffic
 
 POSTGRES_START_S: Final = 60
+WAITING_AGAIN_S: Final = 10.0
+SLOW_STORE_S: Final = 1.0
 
 log = structlog.get_logger()
 
@@ -95,25 +99,51 @@ async def open_stores(
     async with AsyncExitStack() as stack:
         metadata = await _open_metadata(dsn, pool)
         stack.push_async_callback(metadata.close)
-        objects = await open_store(store_url, traffic, reads_once=reads_once)
-        stack.push_async_callback(objects.close)
-        await claim_store(
-            metadata, objects, store=store_name(store_url), database=database_name(dsn)
-        )
+        store = store_name(store_url)
+        with _telling_of(store):
+            objects = await open_store(store_url, traffic, reads_once=reads_once)
+            stack.push_async_callback(objects.close)
+            await claim_store(metadata, objects, store=store, database=database_name(dsn))
         yield metadata, objects
 
 
 async def _open_metadata(dsn: str, pool: PostgresConfig) -> MetadataStore:
-    """Connect; a Postgres that starts at the same time as the broker is waited for."""
-    backoff = Backoff(most_s=5.0)
+    """Connect; a Postgres that starts at the same time as the broker is waited for.
+
+    Raises:
+        MetadataUnavailable: it does not answer, or waiting does not mend why it lets nobody in.
+    """
+    database, backoff = database_name(dsn), Backoff(most_s=5.0)
     deadline_s = time.monotonic() + POSTGRES_START_S
+    told_s = float("-inf")
     while True:
         try:
             return await PostgresMetadata.open(dsn, pool)
-        except PostgresNotTrusted:  # waiting mends no certificate
-            raise
         except MetadataUnavailable as error:
-            if time.monotonic() > deadline_s:
-                raise
-            log.warning("waiting for postgres", reason=str(error))
+            now_s = time.monotonic()
+            if now_s > deadline_s or isinstance(error, PostgresNotTrusted | PostgresRefused):
+                raise type(error)(f"{database}: {error}") from error
+            if now_s - told_s >= WAITING_AGAIN_S:
+                told_s = now_s
+                log.warning(
+                    "waiting for postgres",
+                    postgres=database,
+                    set_by="--postgres",
+                    reason=str(error),
+                    gives_up_in_s=round(deadline_s - now_s),
+                )
             await backoff.wait()
+
+
+@contextmanager
+def _telling_of(store: str) -> Iterator[None]:
+    """Log that the object store is waited for, once it has not answered for a while."""
+
+    def tell() -> None:
+        log.warning("waiting for the object store", store=store, set_by="--store")
+
+    timer = asyncio.get_running_loop().call_later(SLOW_STORE_S, tell)
+    try:
+        yield
+    finally:
+        timer.cancel()

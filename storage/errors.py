@@ -80,6 +80,10 @@ class PostgresNotTrusted(NothingWritten):
     """There is no connection of the kind that the DSN wants: its sslmode and certificates tell."""
 
 
+class PostgresRefused(NothingWritten):
+    """There is no such database, or no such user with that password, or none who may come in."""
+
+
 class WrongStore(StorageError):
     """The object store belongs to another cluster than the metadata database."""
 

@@ -16,7 +16,12 @@ from asyncpg.pool import PoolConnectionProxy
 
 from sql import query
 from storage.config import PostgresConfig
-from storage.errors import MetadataUnavailable, NothingWritten, PostgresNotTrusted
+from storage.errors import (
+    MetadataUnavailable,
+    NothingWritten,
+    PostgresNotTrusted,
+    PostgresRefused,
+)
 
 # Text, because only the type checker knows that these are generic.
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -42,6 +47,10 @@ NO_ANSWER = (
 )
 
 
+_REFUSALS = (
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InvalidAuthorizationSpecificationError,  # InvalidPasswordError is one, too
+)
 _NO_TLS = "rejected SSL upgrade"  # asyncpg's words; the exception is a plain ConnectionError
 _TLS_FIX = "; see its sslmode, sslrootcert, sslcert and sslkey"
 
@@ -63,13 +72,16 @@ def unavailable_without_answer() -> Iterator[None]:
 def unavailable_without_entry() -> Iterator[None]:
     """Turn every failure to connect into NothingWritten; the message says which it was.
 
-    It is PostgresNotTrusted where asking again cannot help, until somebody mends the DSN or the
-    server: the certificate is another's, or there is no TLS.
+    Where asking again cannot help, until somebody mends the DSN or the server, it is
+    PostgresNotTrusted (the certificate is another's, or there is no TLS) or PostgresRefused (no
+    such database, no such user, another password).
     """
     try:
         yield
     except (ssl.SSLError, asyncpg.ClientConfigurationError) as error:
         raise PostgresNotTrusted(f"no connection as the DSN wants it: {error}{_TLS_FIX}") from error
+    except _REFUSALS as error:
+        raise PostgresRefused(f"cannot connect: {error}") from error
     except (*NO_ANSWER, asyncpg.PostgresError) as error:
         if _NO_TLS in str(error):
             raise PostgresNotTrusted(f"{error}: it has no TLS, and sslmode wants it") from error

@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from broker.addresses import Address, parse_address
 from broker.config import InvalidSettings, read_settings
 from tests.support.broker import BrokerFailed, running_broker, start_broker
-from tests.support.ports import free_port
+from tests.support.ports import free_port, free_ports
 from tests.support.postgres import create_empty_database
 from tests.support.wire import WireClient, request_entities
 
@@ -105,6 +106,76 @@ def test_an_address_in_use_is_said(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
 
 
+def test_an_address_in_use_is_said_before_a_database_is_made(tmp_path: Path) -> None:
+    first = free_ports(4)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", first + 1))
+        taken.listen()
+        for arguments in (
+            ("--listen", "127.0.0.1:0", "--http", f"127.0.0.1:{first + 1}"),
+            *(
+                ("--listen", f"127.0.0.1:{one}", "--http", f"127.0.0.1:{other}", "--workers", "2")
+                for one, other in ((first, first + 2), (first + 2, first))
+            ),
+        ):
+            result = serve(*arguments, "--data", str(tmp_path / "data"))
+            assert result.returncode == 1
+            assert f"cannot listen on 127.0.0.1:{first + 1}: Address already" in result.stderr
+            assert "--http" in result.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_host_that_nobody_knows_is_named(tmp_path: Path) -> None:
+    result = serve("--listen", "nosuch.invalid:19093", "--data", str(tmp_path / "data"))
+    assert result.returncode == 1
+    assert "cannot listen on nosuch.invalid:19093" in result.stderr
+    assert "--listen" in result.stderr
+    assert "--data" not in result.stderr
+
+
+async def test_a_database_that_is_not_there_ends_the_start_at_once(tmp_path: Path) -> None:
+    # Given a server, and a DSN of a database that it does not have
+    dsn = (await create_empty_database()).replace("/empty_", "/no_such_")
+
+    # When a broker is started with it, then it ends at once and names database and flag
+    result = serve(
+        *("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", str(tmp_path)),
+        STREAMHOUSE_POSTGRES=dsn,
+    )
+    assert result.returncode == 1
+    assert "database no_such_" in result.stderr
+    assert "--postgres" in result.stderr
+    assert "waiting" not in result.stderr
+
+
+def test_a_database_that_does_not_answer_is_waited_for_and_named(tmp_path: Path) -> None:
+    # Given a DSN of a server that is not there
+    port = free_port()
+    dsn = f"postgresql://u:pa55word@127.0.0.1:{port}/log"
+
+    # When a broker is started with it
+    environment = {"STREAMHOUSE_POSTGRES": dsn, "STREAMHOUSE_DATA": str(tmp_path)}
+    began = subprocess.Popen(
+        [sys.executable, "-m", "broker.main", "serve", "--listen", "127.0.0.1:0"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", **environment},
+        cwd=Path(__file__).parents[2],
+    )
+    with began:
+        assert began.stderr is not None
+        line = began.stderr.readline()
+        time.sleep(1)
+        began.terminate()
+        others = began.stderr.read()
+
+    # Then it says once which, how long it waits, and where that is set; never the password
+    for part in (f"database log at 127.0.0.1:{port}", "--postgres", '"gives_up_in_s": 60'):
+        assert part in line
+    assert "waiting" not in others
+    assert "pa55word" not in line + others
+
+
 def test_a_store_of_another_cluster_is_refused(tmp_path: Path) -> None:
     # Given a store that one cluster has used
     store = f"file://{tmp_path / 'objects'}"
@@ -192,5 +263,6 @@ def test_a_data_directory_that_cannot_be_made_names_the_flag(tmp_path: Path) -> 
     (tmp_path / "file").write_text("")
     result = serve("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file"))
     assert result.returncode == 1
+    assert f"{tmp_path / 'file'}: " in result.stderr
     assert "--data" in result.stderr
     assert "Traceback" not in result.stderr

@@ -5,9 +5,11 @@ from random import Random
 
 import asyncpg
 import pytest
+from structlog.testing import capture_logs
 
-from broker.stores import claim_store
+from broker.stores import claim_store, open_stores
 from sql import migrations, query
+from storage.config import PostgresConfig
 from storage.errors import WrongStore
 from storage.metadata import MetadataStore
 from storage.metadata_memory import MemoryMetadata
@@ -16,7 +18,8 @@ from storage.objects import ObjectStore
 from storage.objects_memory import MemoryStore
 from storage.postgres_pool import Connection
 from storage.store_marker import MARKER, new_mark, read_marker
-from tests.support.postgres import create_empty_database
+from tests.support.ports import free_port
+from tests.support.postgres import create_empty_database, until
 
 
 def new_cluster() -> MetadataStore:
@@ -137,3 +140,31 @@ async def test_a_cluster_of_an_older_version_has_its_store(with_records: bool) -
     with pytest.raises(WrongStore):
         await claim(metadata, MemoryStore())
     await metadata.close()
+
+
+async def test_a_store_that_does_not_answer_is_waited_for_aloud(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a store whose address nobody listens on
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setattr("broker.stores.SLOW_STORE_S", 0.2)
+    dsn = await create_empty_database()
+    url = f"s3://bucket/log?endpoint=http://127.0.0.1:{free_port()}&region=r"
+
+    # When a broker opens it
+    async def start() -> None:
+        async with open_stores(dsn, PostgresConfig(pool_size=2), url):
+            pass
+
+    with capture_logs() as lines:
+        starting = asyncio.create_task(start())
+
+        async def probe() -> str | None:
+            told = [one["store"] for one in lines if one["event"] == "waiting for the object store"]
+            return told[0] if told else None
+
+        # Then it says so soon
+        assert await until(probe) == "s3://bucket/log"
+        starting.cancel()
+        await asyncio.wait([starting])

@@ -24,6 +24,8 @@ _SECRET: Final = re.compile(
     r"passw|passphrase|pwd|secret|token|credential|jaas|user\.info|oauthbearer\.config|\.key=|\.pem=",
     re.IGNORECASE,
 )
+_PATH: Final = re.compile(r"(^|(?<==))(file:/|~?/|\.\.?/)[^=?&\s]*$")
+"""That of a file named like a secret is none."""
 
 
 def hide_command_line() -> None:
@@ -59,4 +61,4 @@ def _shown(word: str) -> str:
 
 def _may_be_secret(word: str) -> bool:
     plain = unquote(word)
-    return "@" in plain or _SECRET.search(plain) is not None
+    return "@" in plain or _SECRET.search(_PATH.sub("", plain)) is not None

@@ -74,6 +74,7 @@ class HttpServer:
         app = web.Application(middlewares=[self._bound(), self._access.middleware()])
         app.add_routes(
             [
+                web.get("/", self._paths),
                 web.get("/health/live", self._live),
                 web.get("/health/ready", self._ready),
                 web.get("/metrics", self._metrics),
@@ -113,6 +114,11 @@ class HttpServer:
                 return await handler(request)
 
         return bound
+
+    async def _paths(self, request: web.Request) -> web.Response:
+        resources = request.app.router.resources()
+        paths = [one.canonical for one in resources if one.canonical != request.path]
+        return web.Response(text=f"StreamHouse: {' '.join(paths)}\n")
 
     async def _live(self, _: web.Request) -> web.Response:
         return web.json_response({"status": "live"})

@@ -27,6 +27,10 @@ def test_a_serving_broker_is_live_and_ready(broker: BrokerProcess) -> None:
     assert ready["checks"] == {"broker": "ok", "postgres": "ok", "object store": "ok"}
 
 
+def test_who_comes_without_a_path_is_told_which_there_are(broker: BrokerProcess) -> None:
+    assert get(broker, "/") == "StreamHouse: /health/live /health/ready /metrics /usage\n"
+
+
 def test_a_probe_may_ask_for_no_more_than_the_head(broker: BrokerProcess) -> None:
     connection = http.client.HTTPConnection(broker.http, timeout=10)
     for method, path in (("HEAD", "/metrics"), ("GET", "/health/live")):

@@ -39,6 +39,18 @@ from storage.postgres_dsn import check_dsn
 
 PREFIX: Final = "STREAMHOUSE_"
 
+_PLAIN_WORDS: Final = {
+    "extra_forbidden": "no such setting",
+    "int_parsing": "use a whole number",
+    "int_type": "use a whole number",
+    "int_from_float": "use a whole number",
+    "float_parsing": "use a number",
+    "bool_parsing": "use true or false",
+    "greater_than_equal": "use {ge} or more",
+    "less_than_equal": "use {le} or less",
+}
+"""What to do about a mistake, by its type; the library's own words are about models and inputs."""
+
 
 class InvalidSettings(Exception):
     """The broker cannot be started like this; the message lists every reason."""
@@ -133,8 +145,9 @@ def read_settings(flags: dict[str, Any], config_file: Path | None) -> tuple[Sett
     except ValidationError as invalid:
         for error in invalid.errors():
             place = ".".join(str(part) for part in error["loc"])
-            unknown = error["type"] == "extra_forbidden"
-            problems.append(f"{place}: {'no such setting' if unknown else error['msg']}")
+            plain = _PLAIN_WORDS.get(error["type"])
+            told = error["msg"].removeprefix("Value error, ")
+            problems.append(f"{place}: {plain.format(**error.get('ctx', {})) if plain else told}")
         raise InvalidSettings("\n".join(problems)) from None
     except SettingsError as unreadable:  # a variable that has to be JSON
         raise InvalidSettings(f"{PREFIX}…: {unreadable}") from None

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import importlib.metadata
 import multiprocessing
 import os
 import signal
@@ -36,16 +37,33 @@ SHUTDOWN_S: Final = 5.0
 USAGE: Final = 2
 
 app = typer.Typer(
-    help="A Kafka-compatible broker: records in object storage, metadata in Postgres.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,  # they show local variables, a DSN among them
 )
 
 
+def _show_version(*, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"streamhouse {importlib.metadata.version('streamhouse')}")
+        raise typer.Exit
+
+
 @app.callback()
-def streamhouse() -> None:
-    """Keep `serve` a command of its own; others come beside it."""
+def streamhouse(
+    *,
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            is_eager=True,
+            metavar="",
+            callback=lambda value: _show_version(wanted=value),
+            help="Show the version and exit.",
+        ),
+    ] = False,
+) -> None:
+    """A Kafka-compatible broker: records in object storage, metadata in Postgres."""
 
 
 @app.command(name="serve")
@@ -101,8 +119,9 @@ def serve_command(
 ) -> None:
     """Run a broker until it is told to stop (Ctrl-C or SIGTERM).
 
-    With no option it keeps everything in ./streamhouse-data and serves on 127.0.0.1:9092. Each
-    option can also be given as STREAMHOUSE_NAME in the environment.
+    With no option it keeps everything in ./streamhouse-data and serves on 127.0.0.1:9092.
+
+    Each option can also be given as STREAMHOUSE_NAME in the environment.
 
     Examples:
       streamhouse serve

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,30 @@ def test_all_mistakes_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         read_settings(flags, None)
     for part in ("STREAMHOUSE_LISTNE", "http: 'nowhere'", "num.partitions", "num.partition"):
         assert part in str(mistakes.value)
+
+
+def test_mistakes_are_told_in_plain_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMHOUSE_WORKERS", "two")
+    monkeypatch.setenv("STREAMHOUSE_UPKEEP__ENABLED", "{maybe}")
+    with pytest.raises(InvalidSettings) as mistakes:
+        read_settings({"set": ["{num}"], "colour": "red"}, None)
+    assert str(mistakes.value).splitlines() == [
+        "workers: use a whole number",
+        "set: '{num}': use name=value",
+        "upkeep.enabled: use true or false",
+        "colour: no such setting",
+    ]
+
+
+def test_the_version_is_told() -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "broker.main", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert told.stdout == f"streamhouse {version('streamhouse')}\n"
 
 
 def test_a_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """streamctl produce: send one message, or the lines of a file or pipe."""
 
+import os
+import stat
 import sys
 import time
 from contextlib import nullcontext
@@ -152,9 +154,8 @@ def _check_partition(connection: Connection, topic: str, partition: int | None) 
 
 def _size(stream: BinaryIO) -> int | None:
     """Return a regular file's bytes; None for a pipe, whose end nobody knows."""
-    if not stream.seekable():
-        return None
-    return Path(stream.name).stat().st_size if isinstance(stream.name, str) else None
+    status = os.fstat(stream.fileno())
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _bytes(text: str) -> bytes:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 from uuid import uuid4
 
 import pytest
@@ -124,11 +124,11 @@ class Streamctl:
         assert ended.exit_code == 0, ended.err
         return ended
 
-    def start(self, *arguments: str) -> Running:
+    def start(self, *arguments: str, stdin: int | BinaryIO = subprocess.DEVNULL) -> Running:
         return Running(
             subprocess.Popen(
                 (*COMMAND, *arguments),
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,  # what a line was not read from is left to `finish`

@@ -91,6 +91,22 @@ def test_a_file_of_many_lines_is_spread_and_summed_up(
     assert {record["key"] for record in records} == {None}
 
 
+def test_stdin_may_be_a_file_or_nothing(streamctl: Streamctl, topic: str, tmp_path: Path) -> None:
+    # Given a file of two lines
+    file = tmp_path / "lines.txt"
+    file.write_text("one\ntwo\n")
+
+    # When it is stdin, and then /dev/null is
+    with file.open("rb") as lines:
+        sent = streamctl.start("produce", "--topic", topic, stdin=lines).finish()
+    nothing = streamctl.start("produce", "--topic", topic).finish()
+
+    # Then its lines are there, and nothing is nothing
+    assert (sent.exit_code, len(sent.lines)) == (0, 2), sent.err
+    assert (nothing.exit_code, nothing.text) == (0, ""), nothing.err
+    assert sorted(record["value"] for record in _read(streamctl, topic)) == ["one", "two"]
+
+
 def test_null_empty_and_binary_arrive_as_they_are(streamctl: Streamctl, topic: str) -> None:
     streamctl.well("produce", "--topic", topic, "--key", "gone", "--tombstone")
     to_three = ("produce", "--topic", topic, "--partition", "3")

@@ -13,7 +13,7 @@ from storage.config import PostgresConfig
 from storage.errors import DatabaseNotSupported, StorageError
 from storage.migrate import missing_migrations
 from storage.objects import ObjectStore
-from storage.open_store import open_store
+from storage.open_store import open_store, parse_store_url
 from storage.postgres_binaries import (
     EmbeddedPostgresError,
     make_socket_directory,
@@ -23,6 +23,7 @@ from storage.postgres_binaries import (
 from storage.postgres_dsn import check_dsn
 from storage.postgres_embedded import EmbeddedPostgres
 from storage.postgres_process import read_pid_file
+from storage.store_marker import MARKER
 from streamctl.errors import Failure, UsageError
 
 POOL: Final = PostgresConfig(pool_size=4, command_timeout_s=120.0)
@@ -56,15 +57,17 @@ async def open_stores(
     with as_failures():
         if postgres is not None:
             check_dsn(postgres)
+        url = store or f"file://{data}/objects"
+        _check_store(url, is_marked=not is_new)
         async with AsyncExitStack() as stack:
-            objects = await open_store(store or f"file://{data}/objects")
-            stack.push_async_callback(objects.close)
             dsn = postgres
             if data is not None:
                 dsn = await stack.enter_async_context(_embedded(data / "postgres", is_new=is_new))
             assert dsn is not None, "checked above"
             if not is_new:
                 await _check_schema(dsn)
+            objects = await open_store(url)
+            stack.push_async_callback(objects.close)
             yield dsn, objects
 
 
@@ -108,6 +111,27 @@ def as_failures() -> Iterator[None]:
 def now_ms() -> int:
     """Return the time (Unix, ms)."""
     return time.time_ns() // 1_000_000
+
+
+def _check_store(url: str, *, is_marked: bool) -> None:
+    """See that a directory is a store already: opening one makes it, and leaves traces in it.
+
+    Args:
+        url: as `open_store`; a bucket is never made.
+        is_marked: the store has to have the mark that brokers leave.
+
+    Raises:
+        ValueError: as `parse_store_url`.
+        Failure: it is none.
+    """
+    place = parse_store_url(url)
+    if not isinstance(place, Path):
+        return
+    if not place.is_dir() or (is_marked and not (place / MARKER).exists()):
+        raise Failure(
+            f"{place} is no object store of a cluster",
+            fix="name the --data of a broker, or the --store that its brokers are told",
+        )
 
 
 @asynccontextmanager

@@ -262,3 +262,26 @@ def test_stores_have_to_be_named() -> None:
     for command in ("fsck", "reconcile", "recover"):
         shown = streamctl(command, "--help")
         assert f"streamctl {command} " in shown.out.partition("Examples")[2]
+
+
+@pytest.mark.parametrize("command", ["fsck", "reconcile", "recover"])
+def test_what_is_not_there_is_not_made(tmp_path: Path, command: str) -> None:
+    # Given no data directory, and a directory of something else
+    absent, other = tmp_path / "absent", tmp_path / "other"
+    (other / "objects").mkdir(parents=True)
+    if command == "recover":  # which makes a database, and needs no mark of a cluster
+        (other / "objects").rmdir()
+
+    # When one of them is named by mistake
+    checked = streamctl(command, "--data", str(absent))
+    mistaken = streamctl(command, "--data", str(other))
+    store = streamctl(command, "--postgres", "postgresql://127.0.0.1:1/x", "--store", str(absent))
+
+    # Then that is told, and nothing was written
+    for said, place in ((checked, absent), (mistaken, other), (store, absent)):
+        assert said.exit_code == 1
+        assert str(place) in said.err
+        assert "is no object store of a cluster" in said.err
+        assert "--data" in said.err
+    assert not absent.exists()
+    assert [path.name for path in other.rglob("*")] == (["objects"] * (command != "recover"))

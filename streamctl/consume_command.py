@@ -9,7 +9,7 @@ from streamctl.cluster import Cluster
 from streamctl.connection import Connection
 from streamctl.consume_run import RecordFormat, read_as_member, read_partitions
 from streamctl.errors import Failure, UsageError
-from streamctl.group_reading import GroupPlan
+from streamctl.group_plan import GroupPlan
 from streamctl.names import complete_groups, complete_topics
 from streamctl.options import connected, duration_ms, flag
 from streamctl.reading import ReadPlan

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 from streamctl.connection import Connection
-from streamctl.group_reading import GroupPlan, GroupReader
+from streamctl.group_plan import GroupPlan
+from streamctl.group_reading import GroupReader
 from streamctl.output import counted, note
 from streamctl.printable import Record, as_json, as_text
 from streamctl.reading import Reader, ReadPlan

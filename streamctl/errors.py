@@ -25,6 +25,9 @@ HINTS: Final = {
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": (
         f"{_ALLOWED_BY} --operation write --transactional-id ID"
     ),
+    "KAFKA_STORAGE_ERROR": (
+        "the object store does not answer, or has lost an object: streamctl fsck names it"
+    ),
     "SECURITY_DISABLED": "this cluster checks no permissions, so it keeps no ACLs",
     "UNSUPPORTED_VERSION": "this broker does not offer that request",
 }

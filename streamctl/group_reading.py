@@ -1,8 +1,7 @@
 """Reading a topic as a member of a consumer group, which remembers how far its members came."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -10,10 +9,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from streamctl.connection import Connection, Trouble, consumer
 from streamctl.errors import Failure, kafka_error, refusal
 from streamctl.group_commits import PASSING, Commits, MembershipLost
+from streamctl.group_plan import GroupPlan
 from streamctl.output import counted, note
 from streamctl.printable import Record
 from streamctl.reading import record_of
 from streamctl.requests import REQUEST_TIMEOUT_S
+from streamctl.stall_watch import StallWatch
 
 _POLL_S: Final = 0.2
 _BATCH: Final = 500
@@ -25,30 +26,6 @@ _PASSING: Final = PASSING | {
     "UNKNOWN_MEMBER_ID",
     "FENCED_MEMBER_EPOCH",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPlan:
-    """What to read.
-
-    Attributes:
-        from_beginning: partitions that the group has no offset for start at the log start,
-            not at the end.
-        starts: gives those first offsets.
-        stops: exclusive, by partition; one is finished there. None to go on for ever.
-        limit: records in all; None for no limit.
-        idle_s: stop when nothing came for so long; None to wait for ever.
-        commit_every_s: 0 commits after each batch.
-    """
-
-    topic: str
-    group: str
-    from_beginning: bool
-    starts: Callable[[Iterable[int]], Mapping[int, int]]
-    stops: Mapping[int, int] | None
-    limit: int | None
-    idle_s: float | None
-    commit_every_s: float
 
 
 class GroupReader:
@@ -68,6 +45,7 @@ class GroupReader:
         self._joined = False  # ever
         self._rebalancing = True
         self._started = time.monotonic()
+        self._next: dict[int, int] = {}
         self._finished: set[int] = set()
         self._batch: list[Record] = []
         self._heard = time.monotonic()
@@ -81,7 +59,9 @@ class GroupReader:
             "enable.partition.eof": "true",
             "fetch.wait.max.ms": "250",
         }
-        self._consumer = consumer(connection, Trouble(), settings)
+        trouble = Trouble()
+        self._consumer = consumer(connection, trouble, settings)
+        self._watch = StallWatch(connection, plan.topic, trouble, gives_up=plan.stops is not None)
         self._commits = Commits(self._consumer, plan.topic)
         self._consumer.subscribe(
             [plan.topic],
@@ -98,10 +78,13 @@ class GroupReader:
         """
         while not stopped() and not self._done():
             self._gather(self._wait_s())
+            self._watch.look(self._behind())
             if self._batch:
                 self._heard = time.monotonic()
                 yield self._batch
             elif self._idle():
+                if self._plan.stops is not None:
+                    self._watch.say(self._behind())
                 return
             if time.monotonic() - self._committed_at >= self._plan.commit_every_s:
                 self._commit()
@@ -128,6 +111,10 @@ class GroupReader:
         if self._plan.stops is None or self._rebalancing:
             return False
         return self._assigned <= self._finished
+
+    def _behind(self) -> dict[int, int]:
+        """Return the next offset of each partition that has not been read to its end."""
+        return {at: self._next[at] for at in self._assigned - self._finished if at in self._next}
 
     def _idle(self) -> bool:
         """Tell whether nothing came for too long since the group let us in."""
@@ -170,6 +157,7 @@ class GroupReader:
         error, partition = message.error(), message.partition()
         if error is None:
             record = record_of(message)
+            self._next[record.partition] = record.offset + 1
             stop = None if self._plan.stops is None else self._plan.stops.get(record.partition)
             if stop is not None and record.offset >= stop - 1:
                 self._finished.add(record.partition)
@@ -223,9 +211,11 @@ class GroupReader:
         for at in committed:
             if at.error is not None:
                 raise refusal(f"offset of {at.topic!r} partition {at.partition}", at.error)
+        self._next |= {at.partition: at.offset for at in committed}
         fresh = [at.partition for at in committed if at.offset < 0]
         if fresh:
             for index, offset in self._plan.starts(fresh).items():
+                self._next[index] = offset
                 self._commits.add(index, offset)
             self._commits.commit()
 

@@ -15,6 +15,7 @@ from confluent_kafka import (
 from streamctl.connection import Connection, Trouble, consumer
 from streamctl.errors import refusal
 from streamctl.printable import Record
+from streamctl.stall_watch import StallWatch
 
 _POLL_S: Final = 0.2
 _BATCH: Final = 500
@@ -63,14 +64,16 @@ class Reader:
         self._plan = plan
         self._trouble = Trouble()
         self._consumer = consumer(connection, self._trouble, SETTINGS)
-        self._open = set(plan.starts)
-        if plan.stops is not None:
-            self._open -= {at for at, start in plan.starts.items() if start >= plan.stops[at]}
+        self._behind = {
+            at: start
+            for at, start in sorted(plan.starts.items())
+            if plan.stops is None or start < plan.stops[at]
+        }
         self._consumer.assign(
-            [
-                TopicPartition(plan.topic, partition, plan.starts[partition])
-                for partition in sorted(self._open)
-            ]
+            [TopicPartition(plan.topic, at, start) for at, start in self._behind.items()]
+        )
+        self._watch = StallWatch(
+            connection, plan.topic, self._trouble, gives_up=plan.stops is not None
         )
         self.count = 0
 
@@ -81,17 +84,20 @@ class Reader:
             Failure: the broker refuses to go on, e.g. because the topic was deleted.
         """
         heard = time.monotonic()
-        while self._open and self._wanted() > 0:
+        while (self._behind or self._plan.stops is None) and self._wanted() > 0:
             wait_s = _POLL_S
             if self._plan.idle_s is not None:
                 left_s = heard + self._plan.idle_s - time.monotonic()
                 if left_s <= 0:
+                    if self._plan.stops is not None:
+                        self._watch.say(self._behind)
                     return
                 wait_s = min(wait_s, left_s)
             try:
                 first = self._consumer.poll(wait_s)
             except SystemError:  # how the client shows an interrupt that came inside a callback
                 raise KeyboardInterrupt from None
+            self._watch.look(self._behind)
             if first is None:
                 continue
             # poll answers at once with the first record; what else is there comes with it
@@ -118,22 +124,20 @@ class Reader:
             partition = message.partition()
             if error is not None:
                 if error.name() == "_PARTITION_EOF":
-                    self._finish(partition)
+                    assert partition is not None  # an end is a partition's
+                    self._behind.pop(partition, None)
                 elif message.topic() is not None:
                     raise refusal(f"topic {self._plan.topic!r} partition {partition}", error)
                 continue  # errors of no partition are the coordinator's, and nobody asked it
             record = record_of(message)
             stop = None if self._plan.stops is None else self._plan.stops[record.partition]
             if stop is not None and record.offset >= stop - 1:
-                self._finish(partition)
+                self._behind.pop(record.partition, None)
+            elif record.partition in self._behind:
+                self._behind[record.partition] = record.offset + 1
             if stop is None or record.offset < stop:
                 taken.append(record)
         return taken
-
-    def _finish(self, partition: int | None) -> None:
-        """Close a partition at its end, if ends count."""
-        if self._plan.stops is not None and partition is not None:
-            self._open.discard(partition)
 
 
 def timestamp_of(message: Message) -> tuple[str, int | None]:

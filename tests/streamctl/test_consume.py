@@ -3,12 +3,16 @@
 import json
 import shlex
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from streamctl import stall_watch
+from streamctl.cluster import Cluster
+from streamctl.connection import Connection
 from streamctl.groups import Groups
-from tests.streamctl.conftest import COMMAND, REPOSITORY, Ended, Streamctl
+from tests.streamctl.conftest import COMMAND, REPOSITORY, Ended, Streamctl, create_topic
+from tests.support.broker import running_broker
 
 
 def _send(streamctl: Streamctl, topic: str, partition: int, count: int) -> None:
@@ -122,6 +126,58 @@ def test_offsets_and_partitions_that_are_not_there_are_named(
     unknown = streamctl("consume", "--topic", f"{topic}x")
     assert unknown.exit_code == 1
     assert f"did you mean {topic}?" in unknown.err
+
+
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Streamctl]:
+    """Yield the command line for a broker whose store has lost the object of topic `lost`."""
+    data = tmp_path_factory.mktemp("lost") / "data"
+    at_once = ("--set", "group.initial.rebalance.delay.ms=0")
+    with running_broker(data, *at_once) as broker:
+        create_topic(Cluster(Connection(bootstrap=broker.bootstrap)), "lost", partitions=2)
+        _send(Streamctl(bootstrap=broker.bootstrap), "lost", 1, 3)
+    for written in (data / "objects" / "wal").rglob("*"):
+        if written.is_file():
+            written.unlink()
+    with running_broker(data, *at_once) as broker:
+        yield Streamctl(bootstrap=broker.bootstrap)
+
+
+@pytest.mark.parametrize("group", [(), ("--group", "readers")])
+def test_an_end_that_cannot_be_reached_is_a_failure(
+    lost: Streamctl,
+    run_here: Callable[..., Ended],
+    monkeypatch: pytest.MonkeyPatch,
+    group: tuple[str, ...],
+) -> None:
+    # Given a partition whose records the broker cannot read, and a reader with less patience
+    monkeypatch.setattr(stall_watch, "LOOK_EVERY_S", 0.3)
+    monkeypatch.setattr(stall_watch, "GIVE_UP_S", 1.0)
+
+    # When all of its topic is to be read
+    command = ("--bootstrap", lost.bootstrap, "consume", "--topic", "lost", "--from-beginning")
+    ended = run_here(*command, *group, "--exit-at-end")
+
+    # Then it says once what it waits for and why, and fails with that
+    assert ended.exit_code == 1
+    assert ended.text == ""
+    reason = "nothing comes from 1@0: topic 'lost': Disk error"
+    assert [reason in line for line in ended.err.splitlines()].count(True) == 2
+    assert f"error: {reason}" in ended.err
+    assert "KAFKA_STORAGE_ERROR" in ended.err
+    assert "streamctl fsck" in ended.err
+
+
+def test_a_reader_without_an_end_says_what_it_waits_for(lost: Streamctl) -> None:
+    reader = lost.start("consume", "--topic", "lost", "--from-beginning")
+    reader.wait_for_note("nothing comes from 1@0")
+    assert reader.interrupt().exit_code == 130
+    quiet = lost.well("consume", "--topic", "lost", "--from-beginning", "--timeout", "1s")
+    assert "nothing comes" not in quiet.err
+    told = lost.well(
+        "consume", "--topic", "lost", "--offset", "-3", "--exit-at-end", "--timeout", "1s"
+    )
+    assert "nothing comes from 1@0" in told.err
 
 
 def test_reading_alone_leaves_no_group_behind(

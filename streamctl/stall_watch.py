@@ -1,0 +1,88 @@
+"""A reader that gets nothing, though there is more, says what it waits for, and why."""
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from streamctl.connection import Connection, Trouble
+from streamctl.errors import BrokerUnreachable, Failure
+from streamctl.fetch_refusals import fetch_refusals
+from streamctl.output import note
+
+LOOK_EVERY_S: Final = 5.0
+GIVE_UP_S: Final = 30.0
+
+
+class StallWatch:
+    """Asks brokers about partitions that do not move.
+
+    Args:
+        connection: how the cluster is reached.
+        topic: that is read.
+        trouble: what the reader's client heard of brokers it does not reach.
+        gives_up: end a reader that nothing comes to for GIVE_UP_S because brokers refuse it.
+    """
+
+    def __init__(
+        self, connection: Connection, topic: str, trouble: Trouble, *, gives_up: bool
+    ) -> None:
+        self._connection = connection
+        self._topic = topic
+        self._trouble = trouble
+        self._gives_up = gives_up
+        self._seen: dict[int, int] = {}
+        self._said: set[str] = set()
+        self._moved = time.monotonic()
+        self._looked = self._moved - LOOK_EVERY_S
+
+    def look(self, behind: Mapping[int, int]) -> None:
+        """Look, if it is time to.
+
+        Args:
+            behind: next offset to read, by partition that has not come to its end.
+
+        Raises:
+            Failure: it is time to give up.
+        """
+        now = time.monotonic()
+        if now - self._looked < LOOK_EVERY_S:
+            return
+        still = {at: offset for at, offset in behind.items() if self._seen.get(at) == offset}
+        reasons = self._reasons(still) if still else []
+        if len(still) < len(behind) or not reasons:
+            self._moved = now
+        self._seen = dict(behind)
+        self._looked = time.monotonic()
+        if self._gives_up and reasons and self._looked - self._moved >= GIVE_UP_S:
+            raise reasons[0]
+        self._say(reasons)
+
+    def say(self, behind: Mapping[int, int]) -> None:
+        """Say at once why nothing comes, if brokers refuse it; `behind` as `look` takes it."""
+        self._say(self._reasons(behind))
+
+    def _say(self, reasons: Sequence[Failure]) -> None:
+        """Say what has not just been said."""
+        for reason in reasons:
+            if reason.message not in self._said:
+                note("; ".join(filter(None, (reason.message, reason.fix))))
+        self._said = {reason.message for reason in reasons}
+
+    def _reasons(self, still: Mapping[int, int]) -> list[Failure]:
+        """Return why nothing comes from these partitions and offsets; none if nobody refuses."""
+        try:
+            refusals = fetch_refusals(self._connection, self._topic, still)
+        except BrokerUnreachable as unreachable:
+            # the client itself may be let in by means that this way of asking has not
+            refusals = dict.fromkeys(still, unreachable) if self._trouble.all_brokers_down else {}
+        except Failure:
+            refusals = {}
+        places: dict[str, list[str]] = defaultdict(list)
+        for at, refusal in refusals.items():
+            places[refusal.message].append(f"{at}@{still[at]}")
+        fixes = {refusal.message: refusal.fix for refusal in refusals.values()}
+        return [
+            Failure(f"nothing comes from {', '.join(where)}: {said}", fix=fixes[said])
+            for said, where in places.items()
+        ]

@@ -108,10 +108,10 @@ class UnknownTopic(Failure):
 
     def __init__(self, name: str, existing: Iterable[str]) -> None:
         near = get_close_matches(name, existing, n=3)
-        meant = f"did you mean {' or '.join(near)}? or " if near else ""
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
         super().__init__(
             f"topic {name!r} does not exist",
-            fix=f"{meant}create it: streamctl topic create --name {name} --partitions 6",
+            fix=f"{meant}see which do: streamctl topic list",
         )
 
 

@@ -13,7 +13,7 @@ import typer
 
 from streamctl.cluster import Cluster
 from streamctl.connection import Connection
-from streamctl.errors import Failure, UsageError
+from streamctl.errors import Failure, UnknownTopic, UsageError
 from streamctl.lines import LineSource
 from streamctl.names import complete_topics
 from streamctl.options import connected, flag
@@ -145,7 +145,11 @@ def _check_source(*, message: str | None, tombstone: bool, file: Path | None) ->
 
 
 def _check_partition(connection: Connection, topic: str, partition: int | None) -> None:
-    count = len(Cluster(connection).topic(topic).partitions)
+    try:
+        count = len(Cluster(connection).topic(topic).partitions)
+    except UnknownTopic as unknown:
+        unknown.fix += f"; or create it: streamctl topic create --name {topic} --partitions 6"
+        raise
     if partition is not None and not 0 <= partition < count:
         raise Failure(
             f"topic {topic!r} has no partition {partition}", fix=f"it has 0 to {count - 1}"

@@ -31,11 +31,18 @@ def read_properties(path: Path) -> dict[str, str]:
     """Return the properties of a file.
 
     Raises:
+        UsageError: it is no file but a setting, as Apache Kafka's tools take them.
         Failure: it cannot be read, or is not text.
     """
     try:
         return parse_properties(path.read_text(encoding="utf-8"))
     except OSError as error:
+        if "=" in path.name and not path.exists():
+            (shown,) = hide_secrets([str(path)])
+            raise UsageError(
+                f"--config {shown} is no file of client properties",
+                fix=f"a topic's setting is --set {shown}, a client's property -X {shown}",
+            ) from error
         raise Failure(f"cannot read --config {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise Failure(f"--config {path} is not UTF-8 text") from error

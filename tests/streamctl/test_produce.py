@@ -149,6 +149,7 @@ def test_a_topic_is_not_made_by_writing_to_it(streamctl: Streamctl, topic_name: 
     lost = streamctl("produce", "--topic", topic_name, "--message", "x")
     assert lost.exit_code == 1
     assert f"topic '{topic_name}' does not exist" in lost.err
+    assert f"streamctl topic create --name {topic_name}" in lost.err
     assert topic_name not in streamctl.well("topic", "list").text
 
 

@@ -159,7 +159,19 @@ def test_a_name_nearly_right_is_suggested(streamctl: Streamctl, topic: str) -> N
     wrong = streamctl("topic", "describe", topic[:-1])
     assert wrong.exit_code == 1
     assert f"did you mean {topic}?" in wrong.err
-    assert f"streamctl topic create --name {topic[:-1]}" in wrong.err
+    assert "streamctl topic list" in wrong.err
+
+
+@pytest.mark.parametrize("command", ["describe", "delete", "alter"])
+def test_who_works_on_topics_is_not_told_to_create_one(
+    streamctl: Streamctl, topic_name: str, command: str
+) -> None:
+    options = {"alter": ["--retention", "1d"], "delete": ["--yes"]}
+    wrong = streamctl("topic", command, topic_name, *options.get(command, []))
+    assert wrong.exit_code == 1
+    assert f"topic '{topic_name}' does not exist" in wrong.err
+    assert "streamctl topic list" in wrong.err
+    assert "create" not in wrong.err
 
 
 @pytest.mark.parametrize(
@@ -173,6 +185,8 @@ def test_a_name_nearly_right_is_suggested(streamctl: Streamctl, topic: str) -> N
         (("create", "bad name"), "letters, digits"),
         (("create", "x", "--retention", "1d", "--set", "retention.ms=5"), "given twice"),
         (("create", "x", "--set", "retention.ms"), "name=value"),
+        (("create", "x", "--config", "retention.ms=1"), "--set retention.ms=1"),
+        (("create", "x", "--config", "sasl.password=hush"), "-X sasl.password="),
         (("alter", "x"), "nothing to change"),
         (("alter", "x", "--retention", "1d", "--unset", "retention.ms"), "both set and unset"),
     ],
@@ -184,6 +198,7 @@ def test_a_command_line_that_makes_no_sense_is_refused_with_advice(
     assert refused.exit_code == 2
     assert advice in refused.err
     assert "Traceback" not in refused.err
+    assert "hush" not in refused.err
 
 
 @contextmanager

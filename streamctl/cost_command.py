@@ -96,6 +96,7 @@ def cost(
         sys.stdout.write(default_text())
         return
     price_list = read_prices(prices)
+    http = http.partition(",")[0]  # STREAMHOUSE_HTTP may name several, and each tells of all
     usage = _ask(http, since, by)
     try:
         report = make_report(usage, price_list)

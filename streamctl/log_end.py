@@ -20,29 +20,32 @@ _SAMPLE = re.compile(
 _LABEL = re.compile(r'([a-z_]+)="([^"]*)"')
 
 
-def log_end_offsets(http: str, topic: str) -> dict[int, int] | None:
-    """Return the LEO of those partitions of a topic that the broker at `http` owns.
+def log_end_offsets(http: str, topic: str) -> dict[int, int]:
+    """Return the LEO of those partitions of a topic that one of the brokers owns.
+
+    Args:
+        http: HOST:PORT of one or more brokers, separated by commas.
+        topic: its name.
 
     Returns:
-        By partition; None if nothing there answers with metrics.
+        By partition; none of a broker that does not answer with metrics.
 
     Raises:
-        UsageError: `http` is not HOST:PORT.
+        UsageError: `http` is something else.
     """
-    page = _metrics_page(http)
-    if page is None:
-        return None
-    ends = {}
-    for match in _SAMPLE.finditer(page):
-        labels = dict(_LABEL.findall(match["labels"]))
-        if labels.get("topic") == topic and labels.get("partition", "").isdecimal():
-            ends[int(labels["partition"])] = int(float(match["value"]))
+    ends: dict[int, int] = {}
+    for address in http.split(","):
+        for match in _SAMPLE.finditer(_metrics_page(address.strip())):
+            labels = dict(_LABEL.findall(match["labels"]))
+            if labels.get("topic") == topic and labels.get("partition", "").isdecimal():
+                partition, end = int(labels["partition"]), int(float(match["value"]))
+                ends[partition] = max(end, ends.get(partition, 0))  # who owned it has an older one
     return ends
 
 
-def _metrics_page(http: str) -> str | None:
+def _metrics_page(http: str) -> str:
     try:
         status, page = get_page(http, "/metrics", answer_s=_TIMEOUT_S)
     except (HttpUnreachable, HttpRefused):
-        return None
-    return page if status == OK else None
+        return ""
+    return page if status == OK else ""

@@ -51,9 +51,9 @@ def describe(
         str,
         typer.Option(
             "--http",
-            metavar="HOST:PORT",
+            metavar="HOST:PORT,…",
             envvar=HTTP_ENVIRONMENT,
-            help="Broker's HTTP port, asked only for log end offsets.",
+            help="Brokers' HTTP ports, asked only for log end offsets.",
         ),
     ] = DEFAULT_HTTP,
     output: FormatOption = Format.TABLE,
@@ -61,11 +61,12 @@ def describe(
     """Show a topic's partitions with their offsets, and its settings that are not defaults.
 
     HIGH WATERMARK is one past the last record that can be read. LOG END adds the records
-    that the owning broker holds in its write buffer; a dash where no broker tells.
+    that the leader holds in its write buffer, which its HTTP port tells; a dash where none
+    does.
 
     Examples:
       streamctl topic describe user-events
-      streamctl topic describe user-events --http 10.0.0.5:9644
+      streamctl topic describe user-events --http 10.0.0.5:9644,10.0.0.6:9644
       streamctl topic describe user-events --format json | jq '.[].partitions'
     """
     wanted = topic_names(names, name)
@@ -77,15 +78,29 @@ def describe(
     else:
         for item in described:
             _print(item)
-    if any(offset.log_end is None for item in described for offset in item.offsets.values()):
-        note(f"log end offsets: http://{http}/metrics does not tell them (--http HOST:PORT)")
+    _note_unknown(described, http)
+
+
+def _note_unknown(described: list[Described], http: str) -> None:
+    """Tell whose log end offsets are missing, and who could tell them."""
+    leaders = {
+        "none" if partition.leader is None else str(partition.leader)
+        for item in described
+        for partition in item.topic.partitions
+        if item.offsets[partition.index].log_end is None
+    }
+    if leaders:
+        note(
+            f"log end offsets: {http} does not tell those of partitions led by broker "
+            f"{', '.join(sorted(leaders))} (--http HOST:PORT,HOST:PORT)"
+        )
 
 
 def _describe(cluster: Cluster, topic: TopicState, http: str) -> Described:
     indexes = [partition.index for partition in topic.partitions]
     starts = cluster.earliest_offsets(topic.name, indexes)
     watermarks = cluster.latest_offsets(topic.name, indexes)
-    ends = log_end_offsets(http, topic.name) or {}  # asked last: an end is never before the HWM
+    ends = log_end_offsets(http, topic.name)  # asked last: an end is never before the HWM
     return Described(
         topic=topic,
         settings=cluster.topic_settings(topic.name),

@@ -101,6 +101,30 @@ def test_log_end_offsets_come_from_the_metrics_page(streamctl: Streamctl, topic:
     assert ends == {0: 5, 1: None, 2: 12, 3: None, 4: None, 5: None, 6: None}
 
 
+def test_log_end_offsets_come_from_as_many_brokers_as_are_named(
+    streamctl: Streamctl, topic: str
+) -> None:
+    # Given two brokers' pages, of which each tells what its broker leads
+    gauge = 'streamhouse_partition_log_end_offset{{topic="{}",partition="{}"}} {}\n'
+    pages = [
+        "".join(gauge.format(topic, at, end) for at, end in ends)
+        for ends in ([(0, 5), (1, 6), (2, 7)], [(2, 3), (4, 9)])
+    ]
+
+    # When both are named, and a third address where nobody answers
+    with _metrics(pages[0]) as one, _metrics(pages[1]) as other:
+        several = ("--http", f"{one},{NOBODY}, {other}")
+        shown = streamctl.well("topic", "describe", topic, *several)
+        described = _described(streamctl, topic, several[1])
+
+    # Then the later end of each partition counts, and whose are missing is told
+    ends = {at["partition"]: at["log_end_offset"] for at in described["partitions"]}
+    assert ends == {0: 5, 1: 6, 2: 7, 3: None, 4: 9, 5: None, 6: None}
+    (leader,) = {at["leader"] for at in described["partitions"]}
+    assert f"led by broker {leader}" in shown.err
+    assert "--http HOST:PORT,HOST:PORT" in shown.err
+
+
 def test_topics_are_listed_for_people_and_programs(streamctl: Streamctl, topic: str) -> None:
     listed = json.loads(streamctl.well("topic", "list", "--format", "json").text)
     (entry,) = [entry for entry in listed if entry["name"] == topic]

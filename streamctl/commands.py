@@ -27,11 +27,13 @@ from streamctl.errors import Failure
 from streamctl.offline_commands import fsck, reconcile, recover
 from streamctl.options import Bootstrap, ConfigFiles, Properties, explained, given_connection
 from streamctl.output import print_failure
+from streamctl.plain_values import PlainGroup
 from streamctl.produce_command import produce
 from streamctl.sql_command import sql
 
 app = typer.Typer(
     name="streamctl",
+    cls=PlainGroup,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,  # a traceback is for a bug; python's own shows it best

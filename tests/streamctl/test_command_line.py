@@ -97,3 +97,23 @@ def test_an_address_that_is_none_is_a_usage_error(streamctl: Streamctl, topic: s
 
 def test_the_version_is_told() -> None:
     assert Streamctl(bootstrap=NOBODY).well("--version").text.startswith("streamctl 0.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("consume", "--topic", "t", "--format", "xml"), "'xml' is not one of 'text', 'json'"),
+        (("consume", "--topic", "t", "--limit", "ten"), "'ten' is no whole number"),
+        (("sql", "SELECT 1", "--limit", "0"), "'0' should be greater than or equal to 1"),
+        (("config", "describe", "table"), "'table' is not one of"),
+    ],
+)
+def test_a_value_that_cannot_be_is_told_in_plain_words(
+    run_here: Callable[..., Ended], arguments: tuple[str, ...], said: str
+) -> None:
+    wrong = run_here(*arguments)
+    assert wrong.exit_code == 2
+    words = " ".join(wrong.err.replace("│", " ").split())
+    assert said in words
+    assert "Value error" not in words
+    assert "Input" not in words

@@ -52,7 +52,8 @@ def pipeline(
     jobs = _jobs()
     if name not in jobs:
         raise UsageError(f"there is no pipeline {name!r}", fix=f"one of: {', '.join(jobs)}")
-    become_job(f"{JOBS}.{name}", ctx.args, _reached(ctx.find_object(Connection)))
+    environment = _reached(ctx.find_object(Connection))
+    become_job(f"{JOBS}.{name}", ctx.args, environment, command=f"streamctl pipeline {name}")
 
 
 def register(app: typer.Typer) -> None:

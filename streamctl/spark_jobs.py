@@ -6,9 +6,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from streamctl.errors import Failure
+
+COMMAND_VARIABLE: Final = "STREAMCTL_COMMAND"
+"""Where a job reads what it is called (spark/jobs/options.py)."""
 
 
 def check_spark() -> None:
@@ -29,11 +32,14 @@ def check_spark() -> None:
         )
 
 
-def become_job(module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+def become_job(
+    module: str, arguments: Sequence[str], environment: Mapping[str, str], *, command: str
+) -> NoReturn:
     """Go on as a job, in this process and on this terminal: signals and exit code are its own.
 
     Args:
         module: that is run.
+        command: that people type for it, which its help shows.
         arguments: of the job; no secrets, which a command line would show.
         environment: what the job's has beyond this one.
 
@@ -41,6 +47,7 @@ def become_job(module: str, arguments: Sequence[str], environment: Mapping[str, 
         Failure: Spark or Java is missing.
     """
     check_spark()
-    command = [sys.executable, "-m", module, *arguments]
+    words = [sys.executable, "-m", module, *arguments]
+    told = {COMMAND_VARIABLE: command, **environment}
     sys.stdout.flush()
-    os.execve(sys.executable, command, {**os.environ, **environment})  # noqa: S606 (our own module)
+    os.execve(sys.executable, words, {**os.environ, **told})  # noqa: S606 (our own module)

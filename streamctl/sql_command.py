@@ -104,7 +104,8 @@ def sql(
             arguments += [option, str(value)]
     for word in schema or ():
         arguments += ["--schema", word]
-    become_job(JOB, arguments, _environment(postgres, store, is_told=data is None))
+    environment = _environment(postgres, store, is_told=data is None)
+    become_job(JOB, arguments, environment, command="streamctl sql")
 
 
 def _environment(postgres: str | None, store: str | None, *, is_told: bool) -> dict[str, str]:

@@ -14,6 +14,7 @@ Exit codes: 0 done, 1 failed, 2 the command line makes no sense, 130 Ctrl-C.
 """
 
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -45,6 +46,9 @@ from spark.session import JavaMissing, UnsupportedSpark
 
 _QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """They write a page of JSON for each mistake in a query, which is told in a line anyhow."""
+
+_COMMAND: Final = "STREAMCTL_COMMAND"
+"""Where streamctl tells what people typed, for help and mistakes (streamctl/spark_jobs.py)."""
 
 _SECRET: Final = re.compile(r"password|secret|jaas|\.key$")
 
@@ -174,7 +178,7 @@ def run(command: Callable[..., None]) -> None:
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False)
     app.command(context_settings={"help_option_names": ["-h", "--help"]})(command)
     try:
-        app()
+        app(prog_name=os.environ.get(_COMMAND))
     except JobFailed as failed:
         sys.stderr.write(f"error: {failed.message}\n")
         if failed.fix:

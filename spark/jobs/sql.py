@@ -15,6 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql.types import StructType
 
+from spark.jobs.java_words import java_words_aside
 from spark.jobs.logic import parse_columns
 from spark.jobs.option_groups import DEFAULT_MASTER, LOG_OPTIONS, RUN_OPTIONS
 from spark.jobs.options import JobFailed, UpkeepOptions, WrongUsage, parse_pairs, run
@@ -75,13 +76,14 @@ def sql(
     _check_time(as_of)
     location = options.location()
     try:
-        session = build_session(
-            "streamhouse sql",
-            master=master,
-            packages=(Package.AVRO,) if registry else (),
-            location=location,
-            settings={"spark.log.level": "OFF"},  # what fails is said below, once
-        )
+        with java_words_aside():
+            session = build_session(
+                "streamhouse sql",
+                master=master,
+                packages=(Package.AVRO,) if registry else (),
+                location=location,
+                settings={"spark.log.level": "OFF"},  # what fails is said below, once
+            )
     except JavaMissing as missing:
         raise JobFailed("Spark cannot be started", fix=str(missing)) from missing
     tables = TableOptions(

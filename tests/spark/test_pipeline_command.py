@@ -56,6 +56,7 @@ def test_without_java_it_says_what_to_install(tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["--help"], "--partition-by"),
+        ([], "Usage: streamctl pipeline warehouse "),
         (["--output", "o"], "--topic"),
         (["--topic", "t", "--output", "o", "-X", "sasl.jaas.config=x"], "--config file"),
         (["--topic", "t", "--output", "o", "-X", "nonsense"], "name=value"),
@@ -65,4 +66,5 @@ def test_a_job_gets_its_arguments(arguments: list[str], said: str) -> None:
     ended = streamctl("pipeline", "warehouse", *arguments)
 
     assert said in ended.stdout + ended.stderr
+    assert "python -m" not in ended.stdout + ended.stderr
     assert ended.returncode == (0 if arguments == ["--help"] else 2)

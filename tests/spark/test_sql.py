@@ -320,6 +320,12 @@ def test_the_command_line_asks_in_a_process_of_its_own(
     # Then they get what they asked for, and nothing else
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout) == {"total": 217.5, "records": 31}
+    assert ended.stderr == ""
+
+    # and of a mistake they are told that alone, without what Java says of itself
+    mistaken = streamctl("SELEC 1")
+    assert mistaken.returncode == 2
+    assert mistaken.stderr.startswith("error: [PARSE_SYNTAX_ERROR]")
 
     # and what makes no sense is said at once, before Java starts
     refused = streamctl(text, "--format", "parquet")

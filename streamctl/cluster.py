@@ -1,6 +1,7 @@
 """Questions to a cluster and changes to its topics; what a broker refuses becomes a Failure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from confluent_kafka import Node, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not marked as re-exports
@@ -151,23 +152,22 @@ class Cluster:
         self, name: str, *, partitions: int, replication_factor: int, settings: Mapping[str, str]
     ) -> None:
         """Create a topic; -1 partitions or replicas take the broker's default."""
-        try:
+        with _own_limits():
             topic = NewTopic(
                 name,
                 num_partitions=partitions,
                 replication_factor=replication_factor,
                 config=dict(settings),
             )
-        except ValueError as error:  # the client's own limits
-            raise Failure(str(error)) from error
-        asked = self._client.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)
+            asked = self._client.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)
         self.requests.wait(asked[name], f"topic {name!r}")
 
     def add_partitions(self, name: str, *, total: int) -> None:
         """Raise the partition count of a topic to `total`."""
-        asked = self._client.create_partitions(
-            [NewPartitions(name, total)], request_timeout=REQUEST_TIMEOUT_S
-        )
+        with _own_limits():
+            asked = self._client.create_partitions(
+                [NewPartitions(name, total)], request_timeout=REQUEST_TIMEOUT_S
+            )
         self.requests.wait(asked[name], f"topic {name!r}", topic=name)
 
     def alter_topic(self, name: str, changes: Mapping[str, str | None]) -> None:
@@ -202,6 +202,15 @@ class Cluster:
             at.partition: self.requests.wait(answer, f"{topic!r} partition {at.partition}").offset
             for at, answer in asked.items()
         }
+
+
+@contextmanager
+def _own_limits() -> Iterator[None]:
+    """Show what the client itself refuses to ask for."""
+    try:
+        yield
+    except ValueError as error:
+        raise Failure(str(error)) from error
 
 
 def _node_id(node: Node | None) -> int | None:

@@ -59,7 +59,8 @@ def read_prices(path: Path | None) -> PriceList:
             given = tomllib.loads(path.read_text("utf-8"))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise Failure(
-                f"--prices {path}: {error}", fix="see how one looks: streamctl cost --show-prices"
+                f"--prices {path}: {getattr(error, 'strerror', None) or error}",
+                fix="see how one looks: streamctl cost --show-prices",
             ) from error
         values |= {"name": path.name, **_checked(path, given)}
     return PriceList(**values)

@@ -13,6 +13,7 @@ PERMANENT: Final = frozenset(
 )
 _ALLOWED_BY: Final = "an administrator can allow it, such as: streamctl acl add --user USER"
 HINTS: Final = {
+    "UNKNOWN_TOPIC_OR_PART": "streamctl topic list shows those there are",
     "TOPIC_ALREADY_EXISTS": "streamctl topic alter NAME changes it; --if-not-exists keeps it",
     "INVALID_PARTITIONS": "a topic's partition count can only grow",
     "INVALID_REPLICATION_FACTOR": "leave --replication-factor out to take the broker's default",

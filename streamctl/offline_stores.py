@@ -104,6 +104,10 @@ def as_failures() -> Iterator[None]:
         yield
     except (StorageError, EmbeddedPostgresError, DatabaseNotSupported) as error:
         raise Failure(str(error)) from error
+    except PermissionError as error:
+        raise Failure(
+            f"{error.filename}: {error.strerror}", fix="be the user that the broker runs as"
+        ) from error
     except ValueError as error:
         raise UsageError(str(error)) from error
 

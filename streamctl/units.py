@@ -37,7 +37,7 @@ def parse_duration(text: str) -> int:
     """
     if not _DURATION.fullmatch(text):
         if re.fullmatch(r"[0-9]+", text):
-            raise ValueError(f"{text!r} has no unit: {text}ms, {text}s or {text}d?")
+            raise ValueError(f"{text!r} has no unit: say {text}ms, {text}s or {text}d")
         raise ValueError(f"{text!r} is not a duration: write it like {DURATION_EXAMPLES}")
     parts = _DURATION_PART.findall(text)
     order = list(MILLISECONDS)
@@ -75,7 +75,8 @@ def parse_retention(text: str) -> int:
     try:
         return parse_duration(text)
     except ValueError as error:
-        raise ValueError(f"{error}, infinite") from error
+        another = ", infinite" if str(error).endswith(DURATION_EXAMPLES) else ""
+        raise ValueError(f"{error}{another}") from error
 
 
 def parse_size(text: str) -> int:

@@ -58,6 +58,7 @@ def test_a_value_for_all_brokers_stands_behind_that_of_one(streamctl: Streamctl)
     streamctl.well("config", "alter", "broker", "--unset", name)
     assert name not in values(streamctl, "broker")
     assert "there is no broker 4711" in streamctl("config", "describe", "broker", "4711").err
+    assert "streamctl topic list" in streamctl("config", "describe", "topic", "nowhere").err
 
 
 def test_groups_and_client_metrics_are_configured_and_listed(streamctl: Streamctl) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from errno import EACCES
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -9,6 +10,8 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from streamctl.errors import Failure
+from streamctl.offline_stores import as_failures
 from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
 from tests.streamctl.conftest import Ended
@@ -130,6 +133,16 @@ def test_a_name_is_taken_once(own: Cluster) -> None:
     ended = own.snapshot("create", "taken", "--all-topics")
     assert ended.exit_code == 1
     assert "streamctl snapshot delete taken" in ended.err
+
+
+def test_a_database_of_somebody_else_is_said_to_be_one() -> None:
+    # When the system does not let us look, which a test that runs as root cannot bring about
+    with pytest.raises(Failure) as refused, as_failures():
+        raise PermissionError(EACCES, "Permission denied", "/data/postgres/PG_VERSION")
+
+    # Then it says what, and who may
+    assert "/data/postgres/PG_VERSION: Permission denied" in refused.value.message
+    assert "the user that the broker runs as" in refused.value.fix
 
 
 def test_where_postgres_is_has_to_be_said(own: Cluster) -> None:

@@ -155,6 +155,18 @@ def test_partitions_are_never_taken_away(streamctl: Streamctl, topic: str) -> No
     assert "has 7 partitions; Kafka cannot take any away" in fewer.err
 
 
+def test_more_partitions_than_the_client_can_ask_for(
+    streamctl: Streamctl, topic: str, topic_name: str
+) -> None:
+    for refused in (
+        streamctl("topic", "create", f"{topic_name}-2", "--partitions", "1000000"),
+        streamctl("topic", "alter", topic, "--partitions", "1000000"),
+    ):
+        assert refused.exit_code == 1
+        assert refused.err.startswith("error: ")
+        assert "1..100000" in refused.err
+
+
 def test_several_topics_go_at_once_but_not_unasked(streamctl: Streamctl, topic_name: str) -> None:
     # Given two topics
     names = [f"{topic_name}-a", f"{topic_name}-b"]

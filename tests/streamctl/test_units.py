@@ -81,6 +81,8 @@ def test_only_retention_may_be_infinite() -> None:
     assert parse_retention("infinite") == INFINITE
     with pytest.raises(ValueError, match="infinite"):
         parse_retention("for ever")
+    with pytest.raises(ValueError, match=r"1ms, 1s or 1d$"):
+        parse_retention("1")
 
 
 @given(st.integers(INFINITE, LARGEST))

@@ -31,6 +31,12 @@ from storage.errors import StorageError
 
 _PLANNING_FAILED: Final = "PYTHON_DATA_SOURCE_ERROR"
 _QUOTING: Final = "names with other letters than a-z, 0-9 and _ stand in `backticks`"
+_POSTGRES: Final = "see that Postgres answers; that of --data runs as long as its broker does"
+_FIXES: Final = {
+    "DataLoss": "streamctl fsck names what is lost; --schema and conditions on _offset avoid it",
+    "NothingWritten": _POSTGRES,
+    "MetadataUnavailable": _POSTGRES,
+}
 _NAMING: Final = "fields are those of a sample of values; --schema TOPIC=COLUMNS names others"
 
 
@@ -108,15 +114,18 @@ def _answer(
         raise WrongUsage(str(error)) from error
     except (ParseException, AnalysisException) as error:
         if error.getCondition() == _PLANNING_FAILED:
-            raise JobFailed(explain(error)) from error
+            raise _failed(error) from error
         said = str(error).partition("\n\nJVM stacktrace")[0].strip()
         if isinstance(error, ParseException):  # it shows where
             raise WrongUsage(said, fix=_QUOTING) from error
         raise WrongUsage(said.partition(";\n")[0], fix=_NAMING) from error  # without Spark's plan
-    except (PySparkException, Py4JJavaError) as error:
-        raise JobFailed(explain(error)) from error
-    except (StorageError, RegistryUnavailable) as error:
-        raise JobFailed(f"{type(error).__name__}: {error}") from error
+    except (PySparkException, Py4JJavaError, StorageError, RegistryUnavailable) as error:
+        raise _failed(error) from error
+
+
+def _failed(error: Exception) -> JobFailed:
+    said = explain(error).partition("; failOnDataLoss")[0]  # which is no option here
+    return JobFailed(said, fix=next((fix for name, fix in _FIXES.items() if name in said), ""))
 
 
 def _check_time(as_of: str | None) -> None:

@@ -24,6 +24,7 @@ from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
 from tests.clients.topics import new_topic
 from tests.streamctl.conftest import COMMAND, REPOSITORY
+from tests.support.broker import running_broker
 
 NOON_MS = 1_750_000_000_000
 START_S = 300  # of Java, where the machine has other things to do
@@ -331,6 +332,26 @@ def test_the_command_line_asks_in_a_process_of_its_own(
     refused = streamctl(text, "--format", "parquet")
     assert refused.returncode == 2
     assert "--output" in refused.stderr
+
+
+def test_a_database_that_does_not_run_is_said_to(tmp_path: Path) -> None:
+    # Given the directory of a broker that was stopped
+    with running_broker(tmp_path):
+        pass
+
+    # When its topics are asked, then it says what has to run
+    ended = subprocess.run(
+        (*COMMAND, "sql", "SELECT * FROM orders", "--data", str(tmp_path)),
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        timeout=START_S,
+        check=False,
+    )
+    assert ended.returncode == 1
+    error, fix = ended.stderr.splitlines()
+    assert "cannot connect" in error
+    assert "as long as its broker does" in fix
 
 
 def test_the_job_says_what_is_wrong_with_a_command_line() -> None:

@@ -21,6 +21,7 @@ from broker.refused import Refused
 from broker.tls_failures import HandshakeFailure, describe, failure_of
 from broker.tls_stream import TlsStream, is_first_record, is_handshake
 from protocol.certificate import expires_at, subject_name
+from protocol.errors import MalformedRequest
 
 READ_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 64 * 1024
@@ -97,6 +98,9 @@ class TlsConnection(Connection):
             self._shows_alert = True
             self.refuse(f"broke TLS: {describe(error)}")
             return
+        except MalformedRequest as error:
+            self.refuse(str(error))
+            return
         self._flush(tls)
         if tls.ended:
             self.close()
@@ -125,6 +129,9 @@ class TlsConnection(Connection):
         except ssl.SSLError as error:
             self._shows_alert = True
             self._fail(failure_of(error), describe(error))
+            return False
+        except MalformedRequest as error:
+            self._fail(HandshakeFailure.PROTOCOL, str(error))
             return False
         return self._identify(tls)
 

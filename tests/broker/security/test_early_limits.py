@@ -1,9 +1,12 @@
 """What a client may do before it has shown who it is: little, and not for long."""
 
 import asyncio
+import ssl
 import struct
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from protocol.framing import FIRST_BYTES, FrameBuffer
 from protocol.records import Record, build_batch
 from tests.support.tls import TlsBroker, metric, running_tls_broker
+from tests.support.tls_client import ClientRecords, begin_tls
 from tests.support.wire import WireClient, encode_frame, request_entities
 
 REFUSED: Final = "streamhouse_refused_connections_total"
@@ -73,6 +77,38 @@ async def test_few_requests_wait_of_a_client_that_is_not_in(tls: TlsBroker) -> N
             continue  # one may have been answered
     refusals = ("unauthenticated", "malformed")  # as it is sent in one piece, or in several
     assert sum(metric(tls.broker, REFUSED, reason=one) for one in refusals) > before
+
+
+@pytest.mark.parametrize("protocol", ["SASL_SSL", "SSL"])
+async def test_who_only_changes_the_keys_of_tls_is_closed_at_once(
+    tls: TlsBroker, tmp_path: Path, protocol: str
+) -> None:
+    # Given a client that has shaken hands
+    before = metric(tls.broker, REFUSED, reason="malformed")
+    client, incoming, outgoing = begin_tls(tls.context(), tmp_path / "keys")
+    host, _, port = tls.addresses[protocol].rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    while True:
+        try:
+            client.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            writer.write(outgoing.read())
+            incoming.write(await reader.read(65_536))
+    writer.write(outgoing.read())
+
+    # When it sends new keys, which the broker is to answer with its own, and nothing else
+    records = ClientRecords(tmp_path / "keys")
+    writer.write(b"".join(records.key_update() for _ in range(5000)))
+
+    # Then it is gone, and others are served
+    with suppress(ConnectionError):
+        async with asyncio.timeout(LOGIN_S / 2):
+            await reader.read(-1)
+    writer.transport.abort()
+    assert metric(tls.broker, REFUSED, reason="malformed") == before + 1
+    async with await connect(tls, protocol) as other:
+        assert (await other.ask(QUESTION)).error_code == 0
 
 
 async def test_what_comes_behind_a_failed_login_is_not_looked_at(tls: TlsBroker) -> None:

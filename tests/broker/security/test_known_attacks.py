@@ -11,6 +11,7 @@
 | CVE-2023-24619 (Redpanda): credentials in output | no secret in logs, errors, command lines | tests/broker/security/test_secrets.py::test_nothing_that_the_broker_tells_has_a_secret, tests/broker/security/test_secrets.py::test_no_repr_shows_a_secret |
 | CVE-2026-35554 (Kafka's producer): bytes of one topic go to another | the checksum is always verified | tests/broker/test_bad_input.py::test_a_bad_batch_is_refused_and_not_appended |
 | CVE-2026-44302 (snappy), CVE-2025-62813 (lz4), Redpanda #10235: bombs and endless loops | every codec is bounded in bytes, frames and steps | tests/protocol/test_compression.py::test_a_bomb_is_refused_within_its_limit, tests/protocol/test_compression.py::test_frames_of_nothing_are_limited, tests/protocol/test_compression.py::test_garbage_is_corrupt_or_harmless |
+| CVE-2011-1473 (renegotiation), and new keys without end (TLS 1.3) | records of TLS that bring no data are counted, and few | tests/broker/security/test_tls_stream.py::test_who_only_changes_keys_is_refused_at_once |
 | slow and half-open connections | they cost little, and nobody else | tests/abuse/test_abuse.py::test_good_clients_hardly_notice |
 """  # noqa: E501
 

@@ -161,7 +161,8 @@ BROKER_DOCS: Final = {
     "log.retention.minutes": "Stands in for log.retention.ms, in minutes.",
     "log.roll.hours": "Stands in for log.roll.ms, in hours.",
     "log.roll.jitter.hours": "Stands in for log.roll.jitter.ms, in hours." + _NO_FILES,
-    "max.connection.creation.rate": "New connections a second above which they are served later.",
+    "max.connection.creation.rate": "New connections a second above which they are"
+    " served later, or closed.",
     "max.connections": "The most connections open at a time.",
     "max.connections.per.ip": "The most connections open at a time from one address.",
     "max.request.partition.size.limit": "The most partitions in one DescribeTopicPartitions"

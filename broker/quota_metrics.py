@@ -30,7 +30,7 @@ class QuotaMetrics(Collector):
         )
         self._connections = Counter(
             "streamhouse_throttled_connections",
-            "Connections that came too fast: closed (ip), or served later (broker).",
+            "Connections that came too fast: closed (ip), or served later or closed (broker).",
             ("limit",),
             registry=registry,
         )

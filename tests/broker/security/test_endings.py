@@ -54,7 +54,7 @@ class Reception:
             EntityConfigs(MemoryMetadata(Random(1))),
             limit=lambda: self.rate,
             burst_s=BURST_S,
-            longest_s=1,
+            longest_s=PATIENCE_S,
             metrics=QuotaMetrics(registry),
             clock=lambda: 0.0,
         )

@@ -68,6 +68,10 @@ class Authorizer:
         """Whether the client may do that."""
         return not self.enabled or self._known(session, operation, resource_type, name)
 
+    def shows(self, session: ClientSession, resource_type: ResourceType, name: str) -> bool:
+        """Whether the client may describe that, which is one of many: others stay remembered."""
+        return not self.enabled or self._decide(session, Operation.DESCRIBE, resource_type, name)
+
     def allows_any(
         self, session: ClientSession, operation: Operation, resource_type: ResourceType
     ) -> bool:

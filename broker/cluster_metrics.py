@@ -29,6 +29,7 @@ from broker.cluster_families import (
 from broker.exposition import Family, label_text
 from broker.metrics_config import MetricsConfig
 from storage.errors import MetadataUnavailable
+from storage.groups import GroupListing
 from storage.metadata import MetadataStore
 
 PATIENCE_S: Final = 5.0
@@ -136,8 +137,11 @@ class ClusterMetrics:
         store, limit, turn = self._store, self._limit, asyncio.Lock()
         self._topics = self._question(lambda: store.topic_progress(limit), turn)
         self._progress = self._question(lambda: store.group_progress(limit), turn)
-        self._groups = self._question(store.list_groups, turn)
+        self._groups = self._question(self._list_groups, turn)
         self._stored = self._question(store.stored_bytes, asyncio.Lock())
+
+    async def _list_groups(self) -> list[GroupListing]:
+        return [one async for one in self._store.list_groups()]
 
     def _question(
         self, ask: Callable[[], Awaitable[AnswerT]], turn: asyncio.Lock

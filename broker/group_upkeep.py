@@ -111,7 +111,7 @@ class GroupUpkeep:
         try:
             ours = [
                 one.group_id
-                for one in await self._store.list_groups()
+                async for one in self._store.list_groups()
                 if one.member_count and self._coordinates(one.group_id)
             ]
             for chunk in _chunks(ours, TAKEN_TOGETHER):

@@ -12,7 +12,7 @@ Every failure is a Refusal with Kafka's code. If Postgres does not answer, that 
 clients try again; nothing that a client was told is ever taken back.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -132,13 +132,14 @@ class Groups:
         """Return the group, to look at; None if there is no such."""
         return self._ask(group_id, lambda runner, answer: answer.set_result(runner), without=None)
 
-    async def list(self) -> list[GroupListing]:
+    async def list(self) -> AsyncIterator[GroupListing]:
         """Return the groups that this broker coordinates."""
         try:
-            listed = await self._store.list_groups()
+            async for one in self._store.list_groups():
+                if self._coordinates(one.group_id):
+                    yield self._now(one)
         except MetadataUnavailable as unavailable:
             raise refusal_of(unavailable) from unavailable
-        return [self._now(one) for one in listed if self._coordinates(one.group_id)]
 
     def delete(self, group_id: str) -> Awaitable[ErrorCode]:
         """Delete a group without members, and its offsets; return what became of that."""

@@ -114,6 +114,10 @@ class Request:
             )
         return is_allowed
 
+    def shows(self, resource_type: ResourceType, name: str) -> bool:
+        """Whether ACLs let the client see that in a list that may be of any length."""
+        return self.services.authorizer.shows(self.session, resource_type, name)
+
     def authorize(
         self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME
     ) -> None:

@@ -11,7 +11,7 @@ Contract, checked for Postgres and for the in-memory fake by tests/contracts/tes
 - A committed offset is of (group, topic id, partition); deleting the topic deletes it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -145,8 +145,12 @@ class GroupStore(Protocol):
     ) -> CommittedOffsets:
         """Return what the group committed of these partitions, or of all (None)."""
 
-    async def list_groups(self) -> list[GroupListing]:
-        """Return all groups of the cluster."""
+    def list_groups(self) -> AsyncIterator[GroupListing]:
+        """Return all groups of the cluster, by their ids.
+
+        There may be many, so they are read some at a time, and others have their turns between.
+        One that comes or goes meanwhile may be among them or not.
+        """
 
     async def delete_group(self, group_id: str, owner_epoch: int) -> bool:
         """Remove a group and its offsets, of open transactions, too; False if fenced."""

@@ -1,7 +1,7 @@
 """The metadata port's consumer groups, in memory."""
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -132,10 +132,9 @@ class MemoryGroups:
             unstable=frozenset(unstable.intersection(partitions)),
         )
 
-    async def list_groups(self) -> list[GroupListing]:
-        return [
-            _listing(group_id, group.record) for group_id, group in sorted(self._groups.items())
-        ]
+    async def list_groups(self) -> AsyncIterator[GroupListing]:
+        for group_id, group in sorted(self._groups.items()):
+            yield _listing(group_id, group.record)
 
     async def delete_group(self, group_id: str, owner_epoch: int) -> bool:
         if self._owned(group_id, owner_epoch) is None:

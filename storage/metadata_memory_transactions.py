@@ -1,6 +1,6 @@
 """The metadata port's transactions, in memory."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable, UnknownPartition
@@ -136,17 +136,15 @@ class MemoryTransactions(MemoryGroups):
         owner = self._owner(producer_id)
         return owner.name if owner else None
 
-    async def list_transactions(self) -> list[TransactionListing]:
+    async def list_transactions(self) -> AsyncIterator[TransactionListing]:
         now_ms = self._now_ms()
-        return [
-            TransactionListing(
+        for name, each in sorted(self._transactional_ids.items()):
+            yield TransactionListing(
                 transactional_id=name,
                 producer_id=each.identity.producer_id,
                 state=each.state,
                 running_ms=now_ms - each.started_ms if each.is_open else -1,
             )
-            for name, each in sorted(self._transactional_ids.items())
-        ]
 
     async def producer_states(
         self, partitions: Sequence[Partition]

@@ -1,7 +1,7 @@
 """The metadata port's consumer groups, on Postgres."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import asyncpg
 
@@ -18,6 +18,7 @@ from storage.groups import (
 )
 from storage.metadata_group_writes import in_order, to_arguments, to_outcome
 from storage.postgres_arrays import partition_columns
+from storage.postgres_pages import fetch_by_pages
 from storage.postgres_pool import CommitConnection, PostgresPool
 from storage.postgres_text import from_stored, to_stored
 
@@ -96,17 +97,15 @@ class PostgresGroups:
             unstable=frozenset(_partition(row) for row in rows if row["unstable"]),
         )
 
-    async def list_groups(self) -> list[GroupListing]:
-        return [
-            GroupListing(
+    async def list_groups(self) -> AsyncIterator[GroupListing]:
+        async for row in fetch_by_pages(self._pool, "group_list", "group_id"):
+            yield GroupListing(
                 group_id=from_stored(row["group_id"]),
                 group_type=row["group_type"],
                 state=row["state"],
                 protocol_type=from_stored(row["protocol_type"]),
                 member_count=row["member_count"],
             )
-            for row in await self._pool.fetch("group_list")
-        ]
 
     async def delete_group(self, group_id: str, owner_epoch: int) -> bool:
         rows = await self._pool.fetch("group_delete", to_stored(group_id), owner_epoch)

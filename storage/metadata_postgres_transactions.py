@@ -1,6 +1,6 @@
 """The metadata port's transactions, on Postgres."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import asyncpg
 
@@ -8,6 +8,7 @@ from protocol.ids import Partition
 from storage.errors import MetadataUnavailable, UnknownPartition
 from storage.partition_offsets import PartitionOffsets
 from storage.postgres_arrays import partition_columns
+from storage.postgres_pages import fetch_by_pages
 from storage.postgres_pool import PostgresPool
 from storage.postgres_text import from_stored, to_stored
 from storage.transactions import (
@@ -152,16 +153,14 @@ class PostgresTransactions:
         rows = await self._pool.fetch("transaction_find_id", producer_id)
         return from_stored(rows[0]["transactional_id"]) if rows else None
 
-    async def list_transactions(self) -> list[TransactionListing]:
-        return [
-            TransactionListing(
+    async def list_transactions(self) -> AsyncIterator[TransactionListing]:
+        async for row in fetch_by_pages(self._pool, "transaction_list", "transactional_id"):
+            yield TransactionListing(
                 transactional_id=from_stored(row["transactional_id"]),
                 producer_id=row["producer_id"],
                 state=TransactionState(row["state"]),
                 running_ms=_or_minus_one(row["running_ms"]),
             )
-            for row in await self._pool.fetch("transaction_list")
-        ]
 
     async def producer_states(
         self, partitions: Sequence[Partition]

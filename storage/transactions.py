@@ -19,7 +19,7 @@ Contract, checked for Postgres and for the in-memory fake by tests/contracts/tes
 Locks are taken in this order: transactional ids (by producer id), partitions, groups, topics.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final, Protocol
@@ -287,8 +287,8 @@ class TransactionStore(Protocol):
     async def transactional_id_of(self, producer_id: int) -> str | None:
         """Return who has this producer id now; None if nobody has, or it is not transactional."""
 
-    async def list_transactions(self) -> list[TransactionListing]:
-        """Return all transactional ids of the cluster."""
+    def list_transactions(self) -> AsyncIterator[TransactionListing]:
+        """Return all transactional ids of the cluster, as `list_groups` does groups."""
 
     async def producer_states(
         self, partitions: Sequence[Partition]

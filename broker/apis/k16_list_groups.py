@@ -9,18 +9,18 @@ from collections.abc import Awaitable
 from typing import Any
 
 from kio.schema.errors import ErrorCode
-from kio.static.protocol import Payload
 
+from broker.encoding import encoded_list
 from broker.requests import NOT_THROTTLED, Request
 from protocol.acl import Operation, ResourceType
 
 
-async def handle(request: Request) -> Awaitable[Payload]:
+async def handle(request: Request) -> Awaitable[bytes]:
     """List the groups that pass both filters; an empty filter lets all pass."""
     return _respond(request, request.decode())
 
 
-async def _respond(request: Request, body: Any) -> Payload:
+async def _respond(request: Request, body: Any) -> bytes:
     states = {state.lower() for state in getattr(body, "states_filter", ())}
     kinds = {kind.lower() for kind in getattr(body, "types_filter", ())}
     sees_all = request.allows(Operation.DESCRIBE, ResourceType.CLUSTER, audit=False)
@@ -31,13 +31,12 @@ async def _respond(request: Request, body: Any) -> Payload:
             group_state=group.state,
             group_type=group.group_type.lower(),
         )
-        for group in await request.services.groups.list()
+        async for group in request.services.groups.list()
         if not states or group.state.lower() in states
         if not kinds or group.group_type.lower() in kinds
-        if sees_all
-        or request.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id, audit=False)
+        if sees_all or request.shows(ResourceType.GROUP, group.group_id)
     ]
-    response: Payload = request.types.ListGroupsResponse(
+    response = request.types.ListGroupsResponse(
         throttle_time=NOT_THROTTLED, error_code=ErrorCode.none, groups=tuple(listed)
     )
-    return response
+    return await encoded_list(request.header.correlation_id, response, len(listed))

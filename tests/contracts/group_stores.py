@@ -69,7 +69,7 @@ class Groups:
         return {partition: committed.offset for partition, committed in found.offsets.items()}
 
     async def ids(self) -> list[str]:
-        return sorted(group.group_id for group in await self.store.list_groups())
+        return sorted([group.group_id async for group in self.store.list_groups()])
 
 
 @asynccontextmanager

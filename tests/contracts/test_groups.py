@@ -221,6 +221,18 @@ async def test_offsets_go_with_their_topic(groups: Groups) -> None:
         assert await groups.store.committed_offsets(group_id, [doomed]) == settled({})
 
 
+async def test_each_of_many_groups_is_listed_once(groups: Groups) -> None:
+    # Given more groups than are read at once, one without a name
+    ids = {"", *(f"{number}{rest}" for number in range(150) for rest in ("", "\x00", "\x01", "é"))}
+    for group_id in ids:
+        await groups.take(group_id)
+
+    # Then all of them are listed
+    listed = [group.group_id async for group in groups.store.list_groups()]
+    assert len(listed) == len(ids)
+    assert set(listed) == ids
+
+
 async def test_all_groups_are_listed(groups: Groups) -> None:
     # Given a group without a record, and one with
     await groups.take("simple")
@@ -228,7 +240,7 @@ async def test_all_groups_are_listed(groups: Groups) -> None:
     await groups.save("b\x00", await groups.take("b\x00"), **record)
 
     # When groups are listed, then both are, the first as what it is to Kafka's tools
-    found = {group.group_id: group for group in await groups.store.list_groups()}
+    found = {group.group_id: group async for group in groups.store.list_groups()}
     assert found == {
         "simple": GroupListing(
             group_id="simple",

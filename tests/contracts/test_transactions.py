@@ -196,7 +196,7 @@ async def test_partitions_and_groups_take_part(transactions: Transactions) -> No
     assert record.state is TransactionState.ONGOING
     assert record.partitions == [first, second, third]
     assert record.started_ms == begun.started_ms > 0
-    (listed,) = await store.list_transactions()
+    (listed,) = [each async for each in store.list_transactions()]
     assert listed.running_ms >= 0
     assert listed == TransactionListing(
         transactional_id="t",
@@ -241,7 +241,7 @@ async def test_all_ids_are_listed(transactions: Transactions) -> None:
     await transactions.end(producers["undone"], committed=False)
 
     # Then each is listed and described
-    listed = {each.transactional_id: each for each in await transactions.store.list_transactions()}
+    listed = {each.transactional_id: each async for each in transactions.store.list_transactions()}
     assert {name: each.state for name, each in listed.items()} == {
         "empty": TransactionState.EMPTY,
         "open": TransactionState.ONGOING,
@@ -258,6 +258,20 @@ async def test_all_ids_are_listed(transactions: Transactions) -> None:
         )
 
 
+async def test_each_of_many_ids_is_listed_once(transactions: Transactions) -> None:
+    # Given more ids than are read at once, with all that text may hold
+    ids = {
+        f"{number}{rest}" for number in range(150) for rest in ("", "\x00", "\x01", "\x010", "é")
+    }
+    for name in ids:
+        await transactions.producer(name)
+
+    # Then all of them are listed
+    listed = [each.transactional_id async for each in transactions.store.list_transactions()]
+    assert len(listed) == len(ids)
+    assert set(listed) == ids
+
+
 async def test_unused_ids_are_forgotten(transactions: Transactions) -> None:
     # Given ids that are not used, one of them in an open transaction
     (partition,) = await transactions.partitions(1)
@@ -270,9 +284,8 @@ async def test_unused_ids_are_forgotten(transactions: Transactions) -> None:
 
     # And when any time is too long, then only the open one stays
     assert await transactions.store.forget_transactional_ids(0) == 1
-    assert [each.transactional_id for each in await transactions.store.list_transactions()] == [
-        "busy"
-    ]
+    left = [each.transactional_id async for each in transactions.store.list_transactions()]
+    assert left == ["busy"]
     assert await transactions.store.find_transactions(["unused"]) == []
     assert await transactions.store.transactional_id_of(unused.producer_id) is None
     assert await transactions.store.add_to_transaction(unused, []) is Verdict.UNKNOWN_ID

@@ -155,7 +155,7 @@ class Side:
     async def transactions(self, names: Collection[str], producer_ids: Collection[int]) -> object:
         """All that can be read of transactional ids."""
         store = self.opened.store
-        listed = {each.transactional_id: each for each in await store.list_transactions()}
+        listed = {each.transactional_id: each async for each in store.list_transactions()}
         overdue = await store.overdue_transactions(100_000)
         return (
             [

@@ -1,5 +1,7 @@
 """How transactions reach rows in big tables, and what people see of them."""
 
+import asyncio
+
 import asyncpg
 import pytest
 
@@ -9,6 +11,7 @@ from storage.config import PostgresConfig
 from storage.metadata import TransactionUse
 from storage.metadata_commit import to_arguments
 from storage.metadata_postgres import PostgresMetadata
+from storage.postgres_pages import ROWS_OF_PAGE
 from storage.postgres_pool import Connection, connect
 from tests.contracts.metadata_stores import CONFIG, a_batch
 from tests.storage.table_reads import table_reads
@@ -103,7 +106,7 @@ async def end(session: Connection, name: str, producer_id: int, *, committed: bo
 async def use_everything(
     session: Connection, name: str, producer_id: int, shared: Partition
 ) -> None:
-    """Run every statement of transactions, but those that look at all ids, on this session.
+    """Run every statement of transactions, but those that look at all open ones, on this session.
 
     Args:
         shared: a partition that others use, too.
@@ -115,6 +118,8 @@ async def use_everything(
     members = [*partitions, shared]
     assert sorted(zip(found["topic_ids"], found["partitions"], strict=True)) == sorted(members)
     assert await session.fetchval(query("transaction_find_id"), producer_id) == name
+    listed = await session.fetch(query("transaction_list"), name, 2)
+    assert listed[0]["transactional_id"] == name
     (producer,) = await session.fetch(query("producer_find"), [topic_id], [0])
     assert producer["transaction_start_offset"] == 0
     (offset,) = await session.fetch(query("group_find_offsets"), name, [topic_id], [0])
@@ -169,6 +174,35 @@ async def test_rows_are_reached_by_key(dsn: str) -> None:
     final = await table_reads(session, TABLES)
     assert final["transactions"][1] == after["transactions"][1]
     await session.close()
+
+
+async def test_others_have_their_turns_while_ids_are_listed(dsn: str) -> None:
+    # Given thousands of ids
+    store = await PostgresMetadata.open(dsn, CONFIG)
+    session = await connect(dsn, PostgresConfig())
+    await session.execute(
+        "INSERT INTO streamhouse_internal.transactions"
+        " (transactional_id, producer_id, producer_epoch, timeout_ms, updated_at)"
+        f" SELECT 'id-' || n, n, 0, 60000, now() FROM generate_series(1, {20 * ROWS_OF_PAGE}) AS n"
+    )
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    # When they are listed
+    counting = asyncio.create_task(count_turns())
+    listed = [one async for one in store.list_transactions()]
+    counting.cancel()
+
+    # Then nobody had to wait for more than a page of them
+    assert len(listed) == 20 * ROWS_OF_PAGE
+    assert turns >= 20
+    await session.close()
+    await store.close()
 
 
 async def test_people_see_transactions_and_what_is_stable(dsn: str) -> None:

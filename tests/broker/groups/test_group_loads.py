@@ -111,7 +111,7 @@ async def test_a_group_that_was_lost_is_taken_over_again_without_being_asked_for
     async with asyncio.timeout(10):
         while here.table.states() != {"Empty": 1}:
             await asyncio.sleep(0.001)
-    (listed,) = await here.groups.list()
+    (listed,) = [one async for one in here.groups.list()]
     assert (listed.state, listed.member_count) == ("Empty", 0)
 
 

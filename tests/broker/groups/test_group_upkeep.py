@@ -158,7 +158,7 @@ async def test_members_that_died_with_their_coordinator_are_missed(
     assert sorted(store.takes[takes]) == ["g0", "g1", "g2"]
     assert len(store.takes) == takes + 1
     await until(lambda: here.table.states() == {"Empty": 3})
-    listed = {one.group_id: one.state for one in await here.groups.list()}
+    listed = {one.group_id: one.state async for one in here.groups.list()}
     assert listed == {"empty": "Empty", "g0": "Empty", "g1": "Empty", "g2": "Empty"}
 
 

@@ -137,6 +137,22 @@ async def test_what_is_remembered_is_bounded() -> None:
     assert world.allows("orders")
 
 
+async def test_a_list_of_any_length_takes_nobody_elses_place() -> None:
+    # Given a decision that is remembered
+    world = World()
+    await world.create(allow("orders", operation=Operation.DESCRIBE))
+    assert world.allows("orders", Operation.DESCRIBE)
+    remembered = dict(world.authorizer._decisions)
+
+    # When somebody asks for a list of more than can be remembered
+    names = ["orders", *(f"t-{number}" for number in range(MAX_DECISIONS))]
+    shown = [name for name in names if world.authorizer.shows(session(), TOPIC, name)]
+
+    # Then it has what may be described, and nothing else is remembered for it
+    assert shown == ["orders"]
+    assert world.authorizer._decisions == remembered
+
+
 CLUSTER = ResourcePattern(ResourceType.CLUSTER, PatternType.LITERAL, "kafka-cluster")
 
 

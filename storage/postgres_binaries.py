@@ -6,6 +6,7 @@ import os
 import pwd
 import subprocess
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -155,13 +156,32 @@ def make_socket_directory(directory: Path, user: SystemUser | None) -> Path:
     folder = socket_directory(directory)
     if folder == directory:
         return folder
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if user is not None and folder.stat().st_uid == os.geteuid():
-        os.chown(folder, user.uid, user.gid)
-    owner = user.uid if user is not None else os.geteuid()
-    if folder.is_symlink() or folder.stat().st_uid != owner or folder.stat().st_mode & 0o077:
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if not _give(folder, user):
         raise EmbeddedPostgresError(f"{folder} belongs to somebody else; use a shorter --data path")
     return folder
+
+
+def _give(folder: Path, user: SystemUser | None) -> bool:
+    """Give a folder of ours to `user`; return whether it is ours, or already theirs.
+
+    Its parent is everybody's, so a link is not followed, and what was looked at is what is given.
+    """
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        status, ours = os.fstat(opened), os.geteuid()
+        owner = ours if user is None else user.uid
+        if status.st_uid not in (ours, owner) or status.st_mode & 0o077:
+            return False
+        if user is not None and status.st_uid != owner:
+            os.fchown(opened, user.uid, user.gid)
+        return True
+    finally:
+        os.close(opened)
 
 
 def unix_socket_dsn(sockets: Path) -> str:

@@ -87,6 +87,8 @@ def _http_urls(value: ConfigValue) -> str | None:
 def _keys_url(value: ConfigValue) -> str | None:
     """Check sasl.oauthbearer.jwks.endpoint.url: who could change the keys could be anybody."""
     url = urlsplit(str(value))
+    if "@" in url.netloc:
+        return "must not hold a password: tools are shown it"
     if (url.scheme == "https" and url.hostname) or (url.scheme == "file" and url.path):
         return None
     return "must be an https:// URL, or file:///PATH"

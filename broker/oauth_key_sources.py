@@ -81,6 +81,8 @@ class KeyEndpoint:
 
     def __init__(self, url: str) -> None:
         self._url = url
+        parts = urlsplit(url)
+        self._place = f"{parts.scheme}://{parts.netloc}{parts.path}"  # a query may be secret
         self._session: aiohttp.ClientSession | None = None
 
     async def changed(self) -> bool:
@@ -92,16 +94,18 @@ class KeyEndpoint:
         try:
             async with self._open().get(self._url, allow_redirects=False) as answer:
                 if answer.status != _OK:
-                    raise KeysUnavailable(f"{self._url} answers {answer.status}")
+                    raise KeysUnavailable(f"{self._place} answers {answer.status}")
                 content = bytearray()
                 async for part in answer.content.iter_any():
                     content += part
                     if len(content) > MAX_BYTES:
                         break
         except TimeoutError:
-            raise KeysUnavailable(f"{self._url}: no answer within {TIMEOUT_S:.0f} s") from None
+            raise KeysUnavailable(f"{self._place}: no answer within {TIMEOUT_S:.0f} s") from None
         except aiohttp.ClientError as error:
-            raise KeysUnavailable(f"{self._url}: {error}") from error
+            tells_url = isinstance(error, aiohttp.ClientResponseError | aiohttp.InvalidURL)
+            reason = type(error).__name__ if tells_url else error
+            raise KeysUnavailable(f"{self._place}: {reason}") from error
         return _checked(bytes(content))
 
     async def close(self) -> None:

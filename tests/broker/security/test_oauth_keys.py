@@ -159,6 +159,27 @@ async def test_keys_are_fetched_by_https_from_who_is_trusted(
         assert server.requests == {JWKS_PATH: 2}
 
 
+async def test_why_there_are_no_keys_is_told_without_what_may_be_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given endpoints whose addresses have a secret: nobody is there, or there is no page
+    authority = make_authority()
+    certificate = authority.issue("CN=localhost")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.write_truststore(tmp_path / "ca.pem")))
+    with running_token_server(ISSUED, certificate=certificate, directory=tmp_path) as server:
+        for url in ("https://127.0.0.1:1/keys", f"{server.jwks_url}/not-there"):
+            source = open_key_source(f"{url}?code=hunter2")
+
+            # When they are asked for keys
+            with pytest.raises(KeysUnavailable) as unavailable:
+                await source.read()
+            await source.close()
+
+            # Then the reason names the place, and not the secret
+            assert url in str(unavailable.value)
+            assert "hunter2" not in str(unavailable.value)
+
+
 async def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     file = ISSUED.write_jwks(tmp_path / "jwks.json")
     source = open_key_source(file.as_uri())

@@ -35,6 +35,12 @@ def test_keys_come_from_a_file_or_by_https(url: str) -> None:
     assert "https://" in problems(**{"sasl.oauthbearer.jwks.endpoint.url": url})
 
 
+def test_the_address_of_the_keys_holds_no_password() -> None:
+    told = problems(**{"sasl.oauthbearer.jwks.endpoint.url": "https://u:hunter2@keys.example/k"})
+    assert "must not hold a password" in told
+    assert "hunter2" not in told
+
+
 def test_without_a_sasl_listener_nothing_of_it_is_needed() -> None:
     configs = {"sasl.enabled.mechanisms": "OAUTHBEARER"}
     read_settings({"listen": ("127.0.0.1:9092",), "set": configs}, None)

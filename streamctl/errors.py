@@ -38,6 +38,7 @@ CHECK_LOGIN: Final = "check security.protocol, sasl.… and ssl.… in -X and --
 _NOT_LET_IN: Final = ("SASL authentication error: ", "mechanism handshake failed: Broker: ")
 """How librdkafka begins to tell what a broker has said of a login."""
 _NOT_TRUSTED: Final = "certificate verify failed"
+_HTTP: Final = f"Invalid response size {int.from_bytes(b'HTTP')} "
 _UNKNOWN_REASONS: Final = ("", "the broker closed the connection")
 
 
@@ -67,7 +68,7 @@ class BrokerUnreachable(Failure):
     """No broker answered in time, or a connection can never come about."""
 
     def __init__(self, bootstrap: str, *, waited_s: float, reason: str) -> None:
-        said, fix = _not_let_in(reason) or _not_trusted(reason) or ("", "")
+        said, fix = _not_let_in(reason) or _not_trusted(reason) or _not_kafka(reason) or ("", "")
         if said:
             super().__init__(f"{bootstrap} {said}", fix=fix)
             return
@@ -92,6 +93,15 @@ def _not_trusted(reason: str) -> tuple[str, str] | None:
     return (
         "has a certificate that is not trusted, or not for that host",
         "ssl.ca.location has to name who signed it, --bootstrap a host that it is for",
+    )
+
+
+def _not_kafka(reason: str) -> tuple[str, str] | None:
+    if _HTTP not in reason:
+        return None
+    return (
+        "speaks HTTP, not Kafka's protocol",
+        "name the address that a broker prints as bootstrap=… once it serves",
     )
 
 

@@ -79,8 +79,8 @@ class StallWatch:
         except Failure:
             refusals = {}
         places: dict[str, list[str]] = defaultdict(list)
-        for at, refusal in refusals.items():
-            places[refusal.message].append(f"{at}@{still[at]}")
+        for at in sorted(refusals):
+            places[refusals[at].message].append(f"{at}@{still[at]}")
         fixes = {refusal.message: refusal.fix for refusal in refusals.values()}
         return [
             Failure(f"nothing comes from {', '.join(where)}: {said}", fix=fixes[said])

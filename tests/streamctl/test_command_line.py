@@ -4,6 +4,8 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from threading import Thread
 
 import pytest
 
@@ -57,6 +59,29 @@ def test_an_absent_broker_is_told_within_seconds_with_what_to_do() -> None:
     assert error.startswith(f"error: no broker answered at {NOBODY} within 5 s")
     assert "Connection refused" in error
     assert "make run" in fix
+
+
+def test_a_port_for_http_is_told_apart() -> None:
+    # Given a server that answers what it does not understand as HTTP's do
+    class Refuses(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1024)
+            self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Refuses) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+
+        # When it is taken for a broker
+        address = f"127.0.0.1:{server.server_address[1]}"
+        lost = Streamctl(bootstrap=address)("topic", "list")
+        server.shutdown()
+        thread.join()
+
+    # Then it is said what it is, and where to look for the right address
+    assert lost.exit_code == 1
+    assert f"error: {address} speaks HTTP" in lost.err
+    assert "bootstrap=" in lost.err
 
 
 def test_ctrl_c_while_waiting_for_a_broker_is_quiet() -> None:

@@ -23,7 +23,7 @@ def open_incoming(root: Path) -> tuple[Path, int]:
         OSError: `root` cannot be made or written.
     """
     root = root.absolute()  # a later chdir must not move the store
-    _make_folders(root)
+    _make_root(root)
     shared = root / INCOMING
     shared.mkdir(exist_ok=True)
     with _nobody_else_in(shared):
@@ -69,6 +69,14 @@ def _is_abandoned(incoming: Path) -> bool:
     finally:
         os.close(lock)
     return True
+
+
+def _make_root(root: Path) -> None:
+    """Make the folder, if it is not there, for its owner alone: so what is below needs no mode."""
+    if not root.is_dir():
+        _make_folders(root.parent)
+        root.mkdir(mode=0o700, exist_ok=True)
+        flush_folder(root.parent)
 
 
 def _make_folders(folder: Path) -> None:

@@ -43,6 +43,26 @@ def folders_of_stores(root: Path) -> list[Path]:
     return list((root / INCOMING).iterdir())
 
 
+def test_no_other_user_of_the_machine_gets_into_a_new_store(tmp_path: Path) -> None:
+    # Given a folder that everybody may pass, and a mask that takes nothing away
+    tmp_path.chmod(0o755)
+    root, mask = tmp_path / "data" / "objects", os.umask(0)
+    try:
+        # When a store is made in it
+        close_incoming(*open_incoming(root))
+    finally:
+        os.umask(mask)
+
+    # Then nobody else may pass its own folder, and so come to what is below
+    assert root.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
+    tmp_path.chmod(0o750)
+    close_incoming(*open_incoming(tmp_path))
+    assert tmp_path.stat().st_mode & 0o777 == 0o750
+
+
 async def test_what_a_crash_left_is_removed_by_the_next_open(tmp_path: Path) -> None:
     # Given a broker that was killed while it put an object, and another that lives
     async with directory_store(tmp_path) as neighbour:

@@ -55,10 +55,9 @@ class AskedTopic:
         """Whether the client knows of more partitions than this broker."""
         if self.known is None:
             return False
-        indexes = getattr(self.asked, "partition_indexes", None)
-        if indexes is None:
-            indexes = (one.partition_index for one in self.asked.partitions)
-        return any(self.known.log(index) is None for index in indexes)
+        asked = self.asked
+        lines = asked.partition_indexes if hasattr(asked, "partition_indexes") else asked.partitions
+        return any(self.known.log(getattr(one, "partition_index", one)) is None for one in lines)
 
     def partition(self, index: int) -> Partition | ErrorCode:
         """Return a partition, or what answers one that does not exist, or not for this client."""

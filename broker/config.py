@@ -39,6 +39,9 @@ from storage.postgres_dsn import check_dsn
 
 PREFIX: Final = "STREAMHOUSE_"
 
+_OF_OTHERS: Final = ("config", "bootstrap")
+"""What the command line reads itself, and what tells `streamctl` where brokers are."""
+
 _PLAIN_WORDS: Final = {
     "extra_forbidden": "no such setting",
     "int_parsing": "use a whole number",
@@ -151,7 +154,8 @@ def read_settings(flags: dict[str, Any], config_file: Path | None) -> tuple[Sett
         raise InvalidSettings("\n".join(problems)) from None
     except SettingsError as unreadable:  # a variable that has to be JSON
         raise InvalidSettings(f"{PREFIX}…: {unreadable}") from None
-    known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields} | {f"{PREFIX}CONFIG"}
+    names = (*Settings.model_fields, *_OF_OTHERS)
+    known = {f"{PREFIX}{name}".upper() for name in names}
     problems += [
         f"{name}: no such setting"
         for name in os.environ

@@ -9,7 +9,7 @@ store until somebody fills it.
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from typing import Final, cast
+from typing import Final
 
 BATCH_OVERHEAD_BYTES: Final = (
     400  # the objects around one batch, so that tiny batches count as well
@@ -121,7 +121,7 @@ class TailCache:
     def append(
         self, tail: PartitionTail, base_offset: int, end_offset: int, batch: memoryview
     ) -> None:
-        if 2 * len(batch) < len(cast("bytearray", batch.obj)):
+        if 2 * len(batch) < len(batch.obj):  # type: ignore[arg-type] # a bytearray, or bytes
             batch = memoryview(bytes(batch))  # it would hold on to a frame of whatever else
         tail.append(base_offset, end_offset, batch)
         self._count(tail, base_offset, batch)

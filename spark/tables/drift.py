@@ -2,7 +2,8 @@
 
 Compatible is a new field with a plain name: it becomes a nullable column, and rows from before are
 null there. Everything else (a field that changed its type, a name that differs from another in
-case only, a name that tables cannot have) is left to the dead letters, so that nothing stalls.
+case only, a name that tables cannot have, objects in objects in objects without an end) is left to
+the dead letters, so that nothing stalls.
 """
 
 import json
@@ -21,6 +22,9 @@ SHAPES_COUNT: Final = 1_000
 
 COLUMNS_COUNT: Final = 1_000
 """More columns than this a table does not get: keys of a map are no fields."""
+
+LEVELS_COUNT: Final = 64
+"""A value of more levels gives no columns: JSON may have 1,000, a type of which no stack bears."""
 
 SCHEMA: Final = "value string"
 
@@ -50,7 +54,7 @@ def infer(session: SparkSession, texts: Iterable[str]) -> StructType:
 
     Args:
         session: its JSON reader decides.
-        texts: those that are no JSON objects are left out.
+        texts: those that are no JSON objects, or have more than LEVELS_COUNT levels, are left out.
     """
     values = ",".join(text for text in texts if _is_object(text))
     if not values:
@@ -84,10 +88,31 @@ def columns_of_registered(schemas: Mapping[int, StructType]) -> StructType:
 
 
 def _is_object(text: str) -> bool:
+    """Return whether a text is one JSON object of LEVELS_COUNT levels at most."""
     try:
-        return isinstance(json.loads(text), dict)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return False
+    return isinstance(value, dict) and _is_shallow(value)
+
+
+def _is_shallow(value: object) -> bool:
+    level = [value]
+    for _ in range(LEVELS_COUNT + 1):
+        if not level:
+            return True
+        level = [inner for outer in level for inner in _inside(outer)]
+    return not level
+
+
+def _inside(value: object) -> Iterable[object]:
+    match value:
+        case dict():
+            return value.values()
+        case list():
+            return value
+        case _:
+            return ()
 
 
 def _has_type(kind: DataType) -> bool:

@@ -13,6 +13,7 @@ from pyspark.sql.types import (
 )
 from pyspark.testing import assertDataFrameEqual
 
+from spark.jobs.logic import Logic
 from spark.tables import drift
 from spark.tables.deadletter import LEFT_OUT, complement, dead_letters, left
 from spark.tables.decoded import Values, decode, rows_of
@@ -88,6 +89,37 @@ def test_new_fields_become_columns_if_tables_can_have_them(session: SparkSession
     assert added["price"].dataType == DoubleType()
     assert sorted(added.names) == ["list", "price"]
     assert all(one.nullable for one in added)
+
+
+def test_a_value_of_many_levels_is_a_dead_letter(session: SparkSession) -> None:
+    # Given values of as many levels as columns have at most, of one more, and of what JSON may have
+    most = drift.LEVELS_COUNT
+    given = records(
+        session,
+        b'{"id":0}',
+        nested(b'{"fits":', most),
+        nested(b'{"no":', most + 1),
+        *(nested(b'{"deep":', levels) for levels in (300, 495, 900, 985)),
+        *(b'{"list":' + b"[" * levels + b"1" + b"]" * levels + b"}" for levels in (495, 985)),
+    )
+
+    # When columns are found out, and all is decoded
+    values = Logic().values(given, StructType().add("id", LongType()))
+    decoded = decode(given, values).cache()
+
+    # Then the first ones are rows, and the others say what they have that is no column
+    assert values.columns.names == ["id", "fits"]
+    assert reasons(decoded) == [
+        None,
+        None,
+        "has no column: no",
+        *["has no column: deep"] * 4,
+        *["has no column: list"] * 2,
+    ]
+
+
+def nested(opening: bytes, levels: int) -> bytes:
+    return opening * levels + b"1" + b"}" * levels
 
 
 def test_values_of_a_registry(session: SparkSession) -> None:

@@ -38,6 +38,18 @@ _STREAMING: Final = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
+# What a value says of itself must not end a JVM: 1,000 levels of JSON need a deep stack, and Avro
+# makes room for a string or an array of the length that it claims before it reads it.
+_JAVA_OPTIONS: Final = (
+    "-Xss8m"
+    " -Dorg.apache.avro.limits.string.maxLength=134217728"
+    " -Dorg.apache.avro.limits.bytes.maxLength=134217728"
+    " -Dorg.apache.avro.limits.collectionItems.maxLength=16777216"
+)
+_JAVA: Final = {
+    "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
+    "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
+}
 _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -135,6 +147,7 @@ def build_session(
         raise JavaMissing("Spark needs Java 17: install openjdk-17-jre-headless or set JAVA_HOME")
     everything = {
         **_STREAMING,
+        **_JAVA,
         **(_LOCAL if master.startswith("local") else {}),
         **_packages(frozenset(packages), warehouse),
         **_directories(warehouse, checkpoints),

@@ -11,6 +11,7 @@ JSON text converts as Spark's from_json does it: a number or an object becomes t
 strings; text never becomes a number.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -168,18 +169,20 @@ def _decode_registered(
         writer = decoded.schema[name].dataType
         assert isinstance(writer, StructType), "checked when the schema came from the registry"
         row = row.when(mine, _in_columns(F.col(name), writer, values.columns))
-        reason = reason.when(mine, _reason_of_avro(F.col(name), writer, values))
+        reason = reason.when(mine, _reason_of_avro(F.col(name), avro, writer, values))
     unknown = F.concat(F.lit("no schema of this topic has the id "), schema_id().cast("string"))
     reason = reason.when(~schema_id().isin(list(registered)), unknown)
     return decoded.withColumn("row", row).withColumn("reason", reason)
 
 
-def _reason_of_avro(record: Column, writer: StructType, values: Values) -> Column:
-    all_null = F.lit(True)
+def _reason_of_avro(record: Column, avro: str, writer: StructType, values: Values) -> Column:
+    broken = F.lit(True)
     for one in writer:
-        all_null = all_null & record[one.name].isNull()
-    # a broken value comes out as nulls; a real record of nulls has one byte for each
-    broken = all_null & (F.length(body()) != len(writer)) if len(writer) else F.length(body()) > 0
+        broken = broken & record[one.name].isNull()
+    # a broken value comes out as nulls, as a real record of nulls does
+    nulls = _record_of_nulls(avro)
+    if nulls is not None:
+        broken = broken & (F.hex(body()) != nulls.hex().upper())
     reason = F.when(broken, F.lit("the value is not of the Avro schema that it names"))
     for column in values.columns:
         if column.name not in writer.names:
@@ -194,6 +197,18 @@ def _reason_of_avro(record: Column, writer: StructType, values: Values) -> Colum
                 told = record[one.name].isNotNull()
                 reason = reason.when(told, F.lit(f"has no column: {one.name}"))
     return reason
+
+
+def _record_of_nulls(avro: str) -> bytes | None:
+    """Return what a record whose fields are all null is in Avro; None if one cannot be null."""
+    encoded = bytearray()
+    for one in json.loads(avro)["fields"]:
+        kind = one["type"]
+        if isinstance(kind, list) and "null" in kind:
+            encoded.append(2 * kind.index("null"))  # zigzag; unions have a few branches
+        elif kind != "null":
+            return None
+    return bytes(encoded)
 
 
 def _in_columns(record: Column, writer: StructType, columns: StructType) -> Column:

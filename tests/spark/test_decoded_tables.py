@@ -1,5 +1,7 @@
 """What becomes a row and what a dead letter, and how columns are found out."""
 
+import json
+
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -22,6 +24,7 @@ RECORD = (
     "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
     "headers array<struct<key: string, value: binary>>"
 )
+BROKEN = "the value is not of the Avro schema that it names"
 COLUMNS = StructType([StructField("id", LongType(), False), StructField("name", StringType())])
 ORDER = """{"type": "record", "name": "Order", "fields": [
     {"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"]}]}"""
@@ -149,11 +152,43 @@ def test_values_of_a_registry(session: SparkSession) -> None:
         None,
         "no schema of this topic has the id 10",
         "the value does not begin with the id of a schema",
-        "the value is not of the Avro schema that it names",
+        BROKEN,
     ]
     rows = rows_of(decoded).select("_kafka_offset", "id", "name")
     expected = [(0, 5, "n"), (2, 6, None)]
     assertDataFrameEqual(rows, session.createDataFrame(expected, rows.schema))
+
+
+def test_broken_avro_is_a_dead_letter(session: SparkSession) -> None:
+    # Given records of nulls, real and broken ones, and lengths of two billion of what is not there
+    length = b"\x80\xd0\xac\xf3\x0e"
+    given = {
+        b"\0\0\0\0\x01\x00\x02": None,  # both null
+        b"\0\0\0\0\x01\x03\x03": BROKEN,
+        b"\0\0\0\0\x01\x00\x02\x00": BROKEN,
+        b"\0\0\0\0\x02\x80\x80": BROKEN,  # of fields that cannot be null
+        b"\0\0\0\0\x02" + length + b"x": BROKEN,
+        b"\0\0\0\0\x02\x00" + length + b"x": BROKEN,
+        b"\0\0\0\0\x03" + length + b"x": BROKEN,
+    }
+    registered = {
+        1: avro_of(["null", "string"], ["string", "null"]),
+        2: avro_of("string", "bytes"),
+        3: avro_of({"type": "array", "items": "string"}),
+    }
+
+    # When
+    columns = StructType().add("a", "string")
+    values = Values(columns=columns, registered=registered, ignore_unknown=True)
+    decoded = decode(records(session, *given), values)
+
+    # Then what is broken says so, and Spark lives
+    assert reasons(decoded) == list(given.values())
+
+
+def avro_of(*kinds: object) -> str:
+    fields = [{"name": name, "type": kind} for name, kind in zip("ab", kinds, strict=False)]
+    return json.dumps({"type": "record", "name": "Given", "fields": fields})
 
 
 @pytest.mark.parametrize("in_table", [[0, 1], [0], []])

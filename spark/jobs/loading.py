@@ -63,8 +63,15 @@ class Loading:
             _check_types(there, self.logic.columns)
             self.warehouse.create(generation, self._table_columns(self.logic.columns))
 
-    def start(self, generation: int) -> tuple[StreamingQuery, LakeBatches | None]:
+    def start(
+        self, generation: int, *, live_generation: int
+    ) -> tuple[StreamingQuery, LakeBatches | None]:
         """Start the query of a generation that was prepared, and return it.
+
+        Args:
+            generation: to load.
+            live_generation: whose rows were the table's when `generation` was chosen: a swap since
+                then ends the query at its first batch.
 
         Raises:
             JobFailed: files and checkpoint are not of one query.
@@ -73,15 +80,15 @@ class Loading:
             case ParquetWarehouse():
                 return self._start_files(self.warehouse, generation), None
             case LakeWarehouse():
-                return self._start_batches(self.warehouse, generation)
+                return self._start_batches(self.warehouse, generation, live_generation)
             case _:
                 raise AssertionError(f"no such warehouse: {self.warehouse}")
 
-    def load_what_is_there(self, generation: int) -> None:
+    def load_what_is_there(self, generation: int, *, live_generation: int) -> None:
         """Load what the topics have now, and return when all of it is in the table."""
         goal = Goal.now(self.options)
         while True:
-            query, _ = self.start(generation)
+            query, _ = self.start(generation, live_generation=live_generation)
             query.awaitTermination()
             counted = Counted()
             counted.note(query)
@@ -114,16 +121,15 @@ class Loading:
                 raise WrongUsage(f"--partition-by {name}: the table has no such column")
 
     def _start_batches(
-        self, warehouse: LakeWarehouse, generation: int
+        self, warehouse: LakeWarehouse, generation: int, live_generation: int
     ) -> tuple[StreamingQuery, LakeBatches]:
-        live = warehouse.live()
         batches = LakeBatches(
-            rows=warehouse.rows_table(generation),
+            rows=warehouse.rows_table(generation, live_generation),
             letters=warehouse.letters_table(generation),
             decoder=self.decoded,
             to_rows=self.logic.rows,
-            live=live,
-            generation=live.generation(warehouse.session),
+            live=warehouse.live(),
+            generation=live_generation,
         )
         batches.look(warehouse.session)
         stream = read_stream(warehouse.session, self.options)

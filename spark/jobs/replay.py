@@ -111,7 +111,7 @@ def backfill(loading: Loading) -> int:
     generation = _generation(loading, live + 1)
     loading.prepare(generation)
     for _ in range(CATCH_UP_ROUNDS):
-        loading.load_what_is_there(generation)
+        loading.load_what_is_there(generation, live_generation=live)
         made = positions(warehouse, generation)
         table = positions(warehouse, live)
         if all(made.get(place, -1) >= last for place, last in table.items() if place in made):

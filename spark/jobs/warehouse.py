@@ -74,7 +74,7 @@ def load(loading: Loading) -> int:
     while True:
         generation = loading.warehouse.generation() or 1
         loading.prepare(generation)
-        query, batches = loading.start(generation)
+        query, batches = loading.start(generation, live_generation=generation)
         counted = Counted()
         swapped = _wait(query, batches, loading.warehouse, generation, counted)
         count += counted.records

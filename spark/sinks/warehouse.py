@@ -131,9 +131,15 @@ class LakeWarehouse(Warehouse):
         """Return the table."""
         return self._table("")
 
-    def rows_table(self, generation: int) -> LakeTable:
-        """Return the table, or the one that is being made."""
-        is_live = generation == max(self.generation(), 1)
+    def rows_table(self, generation: int, live_generation: int | None = None) -> LakeTable:
+        """Return the table, or the one that is being made.
+
+        Args:
+            generation: wanted.
+            live_generation: whose rows are those of the table, as it was found; None: as it is now.
+        """
+        found = self.generation() if live_generation is None else live_generation
+        is_live = generation == max(found, 1)
         return self.live() if is_live else self._table(f"_g{generation}")
 
     def letters_table(self, generation: int) -> LakeTable:

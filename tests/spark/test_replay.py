@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark.jobs.deadletter import Redone, redo
+from spark.jobs.loading import Loading
 from spark.jobs.logic import UnknownFields
 from spark.jobs.options import JobFailed
 from spark.jobs.replay import backfill, compare, swap_if_whole
@@ -64,6 +65,39 @@ def test_replay_swaps_and_the_loader_goes_on(
     assert contents(warehouse) == ([0, 1, 3, 4], [2])
     amounts = by_offset(warehouse.rows(generation), "amount")
     assert amounts == {0: 1000.0, 1: 250.0, 3: 6000.0, 4: 100.0}
+
+
+def test_a_swap_while_a_loader_starts(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a table of the second generation
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":0}', b'{"id":1}'])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.delta)
+    load(run("id bigint"))
+    warehouse = run().warehouse
+    swap_if_whole(warehouse, backfill(run("id double")))
+
+    # When it is swapped again after a loader has looked which generation that is
+    loading = run()
+    prepare = Loading.prepare
+
+    def swapped_behind(self: Loading, generation: int) -> None:
+        prepare(self, generation)
+        if self is loading and generation == 2:
+            swap_if_whole(warehouse, backfill(run("id string")))
+            send(confluent, topic, [b'{"id":2}'])
+
+    monkeypatch.setattr(Loading, "prepare", swapped_behind)
+    load(loading)
+
+    # Then what comes is in the table of the third one
+    assert warehouse.generation() == 3
+    assert contents(warehouse) == ([0, 1, 2], [])
 
 
 @pytest.mark.parametrize("table_format", FORMATS)

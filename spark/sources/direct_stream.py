@@ -65,7 +65,7 @@ class DirectStreamReader(DataSourceStreamReader):
         self._driver: _Driver | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return where a query without a checkpoint begins."""
+        """Return where a query begins that has done no batch."""
         return self._in_driver.initial().to_json()
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -75,7 +75,7 @@ class DirectStreamReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return what the tasks of a batch read; none of an empty one.
 
-        Spark calls it with the last end of a checkpoint, twice, before it asks for a later one.
+        Spark calls it with the last end of a checkpoint, twice, before it asks for anything else.
         """
         return list(self._in_driver.plan(StreamOffset.of(start), StreamOffset.of(end)))
 
@@ -118,7 +118,11 @@ class _Driver:
 
     def initial(self) -> StreamOffset:
         if self._initial is None:
-            self._initial = self._connection.run(self._find_initial)
+            began_at = None if self._last is None else self._last.began_at
+            if began_at is not None:  # the first batch is to be done again
+                self._initial = StreamOffset(positions=began_at, is_initial=True)
+            else:
+                self._initial = self._connection.run(self._find_initial)
         return self._initial
 
     def latest(self) -> StreamOffset:

@@ -1,5 +1,6 @@
 """A streaming query over format("streamhouse"): each record once, whatever comes in between."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
-from tests.clients.topics import new_topic
+from tests.clients.topics import add_partitions, new_topic
 
 Options = Mapping[str, str]
 PATIENCE_S = 120
@@ -145,6 +146,25 @@ def test_a_first_batch_that_failed_begins_where_it_began(
 
     # Then they belong to it: "latest" is what it was when the query began
     assert query.values() == [str(number) for number in range(10, 30)]
+
+
+def test_a_first_batch_that_failed_does_not_ask_again_where_to_begin(
+    make_query: Callable[..., Query], confluent: Confluent, send: Callable[..., None]
+) -> None:
+    # Given a query from offsets of all partitions on, whose very first batch fails
+    topic = new_topic(confluent, "told")
+    send(topic, *range(10, 20))
+    query = make_query(subscribe=topic, startingOffsets=json.dumps({topic: {"0": 4}}))
+    query.fails = True
+    with pytest.raises(StreamingQueryException, match="the sink has failed"):
+        query.run()
+
+    # When a partition that those do not name is there before it is started again
+    add_partitions(confluent, topic, 2)
+    query.run()
+
+    # Then it has what it had
+    assert query.values() == query.seen[0] == [str(number) for number in range(14, 20)]
 
 
 def test_a_batch_that_failed_is_read_again_as_it_was(

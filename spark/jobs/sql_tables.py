@@ -29,7 +29,7 @@ from spark.sources.query_plan import (
     placeholder,
 )
 from spark.sources.registry import Registry
-from spark.sources.snapshots import AS_OF
+from spark.sources.snapshots import AS_OF, parse_time, read_snapshot
 from spark.sources.wanted import Wanted
 from spark.tables import drift
 from spark.tables.decoded import Values, body, schema_id
@@ -158,8 +158,7 @@ class TopicTables:
         if until_ms is not None:
             options["untilTimestamp"] = str(until_ms)
         if self._options.as_of is not None:
-            options[AS_OF] = self._options.as_of
-            options["assign"] = json.dumps({topic: [each.partition for each in mine]})
+            options |= self._as_of(self._options.as_of, mine)
         else:
             starts = dict.fromkeys(mine, wanted.offsets.first or 0)
             last = wanted.offsets.last
@@ -168,6 +167,25 @@ class TopicTables:
         records = self._load(topic, options)
         kept = F.col("headers") if headers else F.lit(None)
         return records.withColumn("headers", kept.cast(HEADERS.partition(" ")[2]))
+
+    def _as_of(self, as_of: str, mine: Sequence[TopicPartition]) -> dict[str, str]:
+        """Return options that read partitions as of then: a snapshot has none that came since.
+
+        Raises:
+            JobFailed: there is no such snapshot.
+        """
+        topic = mine[0].topic
+        numbers = [each.partition for each in mine]
+        if parse_time(as_of) is None:
+            try:
+                recorded = asyncio.run(read_snapshot(self._location, as_of.strip()))
+            except ValueError as error:
+                raise JobFailed(str(error)) from error
+            had = {each.partition for each in recorded.partitions if each.topic == topic}
+            numbers = [number for number in numbers if number in had]
+        # of none that is there, the reader says why, or the query's own condition leaves all out
+        choice = {"assign": json.dumps({topic: numbers})} if numbers else {"subscribe": topic}
+        return {AS_OF: as_of, **choice}
 
     def _load(self, topic: str, options: Mapping[str, str]) -> DataFrame:
         return self._session.read.format("streamhouse").options(**options).load()

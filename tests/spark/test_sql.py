@@ -1,14 +1,16 @@
 """SQL over topics: fields as columns, conditions that narrow what is read, results for all."""
 
+import asyncio
 import json
 import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 from pyspark.testing import assertDataFrameEqual
@@ -20,9 +22,10 @@ from spark.log_location import POSTGRES_VARIABLE, STORE_VARIABLE, LogLocation
 from spark.session import register_source
 from spark.sources.query_plan import NotAQuery
 from spark.sources.registry import Registered, Registry
+from storage.snapshots import Snapshots
 from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
-from tests.clients.topics import new_topic
+from tests.clients.topics import add_partitions, new_topic
 from tests.streamctl.conftest import COMMAND, REPOSITORY
 from tests.support.broker import running_broker
 
@@ -208,6 +211,38 @@ def test_a_query_may_be_as_of_a_time(ask: Ask, orders: str) -> None:
     # When it is asked as of a time, then later records are not there
     rows = ask(f"SELECT max(id) FROM {orders} WHERE _partition >= 0", as_of=str(NOON_MS + 4000))
     assert rows.collect()[0][0] <= 4
+
+
+def test_a_query_may_be_as_of_a_snapshot_of_fewer_partitions(
+    ask: Ask, confluent: Confluent, location: LogLocation
+) -> None:
+    # Given a snapshot of a topic that got a partition since
+    topic = new_topic(confluent, "fewer")
+    confluent.produce(topic, [SentRecord(key=None, value=b'{"a": 1}') for _ in range(3)])
+    snapshot = f"s-{uuid4().hex[:12]}"
+
+    async def make() -> None:
+        async with Snapshots.open(location.postgres) as snapshots:
+            await snapshots.create(snapshot, [topic], retention_ms=None)
+
+    asyncio.run(make())
+    add_partitions(confluent, topic, 2)
+
+    # When it is asked as of that, then it has what was there, of whichever partitions
+    def count(where: str) -> int:
+        text = f"SELECT count(*) FROM `{topic}` WHERE {where}"
+        return int(ask(text, as_of=snapshot).collect()[0][0])
+
+    assert count("a = 1") == 3
+    assert count("_partition >= 0") == 3
+    assert count("_partition = 1") == 0
+
+    # and what is no snapshot, or not of the topic, is said
+    other = new_topic(confluent, "other")
+    with pytest.raises(PySparkException, match=f"is not of {other}"):
+        ask(f"SELECT * FROM `{other}`", as_of=snapshot).collect()
+    with pytest.raises(JobFailed, match="there is no snapshot"):
+        ask(f"SELECT * FROM `{topic}`", as_of="missing")
 
 
 def test_columns_may_be_told(ask: Ask, orders: str) -> None:

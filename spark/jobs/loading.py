@@ -1,8 +1,9 @@
 """From a topic into a generation of a table: what `warehouse` and `replay` have in common.
 
-The checkpoint of a generation is its own directory below the one of the options. Parquet is one
-streaming query with one file sink: rows and dead letters of a micro-batch are committed together.
-Delta and Iceberg get each micro-batch through `spark.sinks.lake_batches`.
+The checkpoint of a generation is its own directory below the one of the options. It keeps the ids
+of the topics, too: rows are told apart by topic, partition and offset. Parquet is one streaming
+query with one file sink: rows and dead letters of a micro-batch are committed together. Delta and
+Iceberg get each micro-batch through `spark.sinks.lake_batches`.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pyspark.sql.types import StructType
 from spark.jobs.logic import Logic, UnknownFields, value_columns
 from spark.jobs.options import JobFailed, PipelineOptions, WrongUsage
 from spark.jobs.queries import Counted, Goal
-from spark.jobs.topics import read_now, read_stream
+from spark.jobs.topics import read_now, read_stream, topic_ids
 from spark.sinks.batch_tables import BatchTables, OtherRun
 from spark.sinks.hadoop_files import HadoopFiles
 from spark.sinks.lake_batches import LakeBatches
@@ -25,6 +26,9 @@ from spark.tables.decoded import decode
 
 SAMPLE_COUNT: Final = 10_000
 """Records that columns are found out from; spread over the partitions."""
+
+TOPIC_IDS: Final = "streamhouse-topics"
+"""Directory in a checkpoint, with a file for each topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +78,9 @@ class Loading:
                 then ends the query at its first batch.
 
         Raises:
-            JobFailed: files and checkpoint are not of one query.
+            JobFailed: files and checkpoint are not of one query, or a topic was made again.
         """
+        self._refuse_other_topics(generation)
         match self.warehouse:
             case ParquetWarehouse():
                 return self._start_files(self.warehouse, generation), None
@@ -161,6 +166,25 @@ class Loading:
         return writer.trigger(**self.options.trigger()).start(
             path=table.directory(generation), checkpointLocation=self.checkpoint(generation)
         )
+
+    def _refuse_other_topics(self, generation: int) -> None:
+        """Refuse topics that were made again under their names: places of records come anew.
+
+        Raises:
+            JobFailed: one was.
+        """
+        files = HadoopFiles(session=self.warehouse.session, path=self.checkpoint(generation))
+        for topic, topic_id in topic_ids(self.warehouse.session, self.options).items():
+            name = f"{TOPIC_IDS}/{topic}.txt"
+            before = files.read_text(name)
+            if before is None:
+                files.write_text(name, topic_id)
+            elif before != topic_id:
+                raise JobFailed(
+                    f"the topic {topic} was made again: {self.options.output} has records of the"
+                    " one before, at the same offsets",
+                    fix="give another --output and --checkpoint, or make the table anew: replay",
+                )
 
     def _refuse_used_checkpoint(self, generation: int) -> None:
         """Refuse to go on in the middle: what was read before is in no table.

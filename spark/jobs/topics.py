@@ -3,6 +3,7 @@
 Both have the columns of Spark's own format("kafka"), headers included.
 """
 
+import asyncio
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -10,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark.jobs.options import PipelineOptions, Source
 from spark.log_location import POSTGRES
 from spark.sources.kafka import client_options
+from spark.sources.log_index import LogIndex
 
 _FORMATS: Final = {Source.kafka: "kafka", Source.direct: "streamhouse"}
 
@@ -42,3 +44,33 @@ def reader_options(options: PipelineOptions) -> dict[str, str]:
         **common,
         **options.reader,
     }
+
+
+def topic_ids(session: SparkSession, options: PipelineOptions) -> dict[str, str]:
+    """Return the ids of topics by name: one that is deleted and made again has another.
+
+    Raises:
+        Py4JJavaError: brokers gave no answer, or have no such topic.
+        MetadataUnavailable: Postgres gave no answer.
+    """
+    if options.source is Source.direct:
+        return asyncio.run(_ids_in_log(options))
+    java = session.sparkContext._jvm  # noqa: SLF001 - the client that Spark itself reads with
+    assert java is not None
+    properties = java.java.util.Properties()
+    for name, value in {**options.client, "bootstrap.servers": options.bootstrap}.items():
+        properties.put(name, value)
+    names = java.java.util.ArrayList()
+    for name in options.topics:
+        names.add(name)
+    admin = java.org.apache.kafka.clients.admin.AdminClient.create(properties)
+    try:
+        found = admin.describeTopics(names).allTopicNames().get()
+        return {name: found.get(name).topicId().toString() for name in options.topics}
+    finally:
+        admin.close()
+
+
+async def _ids_in_log(options: PipelineOptions) -> dict[str, str]:
+    async with LogIndex.open(options.location().postgres) as index:
+        return {each.topic: str(each.topic_id) for each in await index.topics(options.topics)}

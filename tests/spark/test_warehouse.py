@@ -1,11 +1,15 @@
 """Topics into tables of three formats: each record once, drift and all."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from spark.jobs.options import JobFailed
+from spark.jobs.loading import Loading
+from spark.jobs.options import JobFailed, Source
+from spark.jobs.replay import backfill, swap_if_whole
 from spark.jobs.warehouse import load
 from spark.sinks.warehouse import TableFormat, positions
 from tests.clients.confluent import Confluent
@@ -49,6 +53,41 @@ def test_runs_go_on_where_they_were_and_drift_does_not_stall_them(
     # And the table tells where it is; a run without news reads nothing
     assert positions(warehouse, 1) == {(topic, 0): 6}
     assert load(run()) == 0
+
+
+@pytest.mark.parametrize("source", Source)
+def test_a_topic_that_was_made_again_is_refused(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    location_options: dict[str, str],
+    source: Source,
+) -> None:
+    # Given a table of a topic, which is deleted and made again with more records
+    make = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.parquet)
+
+    def run() -> Loading:
+        options = replace(make().options, source=source, log=location_options)
+        return replace(make(), options=options)
+
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":0}'])
+    load(run())
+    assert load(run()) == 0
+    admin = AdminClient({"bootstrap.servers": confluent.bootstrap})
+    admin.delete_topics([topic])[topic].result(timeout=30)
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":5}', b'{"id":6}'])
+
+    # When it is loaded again, then it is refused: some would be taken for those that are there
+    with pytest.raises(JobFailed, match=f"{topic} was made again"):
+        load(run())
+
+    # And the table is made anew
+    swap_if_whole(run().warehouse, backfill(run()))
+    load(run())
+    assert by_offset(run().warehouse.rows(2), "id") == {0: 5, 1: 6}
 
 
 def test_files_of_one_checkpoint_do_not_take_another(

@@ -4,8 +4,9 @@
 of it is chosen by `rows_of`; the rest is `spark.tables.deadletter`.
 
 A value fits if it is one JSON object in UTF-8 (or Avro of a known schema), each field converts to
-the type of its column, and it has no field without a column unless those are ignored. A missing
-field, or null, is null. A null value (a tombstone) is a row of nulls: its key says what is gone.
+the type of its column, and it has no field without a column, also inside of objects and arrays,
+unless those are ignored. A missing field, or null, is null. A null value (a tombstone) is a row of
+nulls: its key says what is gone.
 
 JSON text converts as Spark's from_json does it: a number or an object becomes text in a column of
 strings; text never becomes a number.
@@ -20,6 +21,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import DataType, StructType
+
+from spark.tables.unknown import FIELDS, unknown_paths
 
 RECORD = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 """What `decode` needs of a read with includeHeaders."""
@@ -106,7 +109,7 @@ def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame
     # Spark would take the first of several objects in an array, and nothing for the text `null`
     is_object = F.ltrim(text).startswith("{")
     parsed = records.withColumn("parsed", F.from_json(text, parsed_schema, options)).withColumn(
-        "fields", F.from_json(text, "map<string,string>")
+        "fields", F.from_json(text, FIELDS)
     )
     told, kept = F.col("fields"), F.col("parsed")
     wrong = _names(
@@ -115,7 +118,6 @@ def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame
     missing = _names(
         (one.name, kept[one.name].isNull()) for one in values.columns if not one.nullable
     )
-    unknown = unknown_fields(told, values.columns)
     reason = (
         F.when(value.isNull(), None)
         .when(~F.is_valid_utf8(text), F.lit("the value is not UTF-8 text"))
@@ -126,6 +128,7 @@ def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame
         .when(missing != "", F.concat(F.lit("is missing: "), missing))
     )
     if not values.ignore_unknown:
+        unknown = F.array_distinct(unknown_paths(told, values.columns))
         names = F.array_join(F.sort_array(unknown), ", ")
         reason = reason.when(names != "", F.concat(F.lit("has no column: "), names))
     row = F.struct(*(kept[one.name].alias(one.name) for one in values.columns))
@@ -136,13 +139,6 @@ def _is_whole(text: Column) -> Column:
     """Return whether nothing follows an object: Spark's reader stops where the first one ends."""
     wrapped = F.concat(F.lit('{"value":'), text, F.lit(f',"{_END}":true}}'))
     return F.coalesce(F.from_json(wrapped, f"{_END} boolean")[_END], F.lit(False))
-
-
-def unknown_fields(fields: Column, columns: StructType) -> Column:
-    """Return the names in a map of fields that are not null and have no column; empty, not null."""
-    known = F.array(*(F.lit(name) for name in columns.names)).cast("array<string>")
-    told = F.map_keys(F.map_filter(fields, lambda _, text: text.isNotNull()))
-    return F.coalesce(F.array_except(told, known), F.array().cast("array<string>"))
 
 
 def _decode_registered(

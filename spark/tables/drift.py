@@ -1,9 +1,9 @@
 """Fields that values have and a table has not: what can become a column of it, and of what type.
 
 Compatible is a new field with a plain name: it becomes a nullable column, and rows from before are
-null there. Everything else (a field that changed its type, a name that differs from another in
-case only, a name that tables cannot have, objects in objects in objects without an end) is left to
-the dead letters, so that nothing stalls.
+null there. Everything else (a field that changed its type, a new one inside of an object or array
+that is a column, a name that differs from another in case only, a name that tables cannot have,
+objects in objects in objects without an end) is left to the dead letters, so that nothing stalls.
 """
 
 import json
@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, NullType, StructField, StructType
 
-from spark.tables.decoded import unknown_fields
+from spark.tables.unknown import FIELDS, unknown_fields
 
 SHAPES_COUNT: Final = 1_000
 """Values with a new field are told apart by names and types of their fields: so many are kept."""
@@ -40,7 +40,7 @@ def new_shapes(records: DataFrame, columns: StructType, value: Column) -> DataFr
         value: JSON of a record, binary; null where there is none.
     """
     text = value.cast("string")
-    unknown = unknown_fields(F.from_json(text, "map<string,string>"), columns)
+    unknown = unknown_fields(F.from_json(text, FIELDS), columns)
     objects = records.where(F.is_valid_utf8(text) & F.ltrim(text).startswith("{"))
     shape = F.schema_of_variant(F.try_parse_json(text))
     grouped = objects.where(F.size(unknown) > 0).groupBy(shape.alias("shape"))

@@ -15,7 +15,7 @@ from pyspark.sql.types import (
 )
 from pyspark.testing import assertDataFrameEqual
 
-from spark.jobs.logic import Logic
+from spark.jobs.logic import Logic, parse_columns
 from spark.tables import drift
 from spark.tables.deadletter import LEFT_OUT, complement, dead_letters, left
 from spark.tables.decoded import Values, decode, rows_of
@@ -70,6 +70,32 @@ def test_what_fits_is_a_row_and_everything_else_has_a_reason(session: SparkSessi
     rows = rows_of(decoded).select("_kafka_offset", "id", "name")
     assertDataFrameEqual(rows, session.createDataFrame(expected, rows.schema))
     assert dead_letters(decoded).count() == len(given) - len(expected)
+
+
+def test_a_field_that_an_object_inside_has_not_is_told(session: SparkSession) -> None:
+    # Given columns with objects in objects and arrays, and values with more in them
+    columns = parse_columns(
+        "a struct<b: bigint, c: struct<d: string>>,"
+        " l array<struct<p: bigint, m: array<struct<x: int>>>>"
+    )
+    given: dict[bytes | None, str | None] = {
+        b'{"a":{"b":1,"c":{"d":"x"}},"l":[{"p":1,"m":[{"x":1},null]},null]}': None,
+        b'{"a":null,"l":[]}': None,
+        b'{"a":{"b":1,"new":null}}': None,
+        b'{"a":{"c":{"d":{"any":"text"}}}}': None,
+        b'{"a":{"c":{"e":1}},"top":1}': "has no column: a.c.e, top",
+        b'{"l":[{"p":1},{"q":2},{"q":3,"m":[{"y":1}]}]}': "has no column: l.m.y, l.q",
+    }
+
+    # When
+    decoded = decode(records(session, *given), Values(columns=columns)).cache()
+
+    # Then it is no row that lacks them
+    assert reasons(decoded) == list(given.values())
+
+    # And it is one where they are ignored
+    ignoring = Values(columns=columns, ignore_unknown=True)
+    assert set(reasons(decode(records(session, *given), ignoring))) == {None}
 
 
 def test_new_fields_become_columns_if_tables_can_have_them(session: SparkSession) -> None:

@@ -157,12 +157,14 @@ def step_through_files(steps: Steps) -> None:
 
         return stepped_flush
 
-    def stepped_delete(targets: Iterable[Path]) -> None:
-        for target in targets:
+    def stepped_delete(root: Path, paths: Iterable[str]) -> dict[str, str]:
+        refused: dict[str, str] = {}
+        for path in paths:
             moment = steps.begin("remove a file")
-            delete([target])
+            refused |= delete(root, [path])
             if moment is not None:
                 end_here()
+        return refused
 
     module.write_durably = stepped_write
     module.flush_folder, module.flush_names = map(

@@ -6,7 +6,7 @@ The garbage collector looks rarely (see app.py).
 
 import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -47,6 +47,7 @@ class Asked:
         )
         self._allowed = allowed
         self.message = message
+        self.errors: list[int] = []
 
     def allows(self, *_: object) -> bool:
         return self._allowed
@@ -57,6 +58,9 @@ class Asked:
 
     def decode(self) -> Any:
         return self.message
+
+    def count_errors(self, codes: Iterable[int]) -> None:
+        self.errors = list(codes)
 
 
 def _produce() -> Any:

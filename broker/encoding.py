@@ -12,15 +12,17 @@ _LARGE_BYTES: Final = 16 * 1024
 _LONG_LIST: Final = 500
 
 
-async def encoded(correlation_id: int, response: Payload, request_bytes: int) -> bytes:
-    """Return the whole response frame to a request of that size."""
-    if request_bytes <= _LARGE_BYTES:
-        return encode_response(correlation_id, response)
-    return await asyncio.to_thread(encode_response, correlation_id, response)
+async def encoded(
+    correlation_id: int, response: Payload, *, request_bytes: int = 0, entries: int = 0
+) -> bytes:
+    """Return the whole response frame.
 
-
-async def encoded_list(correlation_id: int, response: Payload, entries: int) -> bytes:
-    """Return the whole response frame, of a list with so many entries; its request may be small."""
-    if entries <= _LONG_LIST:
+    Args:
+        correlation_id: of the request.
+        response: to it.
+        request_bytes: its size, where that tells how large the response may be.
+        entries: of the response, if it is a list, which a small request may ask for.
+    """
+    if request_bytes <= _LARGE_BYTES and entries <= _LONG_LIST:
         return encode_response(correlation_id, response)
     return await asyncio.to_thread(encode_response, correlation_id, response)

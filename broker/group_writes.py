@@ -192,11 +192,9 @@ def failure_of(written: asyncio.Future[Any]) -> BaseException | None:
     return written.exception()
 
 
-def resolve_after(
-    answer: asyncio.Future[Any], result: object, *writes: asyncio.Future[Any]
-) -> None:
-    """Answer once all writes are durable; if one failed, the loss of the group answers."""
-    if all(one.done() and failure_of(one) is None for one in writes) and not answer.done():
+def resolve_after(answer: asyncio.Future[Any], result: object, written: Written) -> None:
+    """Answer after a write that has ended; if it failed, the loss of the group answers."""
+    if failure_of(written) is None and not answer.done():
         answer.set_result(result)
 
 

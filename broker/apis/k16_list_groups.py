@@ -10,7 +10,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from broker.encoding import encoded_list
+from broker.encoding import encoded
 from broker.requests import NOT_THROTTLED, Request
 from protocol.acl import Operation, ResourceType
 
@@ -39,4 +39,4 @@ async def _respond(request: Request, body: Any) -> bytes:
     response = request.types.ListGroupsResponse(
         throttle_time=NOT_THROTTLED, error_code=ErrorCode.none, groups=tuple(listed)
     )
-    return await encoded_list(request.header.correlation_id, response, len(listed))
+    return await encoded(request.header.correlation_id, response, entries=len(listed))

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.encoding import encoded_list
+from broker.encoding import encoded
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.subscriptions import InvalidPattern, compile_pattern
@@ -58,7 +58,7 @@ async def handle(request: Request) -> bytes:
         unknown_state_filters=tuple(one for one in body.state_filters if one not in _STATES),
         transaction_states=tuple(listed),
     )
-    return await encoded_list(request.header.correlation_id, response, len(listed))
+    return await encoded(request.header.correlation_id, response, entries=len(listed))
 
 
 def _filters(request: Request, body: Any) -> list[Filter]:

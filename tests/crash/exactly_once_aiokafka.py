@@ -46,7 +46,7 @@ class Processor(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
         life = uuid.uuid4().hex[:8]
         self._transactions = ((f"{settings.name}-{life}-{at}", fate_of(at)) for at in count())
         self._producers: dict[TopicPartition, AIOKafkaProducer] = {}
-        # rebalances run beside the loop that reads: partitions go between two transactions
+        # rebalances run beside the loop that copies: partitions go between two transactions
         self._working = asyncio.Lock()
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=settings.bootstrap,
@@ -67,10 +67,8 @@ class Processor(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
         self._consumer.subscribe([self._settings.source], listener=self)
         await self._start()
         while not stop.is_set():
-            async with self._working:
-                await self._work()
-        for place in list(self._producers):
-            await self._give_up(place)
+            await self._work()
+        await self._give_all_up()
         await self._consumer.stop()
 
     async def _start(self) -> None:
@@ -84,17 +82,18 @@ class Processor(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
                 return
 
     async def _work(self) -> None:
+        # not with the lock held: once a rebalance has begun, this waits until it has ended, and its
+        # end waits for the lock
         read = await self._consumer.getmany(timeout_ms=int(POLL_S * 1000), max_records=BATCH)
-        for place, records in read.items():
-            if place not in self._producers:
-                await self._begin(place)  # and read again, from what is committed
-            else:
-                await self._process(place, records)
+        async with self._working:
+            for place, records in read.items():
+                if place not in self._producers:  # revoked meanwhile, perhaps
+                    await self._begin(place)  # and read again, from what is committed
+                else:
+                    await self._process(place, records)
 
     async def on_partitions_revoked(self, _revoked: Iterable[TopicPartition]) -> None:
-        async with self._working:
-            for place in list(self._producers):
-                await self._give_up(place)
+        await self._give_all_up()
 
     async def on_partitions_assigned(self, _assigned: Iterable[TopicPartition]) -> None:
         """Do nothing: a partition is begun with when there is something to read."""
@@ -117,6 +116,11 @@ class Processor(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
         except (KafkaError, IllegalStateError) as failure:
             self._page.write("failed", reason=repr(failure))
             await self._give_up(place)
+
+    async def _give_all_up(self) -> None:
+        async with self._working:
+            for place in list(self._producers):
+                await self._give_up(place)
 
     async def _give_up(self, place: TopicPartition) -> None:
         """Close a producer, whatever state it is in; an open transaction is left to the next."""

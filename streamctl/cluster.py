@@ -209,7 +209,7 @@ def _own_limits() -> Iterator[None]:
     """Show what the client itself refuses to ask for."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise Failure(str(error)) from error
 
 

@@ -11,6 +11,7 @@ from streamctl.group_reading import GroupReader
 from streamctl.output import counted, note
 from streamctl.printable import Record, as_json, as_text
 from streamctl.reading import Reader, ReadPlan
+from streamctl.standard_streams import discard_output
 from streamctl.stopping import StopWish
 
 
@@ -71,9 +72,8 @@ def _print_all(
             sys.stdout.buffer.flush()
             if written is not None:
                 written(batch)
-    except BrokenPipeError:
-        # `… | head` has seen enough; python's own flush at exit must not fail on the pipe again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # `… | head` has seen enough; what it took can still be committed
+        discard_output()
 
 
 def _lines(batch: Iterable[Record], output: RecordFormat, *, colours: bool) -> Iterable[bytes]:

@@ -19,6 +19,7 @@ from streamctl.stall_watch import StallWatch
 _POLL_S: Final = 0.2
 _BATCH: Final = 500
 _JOIN_S: Final = 60.0
+_SHOWN: Final = 20  # partitions in a note
 # Conditions of the coordinator that the client library itself gets over.
 _PASSING: Final = PASSING | {
     "_RESOLVE",
@@ -84,7 +85,7 @@ class GroupReader:
                 yield self._batch
             elif self._idle():
                 if self._plan.stops is not None:
-                    self._watch.say(self._behind())
+                    self._watch.give_up(self._behind())
                 return
             if time.monotonic() - self._committed_at >= self._plan.commit_every_s:
                 self._commit()
@@ -196,7 +197,9 @@ class GroupReader:
         except Failure as failure:  # an exception in a callback would lose its type
             self._failure = failure
             return
-        held = ", ".join(map(str, sorted(self._assigned))) or "none"
+        held = ", ".join(map(str, sorted(self._assigned)[:_SHOWN])) or "none"
+        if len(self._assigned) > _SHOWN:
+            held += ", …"
         count = counted(len(self._assigned), "partition")
         note(f"group {self._plan.group} reads {count} of {self._plan.topic}: {held}; Ctrl-C ends")
 

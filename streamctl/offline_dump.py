@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
@@ -35,11 +34,7 @@ def dump_object(place: str, *, records: bool, as_json: bool) -> None:
     Raises:
         Failure: it cannot be read, is something else, or is damaged; what is not was printed.
     """
-    try:
-        asyncio.run(_print(place, records=records, as_json=as_json))
-    except BrokenPipeError:
-        # `… | head` has seen enough; python's own flush at exit must not fail on the pipe again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    asyncio.run(_print(place, records=records, as_json=as_json))
 
 
 async def _print(place: str, *, records: bool, as_json: bool) -> None:

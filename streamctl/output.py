@@ -27,9 +27,17 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class _Results(Console):
+    """Does not end the process when the reader of a pipe has gone: standard_streams.py does."""
+
+    def on_broken_pipe(self) -> None:
+        """Go on with the exception that is handled now."""
+        raise  # noqa: PLE0704
+
+
 def results() -> Console:
     """Return the console for what was asked for (stdout)."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+    return _Results(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
 
 def notes() -> Console:

@@ -6,6 +6,8 @@ import typer
 from pydantic import ValidationError
 from typer.core import TyperGroup
 
+from streamctl.standard_streams import standard_streams
+
 _NUMBER: Final = "int_parsing"
 _SAID_BY_US: Final = "Value error, "
 _SUBJECT: Final = "Input "
@@ -17,7 +19,8 @@ class PlainGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run what the command line says."""
         try:
-            return super().invoke(ctx)
+            with standard_streams():
+                return super().invoke(ctx)
         except typer.BadParameter as error:
             if isinstance(error.__cause__, ValidationError):
                 error.message = _plain(error.__cause__)

@@ -12,6 +12,7 @@ from streamctl.output import Json
 
 NULL: Final = "<null>"
 EMPTY: Final = "<empty>"
+UNREADABLE_HEADERS: Final = "<headers with a name that is not UTF-8>"
 
 Bytes = bytes | None
 
@@ -25,7 +26,7 @@ class Record:
         timestamp_type: create, log-append, or none.
         key: None is Kafka's null, which is not the same as no bytes.
         value: None is a tombstone.
-        headers: in order; a name may come more than once.
+        headers: in order; a name may come more than once. None if they cannot be read.
     """
 
     topic: str
@@ -35,7 +36,7 @@ class Record:
     timestamp_type: str
     key: Bytes
     value: Bytes
-    headers: list[tuple[str, Bytes]]
+    headers: list[tuple[str, Bytes]] | None
 
 
 def printable(data: Bytes) -> str:
@@ -71,9 +72,11 @@ def iso_time(timestamp_ms: int | None) -> str:
 
 def as_text(record: Record, *, colours: bool) -> str:
     """Return a record as one line: partition@offset, time, key, value, headers."""
-    headers = "  ".join(
-        f"{printable_text(name)}={printable(value)}" for name, value in record.headers
-    )
+    headers = UNREADABLE_HEADERS
+    if record.headers is not None:
+        headers = "  ".join(
+            f"{printable_text(name)}={printable(value)}" for name, value in record.headers
+        )
     place, time = f"{record.partition}@{record.offset}", iso_time(record.timestamp_ms)
     key, value = printable(record.key), printable(record.value)
     if colours:
@@ -100,9 +103,11 @@ def as_json(record: Record) -> str:
             "timestamp": None if record.timestamp_ms is None else iso_time(record.timestamp_ms),
             "key": json_bytes(record.key),
             "value": json_bytes(record.value),
-            "headers": [
-                {"name": name, "value": json_bytes(value)} for name, value in record.headers
-            ],
+            "headers": (
+                None
+                if record.headers is None
+                else [{"name": name, "value": json_bytes(value)} for name, value in record.headers]
+            ),
         },
         ensure_ascii=False,
     )

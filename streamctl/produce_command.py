@@ -120,6 +120,8 @@ def produce(
         run(work, [Outgoing(key=key_bytes, value=value)])
         return
     separator = None if key_separator is None else _bytes(key_separator)
+    if file is None and sys.stdin is None:
+        raise Failure("standard input is closed", fix="give --message or --file")
     opened = nullcontext(sys.stdin.buffer) if file is None else file.open("rb")
     with opened as stream:
         source = LineSource(stream, key=key_bytes, separator=separator)

@@ -14,7 +14,7 @@ from confluent_kafka import (
 
 from streamctl.connection import Connection, Trouble, consumer
 from streamctl.errors import refusal
-from streamctl.printable import Record
+from streamctl.printable import Bytes, Record
 from streamctl.stall_watch import StallWatch
 
 _POLL_S: Final = 0.2
@@ -90,7 +90,7 @@ class Reader:
                 left_s = heard + self._plan.idle_s - time.monotonic()
                 if left_s <= 0:
                     if self._plan.stops is not None:
-                        self._watch.say(self._behind)
+                        self._watch.give_up(self._behind)
                     return
                 wait_s = min(wait_s, left_s)
             try:
@@ -154,8 +154,6 @@ def record_of(message: Message) -> Record:
     assert partition is not None
     assert offset is not None
     timestamp_type, timestamp_ms = timestamp_of(message)
-    headers = message.headers() or []
-    pairs = headers.items() if isinstance(headers, dict) else headers
     return Record(
         topic=topic,
         partition=partition,
@@ -164,7 +162,14 @@ def record_of(message: Message) -> Record:
         timestamp_type=timestamp_type,
         key=message.key(),
         value=message.value(),
-        headers=[
-            (name, value.encode() if isinstance(value, str) else value) for name, value in pairs
-        ],
+        headers=_headers_of(message),
     )
+
+
+def _headers_of(message: Message) -> list[tuple[str, Bytes]] | None:
+    try:
+        headers = message.headers() or []
+    except SystemError:  # how the client shows a name that is not UTF-8
+        return None
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    return [(name, value.encode() if isinstance(value, str) else value) for name, value in pairs]

@@ -58,9 +58,17 @@ class StallWatch:
             raise reasons[0]
         self._say(reasons)
 
-    def say(self, behind: Mapping[int, int]) -> None:
-        """Say at once why nothing comes, if brokers refuse it; `behind` as `look` takes it."""
-        self._say(self._reasons(behind))
+    def give_up(self, behind: Mapping[int, int]) -> None:
+        """End a reader that waits no longer, if brokers refuse it what is left.
+
+        Args:
+            behind: as `look` takes it.
+
+        Raises:
+            Failure: why nothing came.
+        """
+        if reasons := self._reasons(behind):
+            raise reasons[0]
 
     def _say(self, reasons: Sequence[Failure]) -> None:
         """Say what has not just been said."""

@@ -1,6 +1,8 @@
 """The command line as a whole: the cluster, help, errors that help, exit codes."""
 
 import json
+import shlex
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from tests.streamctl.conftest import Ended, Streamctl
+from tests.streamctl.conftest import COMMAND, REPOSITORY, Ended, Streamctl
 
 NOBODY = "127.0.0.1:1"
 COMMANDS = (
@@ -90,6 +92,39 @@ def test_ctrl_c_while_waiting_for_a_broker_is_quiet() -> None:
     ended = waiting.interrupt()
     assert ended.exit_code == 130
     assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("redirected", "code", "said"),
+    [
+        ("| head -n 1 >&2", 0, ""),
+        (">/dev/full", 1, "error: cannot write to standard output: No space left on device"),
+        (">&-", 1, "error: standard output is closed"),
+    ],
+)
+@pytest.mark.parametrize("listing", [(), ("--format", "json")])
+def test_output_that_nobody_takes_is_told_in_plain_words(
+    streamctl: Streamctl, topic: str, redirected: str, code: int, said: str, listing: tuple[str]
+) -> None:
+    arguments = ("--bootstrap", streamctl.bootstrap, "topic", "describe", topic, *listing)
+    line = f'{shlex.join((*COMMAND, *arguments))} {redirected}; echo "code ${{PIPESTATUS[0]}}"'
+    ended = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, check=True, cwd=REPOSITORY
+    )
+    assert ended.stdout.splitlines()[-1] == f"code {code}"
+    assert said in ended.stderr
+    for unwanted in ("Traceback", "Exception ignored", "Errno"):
+        assert unwanted not in ended.stderr
+
+
+def test_input_that_is_closed_is_told_in_plain_words(streamctl: Streamctl, topic: str) -> None:
+    arguments = ("--bootstrap", streamctl.bootstrap, "produce", "--topic", topic)
+    line = f"{shlex.join((*COMMAND, *arguments))} <&-"
+    ended = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, check=False, cwd=REPOSITORY
+    )
+    assert ended.returncode == 1
+    assert "error: standard input is closed" in ended.stderr
 
 
 def test_options_about_the_connection_stand_before_or_after(

@@ -174,10 +174,42 @@ def test_a_reader_without_an_end_says_what_it_waits_for(lost: Streamctl) -> None
     assert reader.interrupt().exit_code == 130
     quiet = lost.well("consume", "--topic", "lost", "--from-beginning", "--timeout", "1s")
     assert "nothing comes" not in quiet.err
-    told = lost.well(
-        "consume", "--topic", "lost", "--offset", "-3", "--exit-at-end", "--timeout", "1s"
+
+
+@pytest.mark.parametrize("group", [("--offset", "-3"), ("--group", "hasty", "--from-beginning")])
+def test_a_timeout_before_an_end_that_cannot_be_reached_is_a_failure(
+    lost: Streamctl, group: tuple[str, ...]
+) -> None:
+    partial = lost("consume", "--topic", "lost", *group, "--exit-at-end", "--timeout", "1s")
+    assert partial.exit_code == 1
+    assert "error: nothing comes from 1@0" in partial.err
+
+
+@pytest.mark.parametrize("group", [(), ("--group", "of-odd-headers")])
+def test_a_header_whose_name_is_not_utf_8_stops_nobody(
+    streamctl: Streamctl, topic: str, group: tuple[str, ...]
+) -> None:
+    # Given a record with such a header between two others
+    streamctl.well("produce", "--topic", topic, "--partition", "0", "--message", "before")
+    odd = ("kcat", "-P", "-b", streamctl.bootstrap, "-t", topic, "-p", "0", "-H", b"\xff\xfe=1")
+    subprocess.run(odd, input=b"odd", check=True)
+    streamctl.well("produce", "--topic", topic, "--partition", "0", "--message", "after")
+
+    # When all are read
+    command = ("consume", "--topic", topic, *group, "--from-beginning", "--exit-at-end")
+    read = streamctl.well(*command, "--format", "json")
+
+    # Then all come, and only its headers cannot be told
+    told = [json.loads(line) for line in read.lines]
+    assert [(one["value"], one["headers"]) for one in told] == [
+        ("before", []),
+        ("odd", None),
+        ("after", []),
+    ]
+    assert (
+        "<headers with a name that is not UTF-8>"
+        in streamctl.well("consume", "--topic", topic, "--from-beginning", "--exit-at-end").text
     )
-    assert "nothing comes from 1@0" in told.err
 
 
 def test_reading_alone_leaves_no_group_behind(

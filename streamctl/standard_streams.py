@@ -1,0 +1,43 @@
+"""Standard streams that are closed, full, or pipes that have seen enough."""
+
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from streamctl.errors import Failure
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextmanager
+def standard_streams() -> Iterator[None]:
+    """Run a command; it ends as done when the reader of its output has gone, as of `… | head`.
+
+    Raises:
+        Failure: standard output is closed, or its disk is full.
+    """
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 (for the whole process)
+    if sys.stdout is None:
+        raise Failure("standard output is closed", fix="send it to a file, or to /dev/null")
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        discard_output()
+        place = error.filename or "standard output"
+        raise Failure(f"cannot write to {place}: {error.strerror}") from error
+
+
+def discard_output() -> None:
+    """Let what is still buffered go nowhere: python's own flush at exit must not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,6 +8,9 @@ Offsets are read from Postgres, so a broker that is not the coordinator (any mor
 and does: librdkafka never repeats an OffsetFetch that was answered with NOT_COORDINATOR after a
 SyncGroup, and its consumer would read nothing for ever. It learns of the move by its heartbeat.
 
+A group that cannot be read is told of by its partitions as well as at the top, before v8: aiokafka
+looks at those only, and would take it for one that has committed nothing.
+
 What is not committed is -1 without an error. A partition for which an open transaction has an
 offset is UNSTABLE_OFFSET_COMMIT where only stable offsets are asked for: clients ask again until
 the transaction has ended. Where all are asked for, such a partition is among them only if it has an
@@ -34,7 +37,6 @@ from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 from storage.groups import CommittedOffset, CommittedOffsets
 
-_FIRST_WITH_GROUP_CODE: Final = 2
 _FIRST_BATCHED: Final = 8
 _NOTHING: Final = CommittedOffset(offset=-1)
 
@@ -95,9 +97,7 @@ async def _respond(
 def _single_response(request: Request, group: Any, outcome: Outcome) -> Payload:
     code, topics = _code_of(outcome), outcome
     if isinstance(topics, ErrorCode):
-        topics = []
-        if request.version < _FIRST_WITH_GROUP_CODE:
-            topics = [_refused(request, asked, code) for asked in group.topics]
+        topics = [_refused(request, asked, code) for asked in group.topics or ()]
     response: Payload = request.types.OffsetFetchResponse(
         throttle_time=NOT_THROTTLED, error_code=code, topics=tuple(topics)
     )
@@ -107,7 +107,8 @@ def _single_response(request: Request, group: Any, outcome: Outcome) -> Payload:
 def _code_of(outcome: Outcome) -> ErrorCode:
     """Return the group's code; if Postgres does not answer, the one that clients repeat.
 
-    aiokafka and older Java consumers give up on COORDINATOR_NOT_AVAILABLE here, and only here.
+    Older Java consumers give up on COORDINATOR_NOT_AVAILABLE of a group here, and only here, as
+    aiokafka does on that of a partition.
     """
     if not isinstance(outcome, ErrorCode):
         return ErrorCode.none
@@ -185,7 +186,7 @@ def _asked_topic(request: Request, topic: AskedTopic, committed: CommittedOffset
 
 
 def _refused(request: Request, asked: Any, code: ErrorCode) -> object:
-    """Return a topic of which no partition could be looked up, in a version without other place."""
+    """Return a topic of which no partition could be looked up."""
     partitions = (_partition(request, index, _NOTHING, code) for index in asked.partition_indexes)
     return _topic(request, {"name": asked.name}, partitions)
 

@@ -95,6 +95,8 @@ class GroupRunner:
         self._saving: Written | None = None
         self._writing: Written | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._deadline_ms: int | None = None
+        self._is_time_held = False
         self._generation_id = 0
         if taken.record is None:
             self.machine = Group(taken.group_id, config)
@@ -202,6 +204,17 @@ class GroupRunner:
             write.add_done_callback(settled)
         settled()
 
+    def hold_time(self) -> None:
+        """Let nothing be due until `release_time`."""
+        self._is_time_held = True
+        self._arm(self._deadline_ms)
+
+    def release_time(self) -> None:
+        """Let be due what has become so meanwhile."""
+        self._is_time_held = False
+        if not self.closed:
+            self._arm(self._deadline_ms)
+
     def close(self, code: ErrorCode) -> None:
         """End: answer everybody who waits with `code`."""
         self.closed = True
@@ -258,12 +271,13 @@ class GroupRunner:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if deadline_ms is not None:
+        self._deadline_ms = deadline_ms
+        if deadline_ms is not None and not self._is_time_held:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(deadline_ms / 1000, self._fire, deadline_ms)
 
     def _fire(self, deadline_ms: int) -> None:
-        self._timer = None
+        self._timer = self._deadline_ms = None
         with self.whole():  # a timer that fires early, by the loop's resolution, is on time
             self._run(self.machine.handle(TimerFired(), now_ms=max(now_ms(), deadline_ms)))
 

@@ -92,8 +92,12 @@ class GroupTable:
         """Count the groups in memory by their state."""
         return Counter(runner.machine.state.value for runner in self._running.values())
 
-    def call(self, group_id: str, work: Work, *, create: bool = False) -> Answered:
+    def call(
+        self, group_id: str, work: Work, *, create: bool = False, overtakes: bool = False
+    ) -> Answered:
         """Have something done with the group, after all that was asked of it before.
+
+        What `overtakes` does not wait for who has a group in memory alone.
 
         The answer's exception is a Refusal if it is not ours, or cannot be loaded.
         """
@@ -103,7 +107,7 @@ class GroupTable:
         elif len(group_id) > MAX_GROUP_ID_LENGTH:
             answer.set_exception(Refusal(ErrorCode.invalid_group_id))
         else:
-            self._admit(group_id, Waiter(work, answer, create))
+            self._admit(group_id, Waiter(work, answer, create, overtakes))
         return answer
 
     def take_over(self, group_ids: Iterable[str]) -> asyncio.Task[None]:
@@ -138,9 +142,12 @@ class GroupTable:
     def run_alone(self, group_id: str, work: Coroutine[Any, Any, None], answer: Answered) -> None:
         """Run `work`, which sees to `answer`, while all others wait who ask for the group.
 
-        If it raises, everybody is told. The group's timer goes on.
+        If it raises, everybody is told. No time passes for members of a group in memory: what they
+        have to say in time may be among what waits.
         """
         self._paused[group_id] = Pause([Waiter(_no_work, answer, create=False)])
+        if (runner := self._running.get(group_id)) is not None:
+            runner.hold_time()
         self._start(self._alone(group_id, work), [group_id])
 
     def lose(self, runner: GroupRunner, code: ErrorCode) -> None:
@@ -175,9 +182,10 @@ class GroupTable:
         self.lost_with_members()
 
     def _admit(self, group_id: str, waiter: Waiter) -> None:
-        if (pause := self._paused.get(group_id)) is not None:
+        pause, runner = self._paused.get(group_id), self._running.get(group_id)
+        if pause is not None and not (waiter.overtakes and runner is not None):
             pause.waiters.append(waiter)
-        elif (runner := self._running.get(group_id)) is not None:
+        elif runner is not None:
             runner.do(waiter.work, waiter.answer)
         else:
             self._load(group_id, [waiter])
@@ -226,6 +234,13 @@ class GroupTable:
         if group_id not in self._running:
             self._miss()  # it may have been lost meanwhile, and a takeover passed over it
         self._serve(group_id, pause)
+        self._release_time(group_id)
+
+    def _release_time(self, group_id: str) -> None:
+        """Let time go on for members who were heard, unless somebody has the group alone next."""
+        runner = self._running.get(group_id)
+        if runner is not None and group_id not in self._paused:
+            runner.release_time()
 
     def _start(
         self, work: Coroutine[Any, Any, None], group_ids: Sequence[str]
@@ -248,6 +263,7 @@ class GroupTable:
         for group_id in group_ids:
             if (pause := self._paused.pop(group_id, None)) is not None:
                 pause.refuse(error)
+                self._release_time(group_id)
 
     def _why(self, failure: BaseException, group_ids: Sequence[str]) -> BaseException:
         """Return what those who wait are told; nobody knows which of several groups is to blame."""

@@ -11,9 +11,17 @@ Work = Callable[[GroupRunner | None, Answered], None]
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
+    """Who asks for a group.
+
+    Attributes:
+        create: whether it makes the group if there is none.
+        overtakes: whether it may go before others if the group is in memory.
+    """
+
     work: Work
     answer: Answered
     create: bool
+    overtakes: bool = False
 
     def refuse(self, error: BaseException) -> None:
         if not self.answer.done():

@@ -69,6 +69,17 @@ class Groups:
 
         return self._ask(group_id, work, without=None, create=create)
 
+    def beat(self, group_id: str, make_event: MakeEvent) -> Awaitable[Any]:
+        """Hand the group an event that changes nothing; `handle` tells more.
+
+        It waits for no delete of offsets, for which clients may not have the time.
+        """
+
+        def work(runner: GroupRunner, answer: Answered) -> None:
+            runner.handle(make_event(answer))
+
+        return self._ask(group_id, work, without=None, overtakes=True)
+
     def commit(
         self, group_id: str, committer: Committer, offsets: Mapping[Partition, CommittedOffset]
     ) -> Awaitable[frozenset[Partition] | None]:
@@ -175,6 +186,7 @@ class Groups:
         *,
         without: object,
         create: bool = False,
+        overtakes: bool = False,
     ) -> Answered:
         """Have something done with a group; without such a group the answer is `without`."""
 
@@ -184,7 +196,7 @@ class Groups:
             else:
                 work(runner, answer)
 
-        return self._table.call(group_id, begin, create=create)
+        return self._table.call(group_id, begin, create=create, overtakes=overtakes)
 
     def _now(self, listing: GroupListing) -> GroupListing:
         """Return a group as it is in memory: not every change of its state is saved."""

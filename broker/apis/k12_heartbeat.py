@@ -21,7 +21,7 @@ async def handle(request: Request) -> Awaitable[Payload]:
     """Keep a classic member in its group, and tell it when that rebalances."""
     body = request.decode()
     request.authorize(Operation.READ, ResourceType.GROUP, body.group_id)
-    answer = request.services.groups.handle(named_group(body.group_id), partial(_event, body))
+    answer = request.services.groups.beat(named_group(body.group_id), partial(_event, body))
     return _respond(request, answer)
 
 

@@ -22,7 +22,7 @@ from broker.metrics import GroupMetrics
 from broker.refusals import Refusal
 from broker.topics import Topics
 from coordinator.config import ClassicConfig, ConsumerConfig, GroupConfig
-from coordinator.events import Heartbeat, Join, Protocol, Sync, Token
+from coordinator.events import ConsumerHeartbeat, Heartbeat, Join, Protocol, Sync, Token
 from protocol.ids import Partition
 from storage.groups import CommittedOffset, CommittedOffsets
 from storage.transactions import Producer
@@ -115,7 +115,32 @@ class World:
                 token=token, generation_id=generation_id, member_id=member_id, instance_id=None
             )
 
-        return asyncio.ensure_future(self.groups.handle(group_id, event))
+        return asyncio.ensure_future(self.groups.beat(group_id, event))
+
+    def consumer_beat(
+        self, group_id: str, member_id: str, member_epoch: int
+    ) -> "asyncio.Future[Any]":
+        """Let a member of a consumer group join (epoch 0), or heartbeat."""
+        joins = member_epoch == 0
+
+        def event(token: Token) -> ConsumerHeartbeat:
+            return ConsumerHeartbeat(
+                token=token,
+                member_id=member_id,
+                member_epoch=member_epoch,
+                instance_id=None,
+                rack_id=None,
+                client_id="test",
+                client_host="/127.0.0.1",
+                rebalance_timeout_ms=10_000 if joins else -1,
+                subscribed_topic_names=["any"] if joins else None,
+                subscribed_topic_regex=None,
+                server_assignor=None,
+                owned_partitions=[] if joins else None,
+                catalog=self.groups.catalog.current(),
+            )
+
+        return asyncio.ensure_future(self.groups.handle(group_id, event, create=joins))
 
     def commit(
         self,
@@ -154,7 +179,9 @@ class World:
 
 
 @asynccontextmanager
-async def world(store: HeldGroups, **expiry: int) -> AsyncIterator[World]:
+async def world(
+    store: HeldGroups, *, consumer_session_ms: int = 45_000, **expiry: int
+) -> AsyncIterator[World]:
     """Run a broker's groups; a second one on the same store is another broker."""
     metrics = GroupMetrics(CollectorRegistry())
     writes = GroupWrites(store, metrics)
@@ -167,7 +194,7 @@ async def world(store: HeldGroups, **expiry: int) -> AsyncIterator[World]:
 
     config = GroupConfig(
         classic=ClassicConfig(initial_rebalance_delay_ms=0, min_session_timeout_ms=1),
-        consumer=ConsumerConfig(),
+        consumer=ConsumerConfig(session_timeout_ms=consumer_session_ms),
         new_uuid=lambda: f"uuid-{next(_ids)}",
     )
     table = GroupTable(

@@ -23,6 +23,9 @@ from tests.support.wire import WireClient, request_entities
 NONE = ErrorCode.none
 UNKNOWN_TOPIC = ErrorCode.unknown_topic_or_partition
 NOTHING = (-1, "")
+SHORT_MS = 200
+"""A session that ends while a test goes on."""
+LONGER_S = 0.6
 
 
 async def test_offsets_are_deleted_where_nobody_subscribes(
@@ -149,17 +152,65 @@ async def test_a_group_that_moves_while_offsets_are_deleted_is_not_served_here(
     member = await here.stable("g")
     store.hold_deletes()
     deleted = here.groups.delete_offsets("g", lambda _: [Partition(topic_id, 0)])
-    beat = here.beat("g", member, 1)
+    commit = here.commit("g", at(topic_id, p0=1), member_id=member, generation_id=1)
 
     # When it moves, and when it comes back
     here.ours = set()
     here.upkeep.membership_changed(0)
     store.release_deletes()
     assert await refusal(deleted) is ErrorCode.not_coordinator
-    assert await refusal(beat) is ErrorCode.not_coordinator
+    assert await refusal(commit) is ErrorCode.not_coordinator
     here.ours = None
     here.upkeep.membership_changed(1)
     assert (await here.beat("g", member, 1)).error_code is NONE
+
+
+async def test_members_are_heard_while_offsets_are_deleted(here: World, store: HeldGroups) -> None:
+    # Given a member whose session is short, and a delete that takes longer
+    topic_id = await store.topic()
+    member = await here.stable("g", session_timeout_ms=SHORT_MS)
+    store.hold_deletes()
+    deleted = here.groups.delete_offsets("g", lambda _: [Partition(topic_id, 0)])
+
+    # When it heartbeats meanwhile, then it is answered
+    for _ in range(12):
+        assert (await here.beat("g", member, 1)).error_code is NONE
+        await asyncio.sleep(LONGER_S / 12)
+
+    # And it is a member still when that is done
+    store.release_deletes()
+    assert await deleted is True
+    assert (await here.beat("g", member, 1)).error_code is NONE
+
+
+async def test_no_time_passes_for_who_waits_for_a_delete(store: HeldGroups) -> None:
+    async with world(store, consumer_session_ms=SHORT_MS) as here:
+        # Given members that have to sync, and to heartbeat, within a short session
+        topic_id = await store.topic()
+        joined = await here.join("g", session_timeout_ms=SHORT_MS)
+        epoch = (await here.consumer_beat("modern", "m", 0)).member_epoch
+
+        # When they do, and deletes that came before take longer
+        store.hold_deletes()
+        deleted = [
+            here.groups.delete_offsets(group, lambda _: [Partition(topic_id, 0)])
+            for group in ("g", "g", "modern", "modern")
+        ]
+        synced = here.sync("g", joined.member_id, 1)
+        beat = here.consumer_beat("modern", "m", epoch)
+        await asyncio.sleep(LONGER_S)
+        store.release_deletes()
+
+        # Then they are members still
+        assert await asyncio.gather(*deleted) == [True] * 4
+        assert (await synced).error_code is NONE
+        assert (await beat).error_code is NONE
+
+        # And if they are not heard of again, they are no more
+        await asyncio.sleep(LONGER_S)
+        unknown = ErrorCode.unknown_member_id
+        assert (await here.beat("g", joined.member_id, 1)).error_code is unknown
+        assert (await here.consumer_beat("modern", "m", epoch)).error_code is unknown
 
 
 def delete_request(group: str, *topics: str) -> Any:

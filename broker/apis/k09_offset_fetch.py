@@ -21,12 +21,15 @@ ACLs: DESCRIBE on each group and each topic; where all topics are asked for, oth
 
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import replace
-from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.encoding import encoded
+from broker.gradual import Gradually
 from broker.group_requests import outcome_of
 from broker.group_table import refusal_of
 from broker.offset_requests import AskedTopic, look_up_topics
@@ -42,10 +45,11 @@ _NOTHING: Final = CommittedOffset(offset=-1)
 
 _NONE: Final = CommittedOffsets(offsets={}, unstable=frozenset())
 
-Outcome = list[object] | ErrorCode
+Outcome = list[Any] | ErrorCode
+"""The topics' part of an answer, or why there is none."""
 
 
-async def handle(request: Request) -> Awaitable[Payload]:
+async def handle(request: Request) -> Awaitable[bytes]:
     """Begin to fetch for each group; one that cannot be answers for itself."""
     body = request.decode()
     asked = body.groups if request.version >= _FIRST_BATCHED else (body,)
@@ -66,7 +70,7 @@ def _begin(request: Request, group: Any) -> Awaitable[bool] | ErrorCode:
 
 async def _respond(
     request: Request, groups: list[tuple[Any, Awaitable[bool] | ErrorCode]], *, is_stable: bool
-) -> Payload:
+) -> bytes:
     outcomes = [
         (
             group,
@@ -76,6 +80,19 @@ async def _respond(
         )
         for group, begun in groups
     ]
+    response = _response(request, outcomes)
+    entries = sum(
+        len(topic.partitions)
+        for _, topics in outcomes
+        if isinstance(topics, list)
+        for topic in topics
+    )
+    return await encoded(
+        request.header.correlation_id, response, request_bytes=len(request.frame), entries=entries
+    )
+
+
+def _response(request: Request, outcomes: list[tuple[Any, Outcome]]) -> Payload:
     types = request.types
     if request.version < _FIRST_BATCHED:
         ((group, outcome),) = outcomes
@@ -119,7 +136,7 @@ def _code_of(outcome: Outcome) -> ErrorCode:
 
 async def _fetch(
     request: Request, group: Any, may_fetch: Awaitable[bool], *, is_stable: bool
-) -> list[object]:
+) -> list[Any]:
     """Return the topics' part of the answer; `is_stable` shows no offset that is about to change.
 
     Raises:
@@ -148,7 +165,8 @@ async def _fetch(
     committed = _NONE
     if is_known and wanted:
         committed = await _committed(request, group, wanted, is_stable=is_stable)
-    return [_asked_topic(request, topic, committed) for topic in asked]
+    gradually = Gradually()
+    return [await _asked_topic(request, topic, committed, gradually) for topic in asked]
 
 
 async def _committed(
@@ -158,30 +176,38 @@ async def _committed(
     return committed if is_stable else replace(committed, unstable=frozenset())
 
 
-async def _all(request: Request, committed: CommittedOffsets) -> list[object]:
+async def _all(request: Request, committed: CommittedOffsets) -> list[Any]:
     """Return all that the group committed of topics that the client may know of, and that exist."""
-    topics = []
-    for topic_id, found in groupby(sorted(committed.offsets), key=lambda one: one.topic_id):
+    by_topic: dict[UUID, list[Partition]] = {}
+    for partition in committed.offsets:
+        by_topic.setdefault(partition.topic_id, []).append(partition)
+    gradually, topics = Gradually(), []
+    for topic_id, found in sorted(by_topic.items()):
         known = await request.services.topics.find(topic_id=topic_id)
         if known is None or not request.allows(
             Operation.DESCRIBE, ResourceType.TOPIC, known.topic.name, audit=False
         ):
             continue
-        partitions = (_known_partition(request, one, committed) for one in found)
+        found.sort(key=attrgetter("index"))
+        partitions = await gradually.made(
+            _known_partition(request, one, committed) for one in found
+        )
         topics.append(_topic(request, {"name": known.topic.name, "topic_id": topic_id}, partitions))
     return topics
 
 
-def _asked_topic(request: Request, topic: AskedTopic, committed: CommittedOffsets) -> object:
-    partitions = []
-    for index in topic.asked.partition_indexes:
+async def _asked_topic(
+    request: Request, topic: AskedTopic, committed: CommittedOffsets, gradually: Gradually
+) -> object:
+    def answer(index: int) -> object:
         partition = topic.partition(index)
         if isinstance(partition, Partition):
-            partitions.append(_known_partition(request, partition, committed))
-            continue
+            return _known_partition(request, partition, committed)
         unknown = partition is ErrorCode.unknown_topic_or_partition
         code = ErrorCode.none if unknown else partition  # what is not there is not committed
-        partitions.append(_partition(request, index, _NOTHING, code))
+        return _partition(request, index, _NOTHING, code)
+
+    partitions = await gradually.made(map(answer, topic.asked.partition_indexes))
     return _topic(request, topic.identity, partitions)
 
 

@@ -16,6 +16,8 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.encoding import encoded
+from broker.gradual import Gradually
 from broker.log_dirs import Sizes
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
@@ -29,7 +31,7 @@ Wanted = dict[str, list[Partition]]
 """Partitions by their topics' names."""
 
 
-async def handle(request: Request) -> Awaitable[Payload]:
+async def handle(request: Request) -> Awaitable[bytes]:
     """Describe this broker's share of the store."""
     return _respond(request, request.decode())
 
@@ -39,7 +41,7 @@ def refuse(request: Request, refusal: Refusal) -> Payload:
     return _response(request, refusal.code)
 
 
-async def _respond(request: Request, body: Any) -> Payload:
+async def _respond(request: Request, body: Any) -> bytes:
     code = ErrorCode.none
     wanted: Wanted = {}
     sizes: Sizes = {}
@@ -47,17 +49,22 @@ async def _respond(request: Request, body: Any) -> Payload:
         wanted, sizes = await _measure(request, body)
     except MetadataUnavailable:
         code = ErrorCode.kafka_storage_error
+    gradually = Gradually()
+    topics = [
+        await _topic(request, name, partitions, sizes, gradually)
+        for name, partitions in wanted.items()
+    ]
     described = request.types.DescribeLogDirsResult(
         error_code=code,
         log_dir=request.services.log_dir.name,
-        topics=tuple(
-            _topic(request, name, partitions, sizes) for name, partitions in wanted.items()
-        ),
+        topics=tuple(topics),
         total_bytes=_UNKNOWN_BYTES,
         usable_bytes=_UNKNOWN_BYTES,
         is_cordoned=False,
     )
-    return _response(request, ErrorCode.none, described)
+    response = _response(request, ErrorCode.none, described)
+    entries = sum(map(len, wanted.values()))
+    return await encoded(request.header.correlation_id, response, entries=entries)
 
 
 def _response(request: Request, code: ErrorCode, *results: object) -> Payload:
@@ -106,17 +113,17 @@ def _partitions(wanted: Wanted) -> list[Partition]:
     return [partition for partitions in wanted.values() for partition in partitions]
 
 
-def _topic(request: Request, name: str, partitions: list[Partition], sizes: Sizes) -> object:
+async def _topic(
+    request: Request, name: str, partitions: list[Partition], sizes: Sizes, gradually: Gradually
+) -> object:
     types = request.types
-    return types.DescribeLogDirsTopic(
-        name=name,
-        partitions=tuple(
-            types.DescribeLogDirsPartition(
-                partition_index=partition.index,
-                partition_size=sizes.get(partition, 0),
-                offset_lag=0,
-                is_future_key=False,
-            )
-            for partition in partitions
-        ),
+    described = (
+        types.DescribeLogDirsPartition(
+            partition_index=partition.index,
+            partition_size=sizes.get(partition, 0),
+            offset_lag=0,
+            is_future_key=False,
+        )
+        for partition in partitions
     )
+    return types.DescribeLogDirsTopic(name=name, partitions=await gradually.made(described))

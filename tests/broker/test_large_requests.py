@@ -1,18 +1,61 @@
-"""A request of thousands of elements does not keep the event loop from everybody else."""
+"""A request of thousands of elements does not keep the event loop from everybody else.
+
+Nor does a small one whose answer has thousands.
+"""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any, Final
 
+import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.support.broker import BrokerProcess
+from tests.support.broker import BrokerProcess, running_broker
+from tests.support.group_wire import codes, commit_request, committed, fetch_request, named
 from tests.support.wire import WireClient, build, milliseconds, request_entities
 
-CREATE_TOPICS: Final = 19
 API_VERSIONS: Final = 18
+CREATE_TOPICS: Final = 19
+DESCRIBE_LOG_DIRS: Final = 35
 TOPICS: Final = 2_000
+PARTITIONS: Final = 10_000
 FEWEST_TURNS: Final = 20
 """Answers to another client meanwhile; it had one, while all was done in a single turn."""
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker with a topic "t" of many partitions, all of which the group "g" has committed."""
+    with running_broker(tmp_path_factory.mktemp("large")) as broker:
+        asyncio.run(fill(broker))
+        yield broker
+
+
+async def fill(broker: BrokerProcess) -> None:
+    async with await WireClient.connect(broker.bootstrap) as client:
+        await client.create_topic("t", PARTITIONS)
+        commit = commit_request("g", {"t": dict.fromkeys(range(PARTITIONS), 5)})
+        assert set(codes(await client.ask(commit))) == {ErrorCode.none}
+
+
+async def answered_meanwhile(broker: BrokerProcess, request: Any) -> tuple[Any, int]:
+    """Ask for much, and for little on another connection until that is there.
+
+    Returns:
+        The answer, and how many others came before it.
+    """
+    async with (
+        await WireClient.connect(broker.bootstrap) as large,
+        await WireClient.connect(broker.bootstrap) as small,
+    ):
+        asked = asyncio.create_task(large.ask(request))
+        await asyncio.sleep(0)
+        answered = 0
+        versions = request_entities(API_VERSIONS, 0).ApiVersionsRequest()
+        while not asked.done():
+            await small.ask(versions)
+            answered += 1
+        return await asked, answered
 
 
 def creation() -> Any:
@@ -35,21 +78,21 @@ def creation() -> Any:
 
 
 async def test_others_are_answered_meanwhile(broker: BrokerProcess) -> None:
-    async with (
-        await WireClient.connect(broker.bootstrap) as large,
-        await WireClient.connect(broker.bootstrap) as small,
-    ):
-        # Given a client that asks for thousands of topics in one request
-        asked = asyncio.create_task(large.ask(creation()))
-        await asyncio.sleep(0)
+    answer, answered = await answered_meanwhile(broker, creation())
+    assert {topic.error_code for topic in answer.topics} == {ErrorCode.none}
+    assert answered >= FEWEST_TURNS
 
-        # When another one asks for little, again and again, until the first has its answer
-        answered = 0
-        versions = request_entities(API_VERSIONS, 0).ApiVersionsRequest()
-        while not asked.done():
-            await small.ask(versions)
-            answered += 1
 
-        # Then it had its turns, and the first its answer
-        assert {topic.error_code for topic in (await asked).topics} == {ErrorCode.none}
-        assert answered >= FEWEST_TURNS
+@pytest.mark.parametrize("version", [7, 10])
+async def test_while_all_offsets_are_fetched(large: BrokerProcess, version: int) -> None:
+    answer, answered = await answered_meanwhile(large, fetch_request("g", None, version=version))
+    (found,) = committed(answer).values()
+    assert found == dict.fromkeys(range(PARTITIONS), (5, ""))
+    assert answered >= FEWEST_TURNS
+
+
+async def test_while_all_log_directories_are_described(large: BrokerProcess) -> None:
+    answer, answered = await answered_meanwhile(large, named(DESCRIBE_LOG_DIRS, 4, topics=None))
+    (topic,) = answer.results[0].topics
+    assert len(topic.partitions) == PARTITIONS
+    assert answered >= FEWEST_TURNS

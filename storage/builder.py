@@ -8,8 +8,8 @@ than all that follows it: so a partition with little traffic gets large segments
 byte is written again only about log2(target / first build) times.
 
 A segment takes the place of whole rows, so one row alone may exceed the target. Rows whose bytes
-cannot be read stay as they are, for ever if need be, and are stepped over once an object behind
-them can be read: for readers nothing is skipped.
+cannot be read, not at a second try either, stay as they are for good, and are stepped over once an
+object behind them can be read: for readers nothing is skipped.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from protocol.ids import Partition
 from storage.aborted_ranges import aborted_ranges
 from storage.config import UpkeepConfig
 from storage.errors import UnknownPartition
-from storage.lost_rows import MOST_TRIED, lost_rows
+from storage.lost_rows import MOST_TRIED, lost_rows, read_again
 from storage.metadata import MetadataStore
 from storage.objects import ObjectStore
 from storage.policies import TopicPolicy
@@ -51,7 +51,7 @@ class BuildCounts:
         segments: swapped in.
         rows: that they have taken the place of.
         size: of the objects, bytes.
-        lost: built for nothing, because the rows had changed meanwhile.
+        lost: built for nothing, because the rows had changed meanwhile, or came damaged once.
         unreadable: rows left as they are, each time, because bytes are damaged or missing.
         failed: given up because of a bug.
         not_recompressed: batches kept as they are because their payload cannot be undone.
@@ -85,7 +85,7 @@ class BuildResult:
 
 
 class _RowsChanged(Exception):
-    """The rows that were read are not in the log any more."""
+    """The rows that were read are not in the log any more, or were read wrong."""
 
 
 class Builder:
@@ -283,6 +283,8 @@ class Builder:
         Returns:
             where to go on; None if nothing behind them can be read, either.
         """
+        if await read_again(self._objects, first.entry) is None:
+            raise _RowsChanged from first
         start_offset = first.entry.start_offset
         rows = await self._metadata.segments_from(partition, start_offset, MOST_TRIED)
         lost = await lost_rows(self._objects, rows, first)

@@ -65,7 +65,7 @@ class Kind(Enum):
     NOT_BUILT = (
         "not built, among built rows",
         False,
-        "they could not be read once: if their objects are damaged or missing, restore these",
+        "if their objects are damaged or missing, restore these: readers have them at once",
     )
     LEFTOVER_ROWS = ("rows before the log start", False, "nothing: the upkeep takes them away")
     UNNEEDED = (

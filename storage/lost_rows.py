@@ -1,4 +1,7 @@
-"""Rows of the writer's that cannot be read, in the way of those behind them."""
+"""Rows of the writer's that cannot be read, in the way of those behind them.
+
+One bad answer is none of them: who steps over a row does not come back to it.
+"""
 
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -25,7 +28,7 @@ async def lost_rows(
     Args:
         objects: where their bytes should be.
         rows: adjacent, in offset order.
-        first: why the first of them cannot be read.
+        first: the first of them, which was tried again (`read_again`).
 
     Raises:
         ObjectStoreUnavailable: no answer.
@@ -36,7 +39,7 @@ async def lost_rows(
         if row.inline is not None:
             at_start = False
             continue
-        failure = await _try(objects, row)
+        failure = await read_again(objects, row) and await read_again(objects, row)
         if failure is None:
             return lost
         if at_start:
@@ -44,7 +47,12 @@ async def lost_rows(
     return []
 
 
-async def _try(objects: ObjectStore, row: SegmentEntry) -> UnreadableRow | None:
+async def read_again(objects: ObjectStore, row: SegmentEntry) -> UnreadableRow | None:
+    """Read a row alone; return why it cannot be read, or None.
+
+    Raises:
+        ObjectStoreUnavailable: no answer.
+    """
     try:
         async with aclosing(read_rows(objects, [row])) as parts:
             async for _ in parts:

@@ -159,6 +159,42 @@ async def test_lost_rows_that_fill_segments_of_their_own_are_stepped_over(world:
     assert [bool(row.index_length) for row in await world.rows()] == [False, False, True, True]
 
 
+class FlippingStore(MemoryStore):
+    """Gives one object damaged for the first few times; it never was."""
+
+    def __init__(self, objects: MemoryStore, path: str, times: int) -> None:
+        super().__init__()
+        self._objects, self._modified_ms = objects._objects, objects._modified_ms
+        self._path, self._times = path, times
+
+    async def get(self, path: str, start: int, length: int) -> bytearray:
+        data = await super().get(path, start, length)
+        if path == self._path and self._times:
+            self._times -= 1
+            data[-1] ^= 0xFF
+        return data
+
+
+@pytest.mark.parametrize(("number", "times"), [(0, 1), (2, 2), (3, 3)])
+async def test_what_is_read_wrong_once_is_not_stepped_over(
+    world: World, number: int, times: int
+) -> None:
+    # Given rows of which one comes damaged, as often as it is read with those around it
+    for value in range(6):
+        await world.produce(b"%d" % value)
+    rows = await world.rows()
+    await lose(world, *(row.path for row in rows[2:3] if number == 3))
+    store = FlippingStore(world.objects, rows[number].path, times)
+
+    # When all is built that is due
+    await build_what_is_due(world, world.builder(objects=store))
+
+    # Then that row is, too
+    left = [row.path for row in await world.rows() if not row.index_length]
+    assert rows[number].path not in left
+    assert left == sorted(world.lost)
+
+
 async def test_a_damaged_segment_is_not_in_the_way_of_what_follows(world: World) -> None:
     # Given a small segment that is damaged, and new rows behind it
     builder = world.builder()

@@ -2,7 +2,8 @@
 
     scan      every object says what it has; that is noted in a temporary file   recover_scan
     choose    built segments that tile a partition                               recover_segments
-    compare   which of the writers' batches are in them                          recover_unbuilt
+    fill      gaps between them with the writers' batches that belong there      recover_gaps
+    compare   which of the writers' other batches are in them                    recover_unbuilt
     place     those that are not behind them                                     recover_placement
     write     rows, producers and aborted transactions of a partition            recover_partition
 
@@ -10,7 +11,7 @@ Memory is bounded by the largest partition. Nothing is there before all of it is
 """
 
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -19,17 +20,20 @@ from storage.fsck import Progress
 from storage.metadata import Topic
 from storage.objects import ObjectStore
 from storage.policies import UNLIMITED
-from storage.recover_partition import PartitionBuilder, RebuiltPartition
+from storage.recover_gaps import offsets_lost, place_in_gaps
+from storage.recover_partition import PartitionBuilder, RebuiltPartition, row_of, rows_of
 from storage.recover_placement import place, without_repeated
 from storage.recover_postgres import EmptyDatabase
 from storage.recover_producers import Producers
 from storage.recover_report import FOREVER_NOTE, RecoveryReport, TopicReport
+from storage.recover_runs import PlacedRun
 from storage.recover_scan import FoundTopic, Scan
 from storage.recover_scratch import FoundSegment, Scratch
 from storage.recover_segments import choose_segments, gaps_between, merge_aborted
-from storage.recover_tail import read_tail_of
+from storage.recover_tail import BuiltTail, read_tail_of
 from storage.recover_unbuilt import BuiltLog, unbuilt
 from storage.segment import SegmentBuilder
+from storage.segment_entry import SegmentEntry
 from storage.store_marker import read_marker
 
 OBJECTS_AT_ONCE: Final = 10_000
@@ -133,9 +137,7 @@ class Recovery:
                 name=topic.name,
                 partitions=topic.partition_count,
                 records=sum(one.high_watermark - one.log_start_offset for one in rebuilt),
-                built_records=sum(
-                    max(one.built_offset - one.log_start_offset, 0) for one in rebuilt
-                ),
+                built_records=sum(one.built_records for one in rebuilt),
                 lost=[(index, *lost) for index, one in enumerate(rebuilt) for lost in one.lost],
                 moved=sum(one.moved for one in rebuilt),
                 unfinished=sum(one.unfinished for one in rebuilt),
@@ -145,24 +147,34 @@ class Recovery:
 
     async def _rebuild(self, partition: Partition, topic: FoundTopic) -> RebuiltPartition:
         chosen = choose_segments(self._scratch.segments(partition))
-        tail = await read_tail_of(self._objects, chosen) if chosen else None
-        built = BuiltLog(self._objects, chosen, tail) if tail is not None else None
-        batches = await unbuilt(self._scratch.batches(partition), built)
-        if tail is not None:
+        batches = self._scratch.batches(partition)
+        between: list[PlacedRun] = []
+        tail: BuiltTail | None = None
+        if chosen:
+            tail = await read_tail_of(self._objects, chosen)
+            built = BuiltLog(self._objects, chosen, tail)
+            between = await place_in_gaps(
+                batches, built, chosen, topic.configs or {}, self._now_ms()
+            )
+            placed = {(one.path, one.byte_start) for run in between for one in run.batches}
+            others = [one for one in batches if (one.path, one.byte_start) not in placed]
+            batches = await unbuilt(others, built)
             self.report.unreadable += tail.unreadable
+            if between:
+                tail = await read_tail_of(self._objects, chosen, between)
         producers = tail.producers if tail is not None else Producers()
-        lost = gaps_between(chosen)
-        chosen = await self._without_gaps(partition, topic, chosen, lost)
+        rows, gaps = await self._without_gaps(partition, topic, chosen, between)
         runs = place(
             without_repeated(batches, producers), tail.end_offset if tail is not None else None
         )
-        start = chosen[0].start_offset if chosen else runs[0].offset if runs else 0
-        builder = PartitionBuilder(chosen, producers, log_start_offset=start, now_ms=self._now_ms())
+        start = rows[0].start_offset if rows else runs[0].offset if runs else 0
+        builder = PartitionBuilder(rows, producers, log_start_offset=start, now_ms=self._now_ms())
         for run in runs:
             builder.add(run)
         aborted = [one.aborted for one in chosen]
         rebuilt = builder.finish(merge_aborted([*aborted, tail.aborted if tail else ()]))
-        rebuilt.lost[:0] = lost
+        configs = topic.configs if topic.configs_ms >= 0 else None
+        rebuilt.lost[:0] = offsets_lost(gaps, start, chosen, configs)
         return rebuilt
 
     async def _without_gaps(
@@ -170,9 +182,12 @@ class Recovery:
         partition: Partition,
         topic: FoundTopic,
         chosen: Sequence[FoundSegment],
-        gaps: Sequence[tuple[int, int]],
-    ) -> list[FoundSegment]:
-        """Return the segments with empty ones between them, so that what is built is a prefix."""
+        between: Iterable[PlacedRun],
+    ) -> tuple[list[SegmentEntry], list[tuple[int, int]]]:
+        """Return the rows of segments, of what lies between them, and of empty ones for the rest.
+
+        And the offsets (inclusive) that those have.
+        """
         described = Topic(
             topic_id=partition.topic_id,
             name=topic.name,
@@ -180,7 +195,9 @@ class Recovery:
             replication_factor=1,
             configs=topic.configs or {},
         )
-        filled = list(chosen)
+        rows = [*map(row_of, chosen), *(row for run in between for row in rows_of(run))]
+        rows.sort(key=lambda row: row.start_offset)
+        gaps = gaps_between(rows)
         for first, last in gaps:
             builder = SegmentBuilder(
                 topic_id=partition.topic_id,
@@ -195,18 +212,15 @@ class Recovery:
                 await self._objects.put(path, built.parts)
             self._scratch.add_object(path, built.size)
             self._scratch.set_object_ids(await self._database.add_objects([(path, built.size)]))
-            filled.append(
-                FoundSegment(
-                    path=path,
-                    size=built.size,
+            rows.append(
+                SegmentEntry(
                     start_offset=first,
                     end_offset=last,
-                    byte_start=built.start,
-                    byte_length=built.length,
-                    index_length=built.index_length,
+                    path=path,
+                    start=built.start,
+                    length=built.length,
                     max_timestamp_ms=built.max_timestamp_ms,
-                    modified_ms=self._now_ms(),
-                    aborted=(),
+                    index_length=built.index_length,
                 )
             )
-        return sorted(filled, key=lambda one: one.start_offset)
+        return sorted(rows, key=lambda row: row.start_offset), gaps

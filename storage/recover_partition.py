@@ -28,7 +28,7 @@ class RebuiltPartition:
 
     Attributes:
         rows: in offset order; of those that lie in the index, `inline` is set, and no path.
-        built_offset: rows before it are built segments.
+        built_offset: rows before it are built segments, or lie between them.
         lost: (first, last) offset of ranges that nobody has.
         moved: records that were put at the end, because their offsets are not known.
         unfinished: transactions without a marker, aborted now.
@@ -45,19 +45,24 @@ class RebuiltPartition:
     moved: int = 0
     unfinished: int = 0
 
+    @property
+    def built_records(self) -> int:
+        """Offsets of built segments."""
+        return sum(row.end_offset - row.start_offset + 1 for row in self.rows if row.index_length)
+
 
 class PartitionBuilder:
     """Puts one partition together.
 
     Args:
-        built: segments that tile, in offset order.
+        built: rows that tile up to where the last segment ends, in offset order.
         producers: as they are at the end of them.
         now_ms: for the markers that are made.
     """
 
     def __init__(
         self,
-        built: Sequence[FoundSegment],
+        built: Sequence[SegmentEntry],
         producers: Producers,
         *,
         log_start_offset: int,
@@ -68,7 +73,7 @@ class PartitionBuilder:
             log_start_offset=log_start_offset,
             high_watermark=end,
             built_offset=end if built else 0,
-            rows=[_row_of(one) for one in built],
+            rows=list(built),
             producers=producers,
         )
         self._now_ms = now_ms
@@ -80,28 +85,11 @@ class PartitionBuilder:
             self._fill(run.offset)
         if not run.is_certain:
             result.moved += run.count
-        offset = run.offset
-        for pieces in _side_by_side(run.batches):
-            count = sum(batch.record_count for batch in pieces)
-            result.rows.append(
-                SegmentEntry(
-                    start_offset=offset,
-                    end_offset=offset + count - 1,
-                    path=pieces[0].path,
-                    start=pieces[0].byte_start,
-                    length=sum(batch.byte_length for batch in pieces),
-                    max_timestamp_ms=max(batch.max_timestamp_ms for batch in pieces),
-                )
-            )
-            for batch in pieces:
-                result.producers.append(
-                    *(batch.producer_id, batch.producer_epoch, batch.base_sequence),
-                    *(batch.record_count, offset),
-                    transactional=bool(batch.transactional),
-                )
-                offset += batch.record_count
+        result.rows += rows_of(run)
+        for batch, offset in run.placed():
+            result.producers.take(batch, offset)
         result.leader_epoch = max(result.leader_epoch, run.batches[0].leader_epoch)
-        result.high_watermark = offset
+        result.high_watermark = run.offset + run.count
 
     def finish(self, aborted: Sequence[AbortedTransaction]) -> RebuiltPartition:
         """End what is open, and return all of it.
@@ -168,7 +156,24 @@ class PartitionBuilder:
         self._result.high_watermark += count
 
 
-def _row_of(one: FoundSegment) -> SegmentEntry:
+def rows_of(run: PlacedRun) -> Iterator[SegmentEntry]:
+    """Yield the rows of a run that has its place."""
+    offset = run.offset
+    for pieces in _side_by_side(run.batches):
+        count = sum(batch.record_count for batch in pieces)
+        yield SegmentEntry(
+            start_offset=offset,
+            end_offset=offset + count - 1,
+            path=pieces[0].path,
+            start=pieces[0].byte_start,
+            length=sum(batch.byte_length for batch in pieces),
+            max_timestamp_ms=max(batch.max_timestamp_ms for batch in pieces),
+        )
+        offset += count
+
+
+def row_of(one: FoundSegment) -> SegmentEntry:
+    """Return the row of a built segment."""
     return SegmentEntry(
         start_offset=one.start_offset,
         end_offset=one.end_offset,

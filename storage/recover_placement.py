@@ -86,6 +86,44 @@ def place(batches: Sequence[FoundBatch], floor: int | None) -> list[PlacedRun]:
     """
     runs = runs_of(batches)
     mark_doubtful(runs, floor)
+    waiting, homeless, end = _place_certain(runs, floor)
+    for run in waiting:  # behind all that is certain: who did not know came next
+        if run.expected_offset >= 0:
+            homeless.append(run)
+            continue
+        run.offset = end or 0
+        end = run.offset + run.count
+    for run in homeless:
+        run.offset, run.is_certain = end or 0, False
+        end = run.offset + run.count
+    return sorted(runs, key=lambda run: run.offset)
+
+
+def place_between(batches: Sequence[FoundBatch], first: int, end: int) -> list[PlacedRun]:
+    """Return runs of batches with their offsets, ascending; those that find no room are left out.
+
+    Args:
+        batches: that were appended, in the order of their commits.
+        first: where they begin at the earliest.
+        end: before which they end.
+    """
+    runs = runs_of(batches)
+    mark_doubtful(runs, first)
+    for run in runs:
+        run.is_doubtful |= run.expected_end > end
+    waiting, _, at = _place_certain(runs, first)
+    _fit(waiting, at, end)
+    return sorted((run for run in runs if run.offset >= 0), key=lambda run: run.offset)
+
+
+def _place_certain(
+    runs: Sequence[PlacedRun], floor: int | None
+) -> tuple[list[PlacedRun], list[PlacedRun], int | None]:
+    """Place runs whose expectations agree, and those that fit between them.
+
+    Returns:
+        those behind the last one, those without a place, and where the last one ends.
+    """
     certain = agreeing(runs, floor)
     end: int | None = floor
     homeless: list[PlacedRun] = []
@@ -98,16 +136,7 @@ def place(batches: Sequence[FoundBatch], floor: int | None) -> list[PlacedRun]:
         waiting = []
         run.offset = run.expected_offset
         end = run.offset + run.count
-    for run in waiting:  # behind all that is certain: who did not know came next
-        if run.expected_offset >= 0:
-            homeless.append(run)
-            continue
-        run.offset = end or 0
-        end = run.offset + run.count
-    for run in homeless:
-        run.offset, run.is_certain = end or 0, False
-        end = run.offset + run.count
-    return sorted(runs, key=lambda run: run.offset)
+    return waiting, homeless, end
 
 
 def _fit(waiting: Sequence[PlacedRun], end: int | None, following: int) -> list[PlacedRun]:

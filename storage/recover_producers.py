@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Final
 
 from protocol.batch import NO_PRODUCER_ID
+from storage.recover_scratch import FoundBatch
 
 RETAINED_BATCHES: Final = 5
 _SEQUENCES: Final = 2**31  # after 2^31 - 1 comes 0
@@ -97,6 +98,14 @@ class Producers:
             known.batches.append((base_sequence, last_sequence, offset))
         if transactional and producer_id not in self.open:
             self.open[producer_id] = OpenTransaction(producer_id, epoch, offset)
+
+    def take(self, batch: FoundBatch, offset: int) -> None:
+        """Take note of a writer's batch that has its place in the log."""
+        self.append(
+            *(batch.producer_id, batch.producer_epoch, batch.base_sequence),
+            *(batch.record_count, offset),
+            transactional=bool(batch.transactional),
+        )
 
     def end(self, producer_id: int, epoch: int) -> None:
         """Take note of a marker; one of the next epoch begins the sequences anew (KIP-890)."""

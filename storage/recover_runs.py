@@ -5,7 +5,7 @@ broker), or a batch before it was refused, or the object was never committed.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -42,6 +42,13 @@ class PlacedRun:
     @property
     def expected_end(self) -> int:
         return self.expected_offset + self.count
+
+    def placed(self) -> Iterator[tuple[FoundBatch, int]]:
+        """Yield batches with the offsets that they have."""
+        offset = self.offset
+        for batch in self.batches:
+            yield batch, offset
+            offset += batch.record_count
 
     @property
     def leader_epoch(self) -> int:

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from storage.recover_scratch import FoundSegment
+from storage.segment_entry import SegmentEntry
 from storage.transactions import AbortedTransaction
 
 
@@ -53,8 +54,8 @@ def choose_segments(found: Sequence[FoundSegment]) -> list[FoundSegment]:
     return chosen[::-1]
 
 
-def gaps_between(chosen: Sequence[FoundSegment]) -> list[tuple[int, int]]:
-    """Return the offsets (inclusive) between segments that none of them covers."""
+def gaps_between(chosen: Sequence[FoundSegment | SegmentEntry]) -> list[tuple[int, int]]:
+    """Return the offsets (inclusive) between segments, or rows, that none of them covers."""
     return [
         (one.end_offset + 1, other.start_offset - 1)
         for one, other in pairwise(chosen)

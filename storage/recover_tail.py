@@ -6,7 +6,8 @@ never ended is not known, nor is a producer that wrote nothing since.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from protocol.batch import NO_PRODUCER_ID, BatchHeader, read_header
@@ -16,6 +17,7 @@ from storage.errors import CorruptObject, ObjectMissing
 from storage.objects import ObjectStore
 from storage.recover_producers import Producers
 from storage.recover_records import record_checksums
+from storage.recover_runs import PlacedRun
 from storage.recover_scratch import FoundBatch, FoundSegment
 from storage.segment import parse_index, read_block
 from storage.segment_index import Block
@@ -136,8 +138,15 @@ def _likeness(batch: FoundBatch) -> tuple[int, ...]:
     )
 
 
-async def read_tail_of(objects: ObjectStore, chosen: Sequence[FoundSegment]) -> BuiltTail:
+async def read_tail_of(
+    objects: ObjectStore, chosen: Sequence[FoundSegment], between: Iterable[PlacedRun] = ()
+) -> BuiltTail:
     """Read the last batches of a partition's built segments.
+
+    Args:
+        objects: where they are.
+        chosen: the segments, in offset order.
+        between: what lies in gaps of them, in offset order; its producers wrote it there.
 
     Raises:
         ObjectStoreUnavailable: no answer.
@@ -156,16 +165,30 @@ async def read_tail_of(objects: ObjectStore, chosen: Sequence[FoundSegment]) -> 
                 break
         if _is_enough(tail, wanted):
             break
-    for segment, block in reversed(wanted):
+    if wanted:
+        tail.start_offset = wanted[-1][1].first_offset
+    placed = [one for run in between for one in run.placed() if one[1] >= tail.start_offset]
+    await _read_into(tail, objects, wanted[::-1], placed)
+    return tail
+
+
+async def _read_into(
+    tail: BuiltTail,
+    objects: ObjectStore,
+    blocks: Sequence[tuple[FoundSegment, Block]],
+    placed: Iterable[tuple[FoundBatch, int]],
+) -> None:
+    """Take all batches of blocks, and what the writers' batches between them tell of producers."""
+    others = deque(placed)
+    for segment, block in blocks:
         try:
             data = await objects.get(segment.path, block.start, block.length)
             for batch in read_block(data, block).batches:
+                while others and others[0][1] < read_header(batch).base_offset:
+                    tail.producers.take(*others.popleft())
                 tail.take(batch)
         except (CorruptObject, ObjectMissing, ProtocolError) as error:
             tail.unreadable.append(f"{segment.path}: {error}")
-    if wanted:
-        tail.start_offset = wanted[-1][1].first_offset
-    return tail
 
 
 def _is_enough(tail: BuiltTail, wanted: Sequence[tuple[FoundSegment, Block]]) -> bool:

@@ -151,14 +151,17 @@ class StoredLog:
         """Return the topic's, with some of it changed."""
         return replace(POLICY, name=self.topic.name, partition_count=2, **configs)
 
-    async def build(self, index: int = 0, *, codec: Codec | None = None) -> SegmentEntry:
+    async def build(
+        self, index: int = 0, *, codec: Codec | None = None, configs: dict[str, str] | None = None
+    ) -> SegmentEntry:
         """Build what is not built; return the row of the segment.
 
         Args:
             index: of the partition.
             codec: that batches are compressed with; None leaves them as they are.
+            configs: of the topic, that segments tell; None: those that it was made with.
         """
-        policy = self.policy(codec=codec)
+        policy = self.policy(codec=codec, configs=configs or self.topic.configs)
         builder = Builder(
             metadata=self.metadata,
             objects=self.objects,

@@ -1,5 +1,10 @@
-"""All aborted transactions of a range of offsets, however many there are."""
+"""All aborted transactions of a range of offsets, however many there are.
 
+The metadata forgets those that ended before the log start, which may lie within a built segment: of
+records that are still there, only its own index tells then.
+"""
+
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from protocol.ids import Partition
@@ -34,3 +39,9 @@ async def aborted_ranges(
         if len(page.transactions) < PAGE:
             return found
         start_offset = found[-1].last_offset + 1
+
+
+def merge_aborted(lists: Iterable[Sequence[AbortedTransaction]]) -> list[AbortedTransaction]:
+    """Return all aborted transactions, each once, by their last offsets."""
+    by_marker = {one.last_offset: one for aborted in lists for one in aborted}
+    return [by_marker[last_offset] for last_offset in sorted(by_marker)]

@@ -8,6 +8,7 @@ import structlog
 from protocol.batch import BatchHeader, read_header
 from protocol.errors import ProtocolError
 from protocol.ids import Partition
+from storage.aborted_ranges import merge_aborted
 from storage.compaction_batches import clean_batch, empty_batch
 from storage.compaction_keys import LatestOffsets
 from storage.compaction_transactions import SeenTransactions
@@ -91,11 +92,13 @@ class CleanedSegment:
 
         Args:
             part: its first one.
-            aborted: transactions with records in the row.
+            aborted: transactions with records in the row, as the metadata tells. Of others that its
+                own index tells of, nothing will be left.
         """
         self.changed |= bool(self.rows) or part.index is None
         self.rows.append(part.entry)
-        self._transactions.expect(aborted)
+        forgotten = part.index.aborted if part.index is not None else ()
+        self._transactions.expect(merge_aborted([forgotten, aborted]))
         self._aborted.update((one.last_offset, one) for one in aborted)
         self._row_horizons = dict(part.index.horizons) if part.index is not None else {}
         self._row_failures = []

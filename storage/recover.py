@@ -16,6 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.ids import Partition
+from storage.aborted_ranges import merge_aborted
 from storage.fsck import Progress
 from storage.metadata import Topic
 from storage.objects import ObjectStore
@@ -29,7 +30,7 @@ from storage.recover_report import FOREVER_NOTE, RecoveryReport, TopicReport
 from storage.recover_runs import PlacedRun
 from storage.recover_scan import FoundTopic, Scan
 from storage.recover_scratch import FoundSegment, Scratch
-from storage.recover_segments import choose_segments, gaps_between, merge_aborted
+from storage.recover_segments import choose_segments, gaps_between
 from storage.recover_tail import BuiltTail, read_tail_of
 from storage.recover_unbuilt import BuiltLog, unbuilt
 from storage.segment import SegmentBuilder

@@ -11,10 +11,10 @@ from typing import Final
 
 from protocol.control_batch import EndMarker, build_end_marker
 from protocol.records import build_batch
+from storage.aborted_ranges import merge_aborted
 from storage.recover_producers import Producers
 from storage.recover_runs import PlacedRun
 from storage.recover_scratch import FoundBatch, FoundSegment
-from storage.recover_segments import merge_aborted
 from storage.segment_entry import SegmentEntry
 from storage.transactions import AbortedTransaction
 

@@ -6,7 +6,7 @@ of some moment, and say the truth about what they cover.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -61,12 +61,6 @@ def gaps_between(chosen: Sequence[FoundSegment | SegmentEntry]) -> list[tuple[in
         for one, other in pairwise(chosen)
         if one.end_offset + 1 < other.start_offset
     ]
-
-
-def merge_aborted(lists: Iterable[Sequence[AbortedTransaction]]) -> list[AbortedTransaction]:
-    """Return all aborted transactions, each once, by their last offsets."""
-    by_marker = {one.last_offset: one for aborted in lists for one in aborted}
-    return [by_marker[last_offset] for last_offset in sorted(by_marker)]
 
 
 def stable_offsets(aborted: Sequence[AbortedTransaction]) -> list[int]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from protocol.errors import ProtocolError
 from protocol.ids import Partition
+from storage.aborted_ranges import merge_aborted
 from storage.config import KiB, MiB
 from storage.errors import CorruptObject, ObjectMissing
 from storage.objects import Buffer, ObjectStore
@@ -56,6 +57,7 @@ class SegmentLayout:
         self._target_bytes = target_bytes
         self._batches = 0
         self._horizons: list[tuple[int, int]] = []
+        self._aborted: list[AbortedTransaction] = []  # of the segments that it is built from
         self._builder: SegmentBuilder
 
     async def fill(self, rows: Sequence[SegmentEntry]) -> bool:
@@ -88,10 +90,13 @@ class SegmentLayout:
         """Return the object with all of `rows`.
 
         Args:
-            aborted: transactions with records in it.
+            aborted: transactions with records in it, as the metadata tells.
         """
-        end_offset = self.rows[-1].end_offset
-        return self._builder.finish(end_offset=end_offset, aborted=aborted, horizons=self._horizons)
+        return self._builder.finish(
+            end_offset=self.rows[-1].end_offset,
+            aborted=merge_aborted([self._aborted, aborted]),
+            horizons=self._horizons,
+        )
 
     def _is_full(self) -> bool:
         return self._builder.size >= self._target_bytes or self._batches >= MAX_BATCHES
@@ -112,6 +117,7 @@ class SegmentLayout:
             self.rows.append(part.entry)
             if part.index is not None:
                 self._horizons += part.index.horizons
+                self._aborted += part.index.aborted
         await asyncio.sleep(0)
 
     def _recompressed(self, batch: memoryview) -> Buffer:

@@ -184,6 +184,34 @@ async def test_a_log_that_begins_inside_a_row_is_built_with_that_row(world: Worl
     await world.check()
 
 
+async def test_a_segment_keeps_telling_of_aborted_records_before_the_log_start(
+    world: World,
+) -> None:
+    # Given a small segment with aborted records, before which the log does not begin any more
+    await world.produce_in_transaction("t", b"aborted")
+    await world.end_transaction("t", committed=False)
+    await world.produce(b"one")
+    builder = world.builder()
+    await builder.build(world.partition)
+    (row,) = await world.rows()
+    aborted = (await read_index(world.objects, row)).aborted
+    assert [(each.first_offset, each.last_offset) for each in aborted] == [(0, 2)]
+    await world.metadata.delete_records({world.partition: 3})
+    while await world.metadata.purge(1000):
+        pass
+
+    # When it is merged with what follows, in which more is aborted
+    await world.produce(b"two", b"three", b"four")
+    await world.produce_in_transaction("t", b"aborted, too")
+    await world.end_transaction("t", committed=False)
+    await builder.build(world.partition)
+
+    # Then the new one tells of all that it has
+    (row,) = await world.rows()
+    aborted = (await read_index(world.objects, row)).aborted
+    assert [(each.first_offset, each.last_offset) for each in aborted] == [(0, 2), (11, 13)]
+
+
 async def test_a_partition_that_is_gone_is_no_work(world: World) -> None:
     # Given a task for a topic that is deleted before a worker comes to it
     await world.produce(b"one")

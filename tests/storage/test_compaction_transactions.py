@@ -1,6 +1,8 @@
 """Log compaction and transactions: what aborted ones leave, and how long markers stay."""
 
 from protocol.batch import read_header
+from storage.segment_rows import read_index
+from tests.storage.compacted_log import records_of
 from tests.storage.compaction_world import World
 
 
@@ -67,3 +69,24 @@ async def test_nothing_of_open_transactions_nor_behind_them_is_touched() -> None
     before = await world.batches()
     await world.compact()
     assert (await world.batches())[-2:] == before[-2:]
+
+
+async def test_what_an_aborted_transaction_wrote_before_the_log_start_goes() -> None:
+    # Given a segment with a record of an aborted transaction; the log begins behind that by now
+    world = await World().open()
+    await world.produce_in_transaction("t", [(b"a", b"aborted")])
+    marker = await world.end("t", committed=False)
+    assert marker is not None
+    await world.produce([(b"b", b"1"), (b"b", b"2")])
+    await world.build()
+    await world.metadata.delete_records({world.partition: marker + 1})
+    while await world.metadata.purge(1000):
+        pass
+
+    # When it is compacted, then that record is gone, and nothing tells of the transaction any more
+    await world.compact()
+    values = {one.value for batch in await world.batches() for one in records_of(batch)}
+    assert b"2" in values
+    assert b"aborted" not in values
+    (row,) = await world.rows()
+    assert (await read_index(world.objects, row)).aborted == ()

@@ -116,9 +116,14 @@ async def check_same_cluster(metadata: MetadataStore, objects: ObjectStore) -> N
     Raises:
         WrongStore: they were not, or the store has no mark of a cluster.
     """
-    expected, found = await metadata.cluster_id(), await read_marker(objects)
-    if found is None or found.cluster_id != expected:
-        marked = (
-            "has no cluster's mark" if found is None else f"belongs to cluster {found.cluster_id}"
-        )
-        raise WrongStore(f"the object store {marked}, the database is that of cluster {expected}")
+    cluster_id, store_id = await metadata.cluster_id(), await metadata.store_id()
+    mark = await read_marker(objects)
+    if mark is not None and mark.is_of(cluster_id, store_id):
+        return
+    if mark is None:
+        marked = "has no cluster's mark"
+    elif mark.cluster_id != cluster_id:
+        marked = f"belongs to cluster {mark.cluster_id}"
+    else:
+        marked = "was marked for it, which took another one"
+    raise WrongStore(f"the database is that of cluster {cluster_id}, the object store {marked}")

@@ -127,6 +127,11 @@ class SinkCommits:
         """Return the id of the cluster, which its object store is marked with."""
         return str((await self._pool.fetch("cluster_id"))[0]["cluster_id"])
 
+    async def store_id(self) -> str | None:
+        """Return the id of the cluster's object store; None if it has none yet."""
+        (row,) = await self._pool.fetch("cluster_store")
+        return row["store_id"]  # type: ignore[no-any-return]
+
     async def topics(self, names: Sequence[str]) -> dict[str, SinkTopic]:
         """Return those of some topics that exist, by name."""
         rows = await self._pool.fetch("sink_find_topics", [to_stored(name) for name in names])

@@ -25,6 +25,15 @@ class StoreMark:
     cluster_id: str
     store_id: str
 
+    def is_of(self, cluster_id: str, store_id: str | None) -> bool:
+        """Return whether the marked store is a cluster's.
+
+        Args:
+            cluster_id: of the cluster.
+            store_id: of its store; None if it has none yet.
+        """
+        return self.cluster_id == cluster_id and store_id in (self.store_id, None)
+
     def content(self) -> bytes:
         return json.dumps(asdict(self)).encode() + b"\n"
 

@@ -143,7 +143,8 @@ class Uploads:
     async def _check(self, objects: ObjectStore) -> None:
         cluster_id = await self._with_commits(lambda commits: commits.cluster_id())
         if (self._location.store, cluster_id) not in _checked:
-            await check_owner(objects, self._location, cluster_id)
+            store_id = await self._with_commits(lambda commits: commits.store_id())
+            await check_owner(objects, self._location, cluster_id, store_id)
             _checked.add((self._location.store, cluster_id))
 
     async def _close(self, *, failed: bool) -> None:
@@ -160,15 +161,25 @@ class Uploads:
             await self._commits.close()
 
 
-async def check_owner(objects: ObjectStore, location: LogLocation, cluster_id: str) -> None:
+async def check_owner(
+    objects: ObjectStore, location: LogLocation, cluster_id: str, store_id: str | None
+) -> None:
     """Make sure that brokers will find what is stored.
+
+    Args:
+        objects: the store.
+        location: that names it.
+        cluster_id: of the database.
+        store_id: of its store; None if it has none yet.
 
     Raises:
         WrongStore: the store is another's, or nobody's.
     """
     mark = await read_marker(objects)
-    if mark is None or mark.cluster_id != cluster_id:
+    if mark is None or not mark.is_of(cluster_id, store_id):
         owner = "no cluster" if mark is None else mark.cluster_id
+        if owner == cluster_id:
+            owner += ", which took another store"
         raise WrongStore(
             f"{store_name(location.store)} keeps records of {owner}, and the"
             f" metadata is of cluster {cluster_id}: give the postgres and store of one cluster"

@@ -20,6 +20,7 @@ from spark.log_location import LogLocation
 from spark.sinks.direct import BatchNotCommitted, DirectWriter
 from spark.sinks.direct_task import SinkMessage
 from storage.errors import WrongStore
+from storage.store_marker import MARKER, new_mark, read_marker
 from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
 from tests.clients.spark_session import Spark
@@ -225,6 +226,29 @@ def test_the_store_of_another_cluster_is_refused(
     with pytest.raises(WrongStore, match="give the postgres and store of one cluster"):
         attempt(DirectWriter(options, ONLY_VALUES), b"a")
     assert confluent.record_counts(topic) == {0: 0}
+
+
+def test_a_store_that_the_cluster_did_not_take_is_refused(
+    confluent: Confluent, location: LogLocation, tmp_path: Path
+) -> None:
+    # Given a store that was marked for the cluster, which took another one
+    async def mark_another() -> None:
+        async with location.objects() as objects:
+            mark = await read_marker(objects)
+        assert mark is not None
+        (tmp_path / MARKER).write_bytes(new_mark(mark.cluster_id).content())
+
+    asyncio.run(mark_another())
+    topic = new_topic(confluent, "elsewhere", partition_count=1)
+    options: dict[str, Any] = {
+        "postgres": location.postgres,
+        "store": str(tmp_path),
+        "topic": topic,
+    }
+
+    # When rows are written, then they are refused: brokers would not find them
+    with pytest.raises(WrongStore, match="which took another store"):
+        attempt(DirectWriter(options, ONLY_VALUES), b"a")
 
 
 def test_brokers_serve_what_was_committed_to_consumers_that_wait(

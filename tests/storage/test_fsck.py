@@ -12,7 +12,7 @@ from protocol.ids import Partition
 from storage.errors import WrongStore
 from storage.fsck_findings import Findings, Kind
 from storage.fsck_tiling import PartitionState, RowExtent, TilingCheck
-from storage.store_marker import MARKER
+from storage.store_marker import MARKER, new_mark, read_marker
 from tests.clients.confluent import Confluent
 from tests.storage.recovering import building_broker, send, streamctl
 from tests.storage.segments_made import TOPIC_ID
@@ -177,6 +177,22 @@ async def test_another_clusters_store_is_refused(log: StoredLog) -> None:
         await log.fsck()
     log.spoil(MARKER, None)
     with pytest.raises(WrongStore, match="no cluster's mark"):
+        await log.fsck()
+
+
+async def test_a_store_that_was_marked_for_a_cluster_with_another_one_is_refused(
+    log: StoredLog,
+) -> None:
+    # Given a store that a broker has marked for the cluster, after another one had marked its own
+    mark = await read_marker(log.objects)
+    assert mark is not None
+    await log.fsck()  # nobody has told which one is the cluster's
+    await log.metadata.claim_store(mark.store_id)
+    await log.fsck()
+    log.spoil(MARKER, new_mark(mark.cluster_id).content())
+
+    # When it is checked, then it is refused: its objects are none of this index
+    with pytest.raises(WrongStore, match="which took another one"):
         await log.fsck()
 
 

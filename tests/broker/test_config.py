@@ -1,16 +1,19 @@
 """How `streamhouse serve` is told what to do, and what it says to mistakes."""
 
+import errno
 import socket
 import subprocess
 import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker.addresses import Address, parse_address
 from broker.config import InvalidSettings, read_settings
+from broker.free_addresses import AddressNotUsable, check_addresses
 from tests.support.broker import BrokerFailed, running_broker, start_broker
 from tests.support.ports import free_port, free_ports
 from tests.support.postgres import create_empty_database
@@ -149,6 +152,39 @@ def test_an_address_in_use_is_said_before_a_database_is_made(tmp_path: Path) -> 
             assert f"cannot listen on 127.0.0.1:{first + 1}: Address already" in result.stderr
             assert "--http" in result.stderr
     assert not (tmp_path / "data").exists()
+
+
+def without(monkeypatch: pytest.MonkeyPatch, *families: socket.AddressFamily) -> None:
+    """Let this machine's kernel have no sockets of these families, as if built without them."""
+    make = socket.socket
+
+    def refuse(family: int = -1, *arguments: int, **options: Any) -> socket.socket:
+        if family in families:
+            raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+        return make(family, *arguments, **options)
+
+    monkeypatch.setattr(socket, "socket", refuse)
+
+
+def test_a_name_may_stand_for_addresses_that_the_kernel_does_not_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a name of an IPv4 and an IPv6 address
+    port = free_port()
+    both = [
+        (family, socket.SOCK_STREAM, 6, "", (host, port))
+        for family, host in ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1"))
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
+    address = f"localhost:{port}"
+    settings, _ = read_settings({"listen": [address], "http": address}, None)
+
+    # When the kernel has no IPv6, then the other address is enough; without any it is refused
+    without(monkeypatch, socket.AF_INET6)
+    check_addresses(settings)
+    without(monkeypatch, socket.AF_INET)
+    with pytest.raises(AddressNotUsable, match="not supported by protocol"):
+        check_addresses(settings)
 
 
 def test_a_host_that_nobody_knows_is_named(tmp_path: Path) -> None:

@@ -189,10 +189,11 @@ class S3Store:
         for failed in response.get("Errors", ()):
             code = failed.get("Code", "")
             error = ClientError({"Error": {"Code": code}}, "DeleteObjects")
-            if is_transient(error):
+            key = failed.get("Key")  # some that speak S3 leave it out
+            if is_transient(error) or (key is None and code != "NoSuchKey"):
                 raise error
-            if code != "NoSuchKey":
-                refused[failed["Key"][len(self._root) :]] = describe(error)
+            if key is not None and code != "NoSuchKey":
+                refused[key[len(self._root) :]] = describe(error)
         return refused
 
     async def list(self, prefix: str) -> AsyncIterator[StoredObject]:

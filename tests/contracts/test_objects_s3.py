@@ -238,6 +238,22 @@ async def test_an_object_that_cannot_be_deleted_keeps_no_other(
         assert await sizes(store) == {"wal/1": 1}
 
 
+async def test_a_refused_delete_that_names_no_object_is_told(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a server that does not say which object it keeps
+    async with s3_store(fresh_s3_config(s3_server)) as store:
+
+        async def deny(*, Bucket: str, Delete: Any) -> Any:  # noqa: N803 (S3's names)
+            return {"Errors": [{"Code": "AccessDenied"}]}
+
+        monkeypatch.setattr(store._client, "delete_objects", deny)
+
+        # When objects are deleted, then that is an error of the store
+        with pytest.raises(ObjectStoreUnavailable, match="AccessDenied"):
+            await store.delete(["wal/0", "wal/1"])
+
+
 async def test_a_bucket_that_is_missing_is_named_at_once(s3_server: S3Server) -> None:
     # Given a bucket that nobody made
     async with s3_store(replace(fresh_s3_config(s3_server), bucket="nobody-made-this")) as store:

@@ -4,6 +4,10 @@ Apache Kafka measures bytes and time over sampled windows (KIP-13) and mutations
 (KIP-599). Here all are buckets that hold what Kafka's window lets through at once: an idle client
 may use as much in a burst, a busy one gets its rate, and does so without the window's echo (a burst
 that leaves the window is followed by the next one).
+
+A window forgets what has left it; who took that is muted for as long as it takes, and the others
+are not. So here others share what one request owes for about a window of it. Mutations are never
+forgotten.
 """
 
 import sys
@@ -20,17 +24,26 @@ MIN_WAIT_S: Final = 0.01
 client that waited as it was told would be told to wait again. It stays owed."""
 
 
+MOST_OWED: Final = 6
+"""Full buckets that a bucket which forgets may owe. Fewer would let very many connections that all
+owe a little have more than their rate; more would outlast who took too much by minutes."""
+
+
 class TokenBucket:
     """Fills at `rate` tokens a second up to `rate * burst_s`; what is taken too much is a debt.
 
     Time never goes backwards; it is a parameter, so that tests have their own.
+
+    Args:
+        forgets: what is taken at once adds at most a full bucket to what is owed, up to MOST_OWED.
     """
 
-    __slots__ = ("_at_s", "_burst_s", "_rate", "_tokens")
+    __slots__ = ("_at_s", "_burst_s", "_forgets", "_rate", "_tokens")
 
-    def __init__(self, rate: float, *, burst_s: float, now_s: float) -> None:
+    def __init__(self, rate: float, *, burst_s: float, now_s: float, forgets: bool = False) -> None:
         self._rate = max(rate, LEAST_RATE)
         self._burst_s = burst_s
+        self._forgets = forgets
         self._at_s = now_s
         self._tokens = self._rate * burst_s
 
@@ -49,11 +62,19 @@ class TokenBucket:
         if self._tokens > 0:
             self._tokens = min(self._tokens / self._rate, self._burst_s) * rate
         self._rate = max(rate, LEAST_RATE)
+        if self._forgets:
+            self._tokens = max(self._tokens, -MOST_OWED * self.capacity)
 
-    def take(self, amount: float, now_s: float) -> None:
-        """Use `amount`, whether or not it is there."""
+    def take(self, amount: float, now_s: float) -> float:
+        """Use `amount`, whether or not it is there; return how long who took it waits."""
         self._refill(now_s)
+        before = self._tokens
         self._tokens -= amount
+        wait_s = self.wait_s(now_s)
+        if self._forgets:
+            most_owed = max(min(before, 0.0) - self.capacity, -MOST_OWED * self.capacity)
+            self._tokens = max(self._tokens, most_owed)
+        return wait_s
 
     def wait_s(self, now_s: float, *, more: float = 0.0) -> float:
         """Return how long it takes until nothing is owed, had `more` been taken; 0 if nothing is.

@@ -60,12 +60,20 @@ class Sensors:
         self._sensors: WeakValueDictionary[tuple[str, str, str], Sensor] = WeakValueDictionary()
 
     def get(
-        self, quota: str, user: str, client_id: str, *, rate: float, burst_s: float, now_s: float
+        self,
+        quota: str,
+        user: str,
+        client_id: str,
+        *,
+        rate: float,
+        burst_s: float,
+        forgets: bool,
+        now_s: float,
     ) -> Sensor:
         """Return the one that these share, with the rate that their quota has now."""
         sensor = self._sensors.get((quota, user, client_id))
         if sensor is None:
-            bucket = TokenBucket(rate, burst_s=burst_s, now_s=now_s)
+            bucket = TokenBucket(rate, burst_s=burst_s, now_s=now_s, forgets=forgets)
             sensor = Sensor(bucket, quota=quota, user=user, client_id=client_id)
             self._sensors[quota, user, client_id] = sensor
         elif sensor.bucket.rate != rate:

@@ -156,7 +156,11 @@ class QuotaUse:
         request, clock = self._client.request, self._in_force.clock
         if request is None:
             return work
-        return Metered(work, lambda seconds: request.bucket.take(seconds, clock()))
+
+        def spent(seconds: float) -> None:
+            request.bucket.take(seconds, clock())
+
+        return Metered(work, spent)
 
     def _spent(self, seconds: float) -> None:
         self._seconds += seconds
@@ -164,16 +168,18 @@ class QuotaUse:
     def _take(
         self, sensor: Sensor, amount: float, *, mutes: bool = True, longest_s: float | None = None
     ) -> None:
-        sensor.bucket.take(amount, self._in_force.clock())
-        wait_s = self._wait_s(sensor)
-        if wait_s and mutes:
+        wait_s = sensor.bucket.take(amount, self._in_force.clock())
+        if wait_s and mutes and self._counts:
             self._mute(sensor, wait_s if longest_s is None else min(wait_s, longest_s))
 
     def _wait_s(self, sensor: Sensor) -> float:
-        """Return what is to be waited for: nothing if quotas have changed since this began."""
-        if self._client.version != self._in_force.version:
-            return 0.0
-        return sensor.bucket.wait_s(self._in_force.clock())
+        """Return what is to be waited for before anything more is taken."""
+        return sensor.bucket.wait_s(self._in_force.clock()) if self._counts else 0.0
+
+    @property
+    def _counts(self) -> bool:
+        """Whether anybody waits for this: not if quotas have changed since it began."""
+        return self._client.version == self._in_force.version
 
     def _mute(self, sensor: Sensor, wait_s: float) -> None:
         sensor.violated(wait_s)

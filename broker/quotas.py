@@ -123,7 +123,13 @@ class Quotas:
                 return None
             rate = found.rate * unit
             return self._sensors.get(
-                quota, found.user, found.client_id, rate=rate, burst_s=burst_s, now_s=now_s
+                quota,
+                found.user,
+                found.client_id,
+                rate=rate,
+                burst_s=burst_s,
+                forgets=quota != CONTROLLER_MUTATION_RATE,
+                now_s=now_s,
             )
 
         sensors = {

@@ -4,11 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.quota_buckets import MAX_WAIT_S, MIN_WAIT_S, TokenBucket
+from broker.quota_buckets import MAX_WAIT_S, MIN_WAIT_S, MOST_OWED, TokenBucket
 
 
 def bucket(rate: float, *, burst_s: float = 10) -> TokenBucket:
     return TokenBucket(rate, burst_s=burst_s, now_s=0)
+
+
+def forgetful(rate: float, *, burst_s: float = 10) -> TokenBucket:
+    return TokenBucket(rate, burst_s=burst_s, now_s=0, forgets=True)
 
 
 def test_the_first_burst_is_free_and_what_is_more_is_waited_for() -> None:
@@ -70,6 +74,41 @@ def test_a_new_rate_shortens_the_wait_for_what_is_owed() -> None:
     quota.change_rate(10, 0)
     assert quota.wait_s(0, more=100) == 0
     assert quota.wait_s(0, more=110) == 1
+
+
+def test_who_takes_far_too_much_owes_it_alone() -> None:
+    # Given 100 KB a second that many share
+    quota = forgetful(100_000)
+
+    # When one of them takes 36 MB, then it waits for all of that, and the others ten seconds
+    assert quota.take(36_000_000, 0) == 350
+    assert quota.wait_s(0) == 10
+    assert quota.take(1000, 5) == pytest.approx(5.01)
+    assert quota.wait_s(11) == 0
+
+    # And another 36 MB are ten seconds more, for as long as that is a minute
+    for _ in range(100):
+        quota.take(36_000_000, 11)
+    assert quota.wait_s(11) == MOST_OWED * 10
+
+
+def test_what_is_owed_at_a_high_rate_does_not_last_for_hours_of_a_low_one() -> None:
+    quota = forgetful(1_000_000)
+    quota.take(20_000_000, 0)
+    quota.change_rate(100, 0)
+    assert quota.wait_s(0) == MOST_OWED * 10
+
+
+def test_many_who_share_a_quota_get_no_more_than_it_says() -> None:
+    # Given 40 connections that each send a second's worth as soon as they may
+    quota, used = forgetful(1_000_000), 0
+    may_send_s = [0.0] * 40
+    while (now_s := min(may_send_s)) < 600:
+        used += 1_000_000
+        may_send_s[may_send_s.index(now_s)] = now_s + quota.take(1_000_000, now_s)
+
+    # Then they get the rate, after the burst and one batch of each
+    assert used <= 1_000_000 * (600 + 10 + 40)
 
 
 @given(

@@ -162,6 +162,36 @@ async def test_a_change_is_in_force_at_once_and_keeps_what_was_used(world: World
     assert world.use(PRODUCE, 100)[1].muted_s == 0
 
 
+async def test_a_burst_mutes_its_own_connection_and_the_others_for_a_window(world: World) -> None:
+    # Given a quota of each kind that many connections share
+    await world.set(
+        {CLIENT_ID: "etl"}, producer_byte_rate=100, consumer_byte_rate=100, request_percentage=1e-4
+    )
+
+    # When one of them produces a hundred windows at once, and another one fetches as much
+    _, producer = world.use(PRODUCE, 100_000)
+    use, consumer = world.limited(FETCH)
+    assert not use.refuses_fetch(100_000)
+
+    async def handler() -> int:
+        return sum(range(2_000_000))
+
+    await use.metered(handler())
+    use.throttled(HEADER, None)
+
+    # Then these wait for all of it, and the others go on after ten seconds
+    assert (producer.muted_s, consumer.muted_s) == (990, 990)
+    use, other = world.limited(FETCH)
+    assert use.refuses_fetch()
+    assert other.muted_s == 10
+    world.now_s += 10.02
+    assert world.use(PRODUCE, 1)[1].muted_s == 0
+    use, other = world.limited(FETCH)
+    assert not use.refuses_fetch()
+    use.throttled(HEADER, None)
+    assert other.muted_s == 0
+
+
 async def test_a_fetch_is_refused_while_anything_is_owed_and_not_counted(world: World) -> None:
     # Given a consumer that may have 1,000 bytes at once, and gets 200 more than that
     await world.set({CLIENT_ID: "etl"}, consumer_byte_rate=100)

@@ -53,7 +53,7 @@ class SchemaValidation:
 
         Raises:
             InvalidRecords: a record without the id of a schema, or with one that is not registered
-                under the topic's subject.
+                under the topic's subject; or very many schemas.
             CorruptBatch, DecompressedTooLarge: the records cannot be read.
             RepeatLater: the registry does not answer, and that is refused.
         """

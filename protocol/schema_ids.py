@@ -3,6 +3,8 @@
 Serializers of schema registries begin what they write with a byte 0 and the schema's id as a
 big-endian int32. What follows is the serialized object, which nobody here looks at. A null key or
 value has no schema: it is how a record of a compacted topic is deleted.
+
+Each schema is asked for, so a batch must not have very many: a producer has a few in use.
 """
 
 import struct
@@ -15,6 +17,8 @@ from protocol.errors import InvalidRecords
 from protocol.record_spans import field_spans
 
 PREFIX_BYTES: Final = 5
+MAX_IDS: Final = 100
+"""Different ones of the keys of a batch, and of its values."""
 
 _MAGIC: Final = 0
 _ID: Final = struct.Struct(">i").unpack_from
@@ -32,7 +36,8 @@ def schema_ids(batch: memoryview, *, of_keys: bool, of_values: bool) -> SchemaId
     """Return the schema ids that a batch's keys, values or both begin with.
 
     Raises:
-        InvalidRecords: one of them has none, or the records cannot be read.
+        InvalidRecords: one of them has none, they have more than MAX_IDS, or the records cannot be
+            read.
         CorruptBatch, DecompressedTooLarge: the records cannot be read.
     """
     header = read_header(batch)
@@ -44,6 +49,8 @@ def schema_ids(batch: memoryview, *, of_keys: bool, of_values: bool) -> SchemaId
             keys.add(_schema_id(payload, key_at, key_length, "key"))
         if of_values and value_length >= 0:
             values.add(_schema_id(payload, value_at, value_length, "value"))
+        if len(keys) > MAX_IDS or len(values) > MAX_IDS:
+            raise InvalidRecords(f"a batch of more than {MAX_IDS} schemas")
     return SchemaIds(keys=frozenset(keys), values=frozenset(values))
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from protocol.errors import InvalidRecords
 from protocol.record_spans import field_spans
 from protocol.records import Record, build_batch, decode_records, encode_records
-from protocol.schema_ids import schema_ids
+from protocol.schema_ids import MAX_IDS, schema_ids
 
 TEXTS = st.one_of(st.none(), st.binary(max_size=40), st.binary(min_size=60, max_size=300))
 IDS = st.integers(-(2**31), 2**31 - 1)
@@ -93,6 +93,28 @@ def test_ids_are_read_from_keys_and_values_of_any_codec(
     assert found.keys == {key for key, _ in pairs} - {None}
     assert found.values == {value for _, value in pairs} - {None}
     assert not schema_ids(memoryview(batch), of_keys=False, of_values=True).keys
+
+
+@pytest.mark.parametrize("of_keys", [False, True])
+def test_a_batch_of_too_many_schemas_is_refused_as_soon_as_that_is_seen(of_keys: bool) -> None:
+    # Given batches of as many schemas as may be, each twice, and of one more before a broken record
+    most = [with_schema(schema_id) for schema_id in range(MAX_IDS)]
+    whole, more = 2 * most, [*most, with_schema(-1), b"broken"]
+
+    def batch(fields: list[bytes]) -> memoryview:
+        records = [
+            Record(offset_delta=at, key=one, value=None)
+            if of_keys
+            else Record(offset_delta=at, key=None, value=one)
+            for at, one in enumerate(fields)
+        ]
+        return memoryview(build_batch(records))
+
+    # Then the one is read, and the other one refused
+    found = schema_ids(batch(whole), of_keys=True, of_values=True)
+    assert (found.keys if of_keys else found.values) == set(range(MAX_IDS))
+    with pytest.raises(InvalidRecords, match="more than 100 schemas"):
+        schema_ids(batch(more), of_keys=True, of_values=True)
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\0\0\0", b"\1\0\0\0\1x", b'{"a": 1}'])

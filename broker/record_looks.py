@@ -4,6 +4,10 @@ A batch of a megabyte may hold 64 of them, and millions of records. To look thro
 takes a thread a moment. What has very many records would keep the interpreter from the event loop
 again and again for seconds: that is done by a process of its own (record_look_process.py), which is
 started when the first such batch comes. What takes it too much time is refused.
+
+Connections take turns, so that one that sends many such batches waits for itself; and what has more
+records than honest batches have is done by a second process, so that those wait a moment for each
+connection, not seconds.
 """
 
 import asyncio
@@ -13,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from broker.record_look_process import RecordLookProcess
+from broker.turns import Turns
 from protocol.batch import read_header
 from protocol.errors import ProtocolError
 
@@ -22,6 +27,8 @@ T = TypeVar("T")
 AT_ONCE: Final = 2
 MANY_RECORDS: Final = 5000
 """From here on a look is work for the other process; a thread needs about ten milliseconds."""
+VERY_MANY_RECORDS: Final = 50_000
+"""From here on it is work for the second one; the first needs about a tenth of a second."""
 
 SWITCH_S: Final = 0.0005
 """How long a look may go on when the event loop has something to do. Python's own 5 ms, for each of
@@ -33,28 +40,28 @@ class RecordLooks:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="record-look")
-        self._process_thread = ThreadPoolExecutor(1, thread_name_prefix="record-look-process")
-        self._process = RecordLookProcess()
+        self._turns = Turns(AT_ONCE)
+        self._many, self._very_many = _ProcessLooks(), _ProcessLooks()
 
     async def look(
         self,
+        sender: str,
         work: Callable[Concatenate[memoryview, P], T],
         batch: memoryview,
         *arguments: P.args,
         **options: P.kwargs,
     ) -> T:
-        """Return what `work`, a function of a module, returns for the batch.
+        """Return what `work`, a function of a module, returns for a batch of connection `sender`.
 
         Raises:
             InvalidRecords: it took too long.
             NothingWritten: the process that did it has died; it may be asked again.
             ProtocolError: what `work` raises.
         """
-        loop = asyncio.get_running_loop()
-        if read_header(batch).record_count >= MANY_RECORDS:
-            return await loop.run_in_executor(
-                self._process_thread, lambda: self._process.ask(work, batch, *arguments, **options)
-            )
+        record_count = read_header(batch).record_count
+        if record_count >= MANY_RECORDS:
+            of_process = self._many if record_count < VERY_MANY_RECORDS else self._very_many
+            return await of_process.look(sender, work, batch, *arguments, **options)
 
         def run() -> T:
             try:
@@ -65,10 +72,37 @@ class RecordLooks:
 
         if sys.getswitchinterval() > SWITCH_S:
             sys.setswitchinterval(SWITCH_S)
-        return await loop.run_in_executor(self._threads, run)
+        async with self._turns.of(sender):
+            return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
     def close(self) -> None:
-        """End the process, whatever it does, and look no more."""
-        self._process_thread.shutdown(wait=False, cancel_futures=True)
+        """End the processes, whatever they do, and look no more."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._many.close()
+        self._very_many.close()
+
+
+class _ProcessLooks:
+    """Those that one process does, one at a time."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="record-look-process")
+        self._turns = Turns()
+        self._process = RecordLookProcess()
+
+    async def look(
+        self,
+        sender: str,
+        work: Callable[Concatenate[memoryview, P], T],
+        batch: memoryview,
+        *arguments: P.args,
+        **options: P.kwargs,
+    ) -> T:
+        async with self._turns.of(sender):
+            return await asyncio.get_running_loop().run_in_executor(
+                self._thread, lambda: self._process.ask(work, batch, *arguments, **options)
+            )
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
         self._process.close()

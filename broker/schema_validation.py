@@ -48,8 +48,8 @@ class SchemaValidation:
         self._metrics = metrics
         self.appends = LaterAppends()
 
-    async def check(self, topic: KnownTopic, batch: memoryview) -> None:
-        """Return if a batch may be appended to its topic.
+    async def check(self, topic: KnownTopic, batch: memoryview, sender: str) -> None:
+        """Return if a batch, which came on the connection `sender`, may be appended to its topic.
 
         Raises:
             InvalidRecords: a record without the id of a schema, or with one that is not registered
@@ -60,7 +60,11 @@ class SchemaValidation:
         for_keys, for_values = topic.config.key_schemas, topic.config.value_schemas
         try:
             ids = await self._looks.look(
-                schema_ids, batch, of_keys=for_keys is not None, of_values=for_values is not None
+                sender,
+                schema_ids,
+                batch,
+                of_keys=for_keys is not None,
+                of_values=for_values is not None,
             )
         except InvalidRecords:
             self._metrics.refused("no_id")

@@ -1,4 +1,4 @@
-"""Turns at something that only one can have at a time, shared fairly between hosts."""
+"""Turns at something that only few can have at a time, shared fairly between hosts or the like."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,22 +6,26 @@ from contextlib import asynccontextmanager
 
 
 class Turns:
-    """Hosts take turns, and so do those of one host.
+    """Hosts take turns, and so do those of one host; a host may be whatever has a name.
 
     Whoever comes with a thousand connections waits for itself: others are delayed by one turn for
     each host that waits. Who is gone does not wait any more.
+
+    Args:
+        places: turns that can be had at the same time.
     """
 
-    def __init__(self) -> None:
-        self._taken = False
+    def __init__(self, places: int = 1) -> None:
+        self._free = places
         self._waiting: dict[str, dict[asyncio.Future[None], None]] = {}
 
     @asynccontextmanager
     async def of(self, host: str) -> AsyncIterator[None]:
         """Wait for a turn, and have it for the length of the block."""
-        if self._taken:
+        if self._free:
+            self._free -= 1
+        else:
             await self._wait(host)
-        self._taken = True
         try:
             yield
         finally:
@@ -57,4 +61,4 @@ class Turns:
             if not turn.done():  # else it was cancelled just now
                 turn.set_result(None)
                 return
-        self._taken = False
+        self._free += 1

@@ -193,11 +193,11 @@ async def _append(
     if header.is_transactional:
         transaction = check_transactional(request, produce, header)
     if topic.config.compact:
-        count, places = await request.services.looks.look(records_without_key, batch)
+        count, places = await request.services.looks.look(request.peer, records_without_key, batch)
         if count:
             raise InvalidRecords("records of a compacted topic need a key", places)
     if topic.config.validates_schemas:
-        await request.services.schemas.check(topic, batch)
+        await request.services.schemas.check(topic, batch, request.peer)
     if topic.config.log_append_time:
         result.log_append_time_ms = request.services.now_ms()
         stamp_log_append_time(batch, result.log_append_time_ms)

@@ -12,13 +12,15 @@ from random import Random
 import pytest
 
 from broker.record_look_process import RecordLookProcess
-from broker.record_looks import AT_ONCE, MANY_RECORDS, RecordLooks
+from broker.record_looks import AT_ONCE, MANY_RECORDS, VERY_MANY_RECORDS, RecordLooks
 from protocol.batch_scan import records_without_key
 from protocol.compression import Codec
 from protocol.errors import DecompressedTooLarge, InvalidRecords, ProtocolError
 from protocol.records import Record, encode_records
 from storage.errors import NothingWritten
 from tests.fuzz.batches import bomb
+
+ANN, BOB = "ann:1", "bob:1"  # connections
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ async def test_few_look_at_a_time(records: RecordLooks) -> None:
 
     # When all of them are asked for
     batch = memoryview(bomb(Codec.NONE, b"", 1))
-    looks = [asyncio.ensure_future(records.look(work, batch, number)) for number in range(10)]
+    looks = [asyncio.ensure_future(records.look(ANN, work, batch, number)) for number in range(10)]
     for _ in range(AT_ONCE):
         await asyncio.to_thread(begun.acquire, timeout=10)
     go.set()
@@ -78,7 +80,7 @@ async def test_a_refusal_that_is_kept_does_not_keep_the_records(
     tracemalloc.start()
     try:
         with pytest.raises(kind) as kept:
-            await records.look(records_without_key, batch)
+            await records.look(ANN, records_without_key, batch)
         left = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
@@ -113,15 +115,59 @@ async def test_many_records_are_looked_through_by_another_process(records: Recor
     broken = memoryview(bomb(Codec.ZSTD, b"", MANY_RECORDS))
 
     # When they are looked through, then each has the answer that it has in this process
-    assert await records.look(records_without_key, whole) == (0, [])
-    assert await records.look(records_without_key, without) == (1, [MANY_RECORDS - 1])
+    assert await records.look(ANN, records_without_key, whole) == (0, [])
+    assert await records.look(ANN, records_without_key, without) == (1, [MANY_RECORDS - 1])
     with pytest.raises(InvalidRecords):
-        await records.look(records_without_key, broken)
+        await records.look(ANN, records_without_key, broken)
     # and it is one process that gives it, which is not this one
-    pids = {await records.look(pid_of, whole) for _ in range(2)}
+    pids = {await records.look(ANN, pid_of, whole) for _ in range(2)}
     assert len(pids) == 1
     assert pids != {os.getpid()}
-    assert await records.look(pid_of, with_keys(MANY_RECORDS - 1)) == os.getpid()
+    assert await records.look(ANN, pid_of, with_keys(MANY_RECORDS - 1)) == os.getpid()
+
+
+@pytest.mark.parametrize("count", [1, MANY_RECORDS, VERY_MANY_RECORDS])
+async def test_connections_take_turns(records: RecordLooks, count: int) -> None:
+    # Given a connection that wants very many looks
+    batch, done = with_keys(count), list[str]()
+
+    async def look(sender: str) -> None:
+        await records.look(sender, pid_of, batch)
+        done.append(sender)
+
+    looks = [asyncio.ensure_future(look(ANN)) for _ in range(20)]
+    await asyncio.sleep(0)
+
+    # When another one wants one, then it waits for few of those
+    await look(BOB)
+    assert len(done) <= 10
+    await asyncio.gather(*looks)
+    assert len(done) == 21
+
+
+async def test_who_is_gone_has_no_turn(records: RecordLooks) -> None:
+    # Given looks of a connection that ends
+    batch = with_keys(MANY_RECORDS)
+    looks = [asyncio.ensure_future(records.look(ANN, pid_of, batch)) for _ in range(5)]
+    await asyncio.sleep(0)
+    for one in looks:
+        one.cancel()
+    await asyncio.wait(looks)
+
+    # Then others go on
+    assert await records.look(BOB, pid_of, batch) > 0
+
+
+async def test_millions_of_records_hold_up_no_batch_of_thousands(records: RecordLooks) -> None:
+    # Given a batch that takes as long as it may
+    endless = asyncio.ensure_future(records.look(ANN, loop_for_ever, with_keys(VERY_MANY_RECORDS)))
+    await asyncio.sleep(0)
+
+    # When a batch of a usual size comes, then it does not wait for that
+    assert await records.look(BOB, records_without_key, with_keys(MANY_RECORDS)) == (0, [])
+    assert not endless.done()
+    with pytest.raises(InvalidRecords, match="fewer"):
+        await endless
 
 
 async def test_a_look_that_takes_too_long_is_given_up(
@@ -129,13 +175,13 @@ async def test_a_look_that_takes_too_long_is_given_up(
 ) -> None:
     # Given a process that looks, and work for it that never ends
     batch = with_keys(MANY_RECORDS)
-    first = await records.look(pid_of, batch)
+    first = await records.look(ANN, pid_of, batch)
     monkeypatch.setattr("broker.record_look_process.LONGEST_S", 0.3)
 
     # When it is asked, then the batch is refused, and the process goes on
     with pytest.raises(InvalidRecords, match="fewer"):
-        await records.look(loop_for_ever, batch)
-    assert await records.look(pid_of, batch) == first
+        await records.look(ANN, loop_for_ever, batch)
+    assert await records.look(ANN, pid_of, batch) == first
 
 
 async def test_a_process_without_an_answer_is_replaced(
@@ -143,15 +189,15 @@ async def test_a_process_without_an_answer_is_replaced(
 ) -> None:
     # Given a process that does not get the processor that its work needs
     batch = with_keys(MANY_RECORDS)
-    first = await records.look(pid_of, batch)
+    first = await records.look(ANN, pid_of, batch)
     os.kill(first, signal.SIGSTOP)
     monkeypatch.setattr("broker.record_look_process.PATIENCE_S", 0.3)
 
     # When it is asked, then the client may ask again, and another process goes on
     with pytest.raises(NothingWritten):
-        await records.look(pid_of, batch)
+        await records.look(ANN, pid_of, batch)
     monkeypatch.undo()
-    assert await records.look(pid_of, batch) != first
+    assert await records.look(ANN, pid_of, batch) != first
 
 
 async def test_a_process_that_dies_is_started_again(records: RecordLooks) -> None:
@@ -160,8 +206,8 @@ async def test_a_process_that_dies_is_started_again(records: RecordLooks) -> Non
 
     # When it is asked, then the client may ask again
     with pytest.raises(NothingWritten):
-        await records.look(die, batch)
-    assert await records.look(pid_of, batch) > 0
+        await records.look(ANN, die, batch)
+    assert await records.look(ANN, pid_of, batch) > 0
 
 
 def test_nothing_is_begun_once_it_is_closed() -> None:

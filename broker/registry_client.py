@@ -5,8 +5,10 @@ do. Used of it: GET /schemas/ids/{id}/versions and GET /schemas/ids/{id}, and th
 in the body of a 404, without which it is no answer of a registry (a wrong path of the URL must not
 make all records invalid).
 
-After a failure one request at a time finds out whether it answers again, the others fail at once:
-clients repeat what was refused, and each must not wait for a timeout.
+While none can be reached one request at a time finds out whether it answers again, the others fail
+at once: clients repeat what was refused, and each must not wait for a timeout. It may be a matter
+of what was asked for, so another request goes first then. An answer that cannot be used says
+nothing of others: only that request fails.
 """
 
 import asyncio
@@ -23,6 +25,11 @@ from broker.secrets_config import RegistryLogin
 MAX_REQUESTS: Final = 8
 MAX_ANSWER_BYTES: Final = 2**20
 RETRY_S: Final = 1.0
+RETRY_SAME_S: Final = 3 * RETRY_S
+"""For a request that was not answered in time: another one finds out sooner."""
+
+LOG_S: Final = 60.0
+"""Between two log lines of answers that cannot be used."""
 
 _NOT_FOUND: Final = 404
 _ERROR_CODES: Final = range(40_400, 40_500)  # 40403: no schema has that id
@@ -33,6 +40,10 @@ log = structlog.get_logger()
 
 class RegistryUnavailable(Exception):
     """No registry gave an answer that can be used; asking again later is safe."""
+
+
+class _Unreachable(RegistryUnavailable):
+    """None gave any answer."""
 
 
 class RegistryClient:
@@ -59,7 +70,9 @@ class RegistryClient:
         self._places = asyncio.Semaphore(MAX_REQUESTS)
         self._session: aiohttp.ClientSession | None = None
         self._failure = "" if urls else "confluent.schema.registry.url is not set on this broker"
+        self._failed_path = ""
         self._ask_again_s = float("-inf")
+        self._log_again_s = float("-inf")
         self._asking_again = False
 
     async def get(self, path: str) -> object | None:
@@ -72,25 +85,45 @@ class RegistryClient:
         """
         again = bool(self._failure)
         now_s = asyncio.get_running_loop().time()
-        if again and (not self._urls or self._asking_again or now_s < self._ask_again_s):
+        if again and (not self._urls or self._asking_again or now_s < self._may_ask_s(path)):
             raise RegistryUnavailable(self._failure)
         self._asking_again = again
         try:
             async with self._places:
                 answer = await self._ask_each(path, again=again)
-        except RegistryUnavailable as unavailable:
-            self._ask_again_s = asyncio.get_running_loop().time() + RETRY_S
-            if not self._failure:
-                log.warning("schema registry does not answer", reason=str(unavailable))
-            self._failure = str(unavailable)
+        except _Unreachable as unreachable:
+            self._lost(path, str(unreachable))
             raise
         finally:
             if again:
                 self._asking_again = False
+        self._found_again()
+        return answer
+
+    def _may_ask_s(self, path: str) -> float:
+        """Return when a request may find out whether a lost registry answers again."""
+        same = path == self._failed_path
+        return self._ask_again_s + (RETRY_SAME_S - RETRY_S if same else 0.0)
+
+    def _lost(self, path: str, reason: str) -> None:
+        self._ask_again_s = asyncio.get_running_loop().time() + RETRY_S
+        self._failed_path = path
+        if not self._failure:
+            log.warning("schema registry does not answer", reason=reason)
+        self._failure = reason
+
+    def _unusable(self, reason: str) -> None:
+        """Take note of an answer that helps nobody."""
+        self._found_again()
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._log_again_s:
+            self._log_again_s = now_s + LOG_S
+            log.warning("schema registry answers what cannot be used", reason=reason)
+
+    def _found_again(self) -> None:
         if self._failure and self._urls:  # none are left once it is closed
             log.info("schema registry answers again")
             self._failure = ""
-        return answer
 
     async def close(self) -> None:
         """End the connections; what is asked for from now on is refused."""
@@ -102,12 +135,14 @@ class RegistryClient:
         if self._failure and not again:  # of one that had its place before
             raise RegistryUnavailable(self._failure)
         failures: list[str] = []
+        reached = False
         for url in list(self._urls):
             try:
                 answer = await self._ask(url + path)
             except _FAILURES as error:
                 self._metrics.asked("failed")
                 failures.append(f"{url}: {_reason(error)}")
+                reached = reached or not isinstance(error, _UNREACHED)
                 continue
             self._metrics.asked("unknown" if answer is None else "found")
             if answer is not None:
@@ -115,7 +150,11 @@ class RegistryClient:
                     self._urls.sort(key=lambda one: one != url)
                 return answer
         if failures and len(failures) >= len(self._urls):
-            raise RegistryUnavailable("; ".join(failures))
+            reason = "; ".join(failures)
+            if not reached:
+                raise _Unreachable(reason)
+            self._unusable(reason)
+            raise RegistryUnavailable(reason)
         return None
 
     async def _ask(self, url: str) -> object | None:
@@ -149,6 +188,9 @@ _FAILURES: Final = (
     RecursionError,  # JSON nested without end
     RegistryUnavailable,
 )
+
+
+_UNREACHED: Final = (aiohttp.ClientConnectionError, TimeoutError)
 
 
 def _not_null(answer: object) -> object:

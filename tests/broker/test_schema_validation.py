@@ -10,12 +10,16 @@ from urllib.request import urlopen
 
 import pytest
 from kio.schema.errors import ErrorCode
+from prometheus_client import CollectorRegistry
 
 from broker.broker_configs import read_broker_config
 from broker.config_types import InvalidConfig
+from broker.registry_client import RETRY_S, RegistryClient, RegistryUnavailable
+from broker.schema_metrics import RegistryMetrics
+from broker.secrets_config import RegistryLogin
 from protocol.records import Record, build_batch, decode_records
 from tests.support.broker import BrokerProcess, start_broker
-from tests.support.fake_registry import FakeRegistry, fake_registry
+from tests.support.fake_registry import HANG_UP, FakeRegistry, fake_registry
 from tests.support.wire import WireClient, encode_frame, produce_request
 
 INVALID, REFUSED = ErrorCode.invalid_record, ErrorCode.not_enough_replicas
@@ -37,6 +41,7 @@ def one_registry() -> Iterator[FakeRegistry]:
 def registry(one_registry: FakeRegistry) -> FakeRegistry:
     """The registry, well again."""
     one_registry.status = 0
+    one_registry.broken, one_registry.hanging = set(), set()
     one_registry.open.set()
     return one_registry
 
@@ -337,9 +342,9 @@ async def test_without_an_answer_records_are_refused_for_now(
 async def test_one_request_at_a_time_finds_out_whether_a_lost_registry_is_back(
     wire: WireClient, validating: BrokerProcess, registry: FakeRegistry, topic: str
 ) -> None:
-    # Given a registry that fails
+    # Given a registry that ends every connection
     await given_topic(wire, topic)
-    registry.status = 500
+    registry.status = HANG_UP
     lost = [prefixed(next(_ids)) for _ in range(100)]
     assert await code(wire, topic, lost[0]) == REFUSED
     before, began_s = registry.asked.total(), time.monotonic()
@@ -351,6 +356,61 @@ async def test_one_request_at_a_time_finds_out_whether_a_lost_registry_is_back(
     counted = await metrics(validating)
     assert 'streamhouse_schema_validation_refused_total{reason="registry"}' in counted
     assert 'streamhouse_schema_registry_requests_total{result="failed"}' in counted
+
+
+async def test_a_schema_that_the_registry_fails_at_is_refused_alone(
+    wire: WireClient, registry: FakeRegistry, topic: str
+) -> None:
+    # Given a registry that has trouble with one schema, which clients ask for all the time
+    await given_topic(wire, topic)
+    bad, *good = (new_schema(registry, f"{topic}-value") for _ in range(6))
+    registry.broken = {bad}
+
+    # When others come that the broker does not know, then they are taken
+    for one in good:
+        assert await code(wire, topic, prefixed(bad)) == REFUSED
+        assert await code(wire, topic, prefixed(one)) == 0
+
+    # And it, too, when the registry has recovered
+    registry.broken = set()
+    assert await code(wire, topic, prefixed(bad)) == 0
+
+
+async def test_a_schema_that_the_registry_hangs_at_gives_way_to_others(
+    registry: FakeRegistry,
+) -> None:
+    # Given a client of a registry that never answers for one schema
+    client = RegistryClient(
+        [registry.url],
+        login=RegistryLogin(),
+        timeout_s=0.2,
+        metrics=RegistryMetrics(CollectorRegistry()),
+    )
+    bad, good = new_schema(registry), new_schema(registry)
+    registry.hanging = {bad}
+
+    async def answered(schema_id: int) -> bool:
+        try:
+            return await client.get(f"/schemas/ids/{schema_id}") == {"schema": "{}"}
+        except RegistryUnavailable:
+            return False
+
+    async def ask_always() -> None:
+        while not await answered(bad):
+            await asyncio.sleep(0.01)
+
+    asking = asyncio.ensure_future(ask_always())
+    try:
+        # When another one is asked for now and then, then it is answered as soon as one may ask
+        for _ in range(3):
+            await asyncio.sleep(0.3)
+            async with asyncio.timeout(2 * RETRY_S):
+                while not await answered(good):
+                    await asyncio.sleep(0.05)
+    finally:
+        asking.cancel()
+        registry.hanging = set()
+        await client.close()
 
 
 async def test_a_broker_may_accept_what_the_registry_does_not_answer_for(

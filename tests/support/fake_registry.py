@@ -6,6 +6,7 @@ is what tests/clients/test_schema_registry.py is for.
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
 HANG_S: Final = 20
+HANG_UP: Final = -1
+"""A status that ends the connection without an answer."""
 
 
 @dataclass(slots=True)
@@ -27,6 +30,7 @@ class FakeRegistry:
         logins: the Authorization headers that came.
         status: what it answers everything with, if not 0.
         body: what that answer holds.
+        broken, hanging: ids that it fails to answer for, or does not answer for.
         open: cleared while requests are to hang.
     """
 
@@ -37,6 +41,8 @@ class FakeRegistry:
     logins: set[str | None] = field(default_factory=set)
     status: int = 0
     body: bytes = b"{}"
+    broken: set[int] = field(default_factory=set)
+    hanging: set[int] = field(default_factory=set)
     open: threading.Event = field(default_factory=threading.Event)
 
     def register(self, schema_id: int, *subjects: str, schema: str = "{}", kind: str = "") -> None:
@@ -57,6 +63,10 @@ class FakeRegistry:
             return self.status, self.body
         parts = path.strip("/").split("/")
         schema_id = int(parts[2])
+        while schema_id in self.hanging:
+            time.sleep(0.05)
+        if schema_id in self.broken:
+            return 500, b'{"error_code":50001,"message":"Error in the backend data store"}'
         if schema_id not in self.schemas:
             return 404, b'{"error_code":40403,"message":"Schema not found"}'
         if parts[3:] == ["versions"]:
@@ -77,6 +87,9 @@ def fake_registry() -> Iterator[FakeRegistry]:
         def do_GET(self) -> None:
             registry.logins.add(self.headers["Authorization"])
             status, body = registry.answer(self.path)
+            if status == HANG_UP:
+                self.close_connection = True
+                return
             try:
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")

@@ -78,19 +78,16 @@ class SchemaValidation:
             if strategy is not None
             for schema_id in sorted(found)
         ]
-        unchecked = False
-        for schema_id, strategy, is_key in asked:
-            try:
+        try:
+            for schema_id, strategy, is_key in asked:
                 subjects = await self._subjects(topic.topic.name, schema_id, strategy, is_key)
                 await self._check_id(schema_id, subjects)
-            except RegistryUnavailable as unavailable:
-                if not self._accepts:
-                    self._metrics.refused("registry")
-                    reason = f"the schema registry does not answer: {unavailable}"
-                    raise RepeatLater(ErrorCode.not_enough_replicas, reason) from unavailable
-                unchecked = True
-        if unchecked:
-            self._metrics.accepted_unchecked()
+        except RegistryUnavailable as unavailable:
+            if not self._accepts:
+                self._metrics.refused("registry")
+                reason = f"the schema registry does not answer: {unavailable}"
+                raise RepeatLater(ErrorCode.not_enough_replicas, reason) from unavailable
+            self._metrics.accepted_unchecked()  # without a wait for each of its other schemas
 
     async def _subjects(
         self, topic: str, schema_id: int, strategy: SubjectStrategy, is_key: bool

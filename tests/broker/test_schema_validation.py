@@ -434,6 +434,11 @@ async def test_a_broker_may_accept_what_the_registry_does_not_answer_for(
             assert await code(wire, topic, prefixed(next(_ids))) == 0
             assert await code(wire, topic, b"text") == INVALID
             assert "streamhouse_schema_validation_unchecked_total 1.0" in await metrics(broker)
+
+            # And a batch of many schemas asks once
+            before = registry.asked.total()
+            assert await code(wire, topic, *(prefixed(next(_ids)) for _ in range(50))) == 0
+            assert registry.asked.total() == before + 1, "the rest is not checked either"
     finally:
         broker.stop()
 

@@ -10,13 +10,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from broker.entity_configs import EntityConfigs
 from broker.quota_buckets import TokenBucket
 from broker.quota_entities import CONNECTION_CREATION_RATE, ip_address
-from broker.quota_levels import Levels, ip_quota, levels_in
+from broker.quota_levels import ip_quota
 from broker.quota_metrics import QuotaMetrics
 from broker.quota_sensors import RecentlyUsed
-from storage.entity_configs import EntityKind
+from broker.quota_table import QuotaTable
 
 UNLIMITED: Final = 2**31 - 1  # as Apache Kafka says it
 
@@ -42,7 +41,7 @@ class ConnectionRates:
 
     def __init__(
         self,
-        configs: EntityConfigs,
+        table: QuotaTable,
         *,
         limit: Callable[[], int],
         burst_s: float,
@@ -50,16 +49,14 @@ class ConnectionRates:
         metrics: QuotaMetrics,
         clock: Callable[[], float],
     ) -> None:
-        self._configs = configs
+        self._table = table
         self._limit = limit
         self._burst_s = burst_s
         self._longest_s = longest_s
         self._metrics = metrics
         self._clock = clock
-        self._levels: Levels = {}
         self._broker: TokenBucket | None = None
         self._ips: RecentlyUsed[str, TokenBucket] = RecentlyUsed()
-        configs.watch(EntityKind.CLIENT_QUOTA, lambda _: self._load())
 
     def admit(self, connection: NewConnection, ip: str) -> None:
         """Count a connection; what it is to wait for begins with the event loop's next turn."""
@@ -84,7 +81,7 @@ class ConnectionRates:
 
     def _of_ip(self, ip: str, now_s: float) -> TokenBucket | None:
         """Return what an address has left, if it has a quota."""
-        levels = self._levels.get(CONNECTION_CREATION_RATE)
+        levels = self._table.levels.get(CONNECTION_CREATION_RATE)
         if levels is None:
             return None
         address = ip_address(ip) or ip
@@ -108,6 +105,3 @@ class ConnectionRates:
             # anew: what is owed for a second of a high rate would last for hours of a low one
             self._broker = TokenBucket(rate, burst_s=self._burst_s, now_s=now_s)
         return self._broker
-
-    def _load(self) -> None:
-        self._levels = levels_in(self._configs)

@@ -3,17 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from broker.entity_configs import EntityConfigs
-from broker.quota_entities import (
-    CLIENT_ID,
-    IP,
-    USER,
-    Parts,
-    QuotaEntity,
-    ip_address,
-    quota_values,
-)
-from storage.entity_configs import EntityKind
+from broker.quota_entities import CLIENT_ID, IP, USER, Parts
 
 Levels = Mapping[str, Mapping[Parts, float]]
 """What is set of each quota, by quota and entity."""
@@ -31,27 +21,6 @@ class Found:
     rate: float
     user: str
     client_id: str
-
-
-def quotas_in(configs: EntityConfigs) -> Mapping[QuotaEntity, Mapping[str, float]]:
-    """Return the quotas that are set now, by entity."""
-    stored = configs.all(EntityKind.CLIENT_QUOTA)
-    return {QuotaEntity.from_text(text): quota_values(quotas) for text, quotas in stored.items()}
-
-
-def levels_in(configs: EntityConfigs) -> Levels:
-    """Return the quotas that are set now, by quota."""
-    return levels_of(quotas_in(configs))
-
-
-def levels_of(entities: Mapping[QuotaEntity, Mapping[str, float]]) -> Levels:
-    """Return the quotas of all entities, by quota; addresses in the form they are compared in."""
-    levels: dict[str, dict[Parts, float]] = {}
-    for entity, quotas in entities.items():
-        parts = tuple((kind, _compared(kind, name)) for kind, name in entity.parts)
-        for key, rate in quotas.items():
-            levels.setdefault(key, {})[parts] = rate
-    return levels
 
 
 def client_quota(levels: Mapping[Parts, float], user: str, client_id: str) -> Found | None:
@@ -80,7 +49,3 @@ def _levels(user: str, client_id: str) -> Iterator[tuple[Parts, str, str]]:
         yield ((USER, of_user),), user, ""
     for of_client in (client_id, None):
         yield ((CLIENT_ID, of_client),), "", client_id
-
-
-def _compared(kind: str, name: str | None) -> str | None:
-    return ip_address(name) if kind == IP and name is not None else name

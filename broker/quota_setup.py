@@ -8,6 +8,7 @@ from broker.dynamic_broker_config import DynamicBrokerConfig
 from broker.entity_configs import EntityConfigs
 from broker.quota_connections import ConnectionRates
 from broker.quota_metrics import QuotaMetrics
+from broker.quota_table import QuotaTable
 from broker.quotas import Quotas, QuotaWindows
 
 
@@ -19,6 +20,7 @@ def make_quotas(
 ) -> tuple[Quotas, ConnectionRates]:
     """Return the quotas of clients, and those of new connections."""
     metrics, start = QuotaMetrics(registry), config.current
+    table = QuotaTable(entity_configs)
     windows = QuotaWindows(
         samples=start.quota_window_num,
         sample_s=start.quota_window_size_seconds,
@@ -26,11 +28,11 @@ def make_quotas(
         mutation_sample_s=start.controller_quota_window_size_seconds,
     )
     rates = ConnectionRates(
-        entity_configs,
+        table,
         limit=lambda: config.current.max_connection_creation_rate,
         burst_s=windows.burst_s,
         longest_s=windows.sample_s,
         metrics=metrics,
         clock=clock,
     )
-    return Quotas(entity_configs, windows=windows, metrics=metrics, clock=clock), rates
+    return Quotas(table, windows=windows, metrics=metrics, clock=clock), rates

@@ -8,18 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from broker.entity_configs import EntityConfigs
 from broker.quota_entities import (
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
     REQUEST_PERCENTAGE,
 )
-from broker.quota_levels import Levels, client_quota, levels_in
+from broker.quota_levels import client_quota
 from broker.quota_metrics import QuotaMetrics
 from broker.quota_sensors import ClientQuotas, RecentlyUsed, Sensor, Sensors
+from broker.quota_table import QuotaTable
 from broker.quota_use import QuotasInForce, QuotaUse, Throttled
-from storage.entity_configs import EntityKind
 
 _CLIENT_QUOTAS: Final = (
     PRODUCER_BYTE_RATE,
@@ -59,28 +58,28 @@ class Quotas:
 
     Attributes:
         active: whether any is set.
+        table: all that are set, those of addresses, too.
     """
 
     def __init__(
         self,
-        configs: EntityConfigs,
+        table: QuotaTable,
         *,
         windows: QuotaWindows,
         metrics: QuotaMetrics,
         clock: Callable[[], float],
     ) -> None:
         self.active = False
-        self._configs = configs
+        self.table = table
         self._windows = windows
         self._clock = clock
-        self._levels: Levels = {}
         self._in_force = QuotasInForce(
             version=0, longest_s=windows.sample_s, clock=clock, metrics=metrics
         )
         self._sensors = Sensors()
         self._clients: RecentlyUsed[tuple[str, str], ClientQuotas] = RecentlyUsed()
         metrics.watch(self._sensors.all)
-        configs.watch(EntityKind.CLIENT_QUOTA, lambda _: self._load())
+        table.watch(self._changed)
 
     def use(
         self, connection: Throttled, client_id: str, api: str, request_bytes: int
@@ -107,10 +106,9 @@ class Quotas:
             self._clients.keep(key, known, now_s)
         return known
 
-    def _load(self) -> None:
-        self._levels = levels_in(self._configs)
+    def _changed(self) -> None:
         self._in_force.version += 1
-        self.active = any(quota in self._levels for quota in _CLIENT_QUOTAS)
+        self.active = any(quota in self.table.levels for quota in _CLIENT_QUOTAS)
         if not self.active:
             self._clients.clear()
 
@@ -118,7 +116,7 @@ class Quotas:
         windows = self._windows
 
         def sensor(quota: str, burst_s: float, unit: float = 1.0) -> Sensor | None:
-            found = client_quota(self._levels.get(quota, {}), user, client_id)
+            found = client_quota(self.table.levels.get(quota, {}), user, client_id)
             if found is None:
                 return None
             rate = found.rate * unit

@@ -1,7 +1,13 @@
 """Which quota counts for whom: the order of KIP-55, quota by quota."""
 
-import pytest
+from collections.abc import Mapping
+from random import Random
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.entity_configs import EntityConfigs
 from broker.quota_entities import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
@@ -11,7 +17,9 @@ from broker.quota_entities import (
     USER,
     QuotaEntity,
 )
-from broker.quota_levels import Found, client_quota, ip_quota, levels_of
+from broker.quota_levels import Found, Levels, client_quota, ip_quota
+from broker.quota_table import QuotaTable
+from storage.metadata_memory import MemoryMetadata
 
 DEFAULT = None
 # The most specific first; the rate of each is its place.
@@ -29,6 +37,17 @@ LEVELS: list[tuple[dict[str, str | None], tuple[str, str]]] = [
 
 def entity(parts: dict[str, str | None]) -> QuotaEntity:
     return QuotaEntity.of(parts.items())
+
+
+def table() -> QuotaTable:
+    return QuotaTable(EntityConfigs(MemoryMetadata(Random(1))))
+
+
+def levels_of(entities: Mapping[QuotaEntity, Mapping[str, float]]) -> Levels:
+    made = table()
+    for each, quotas in entities.items():
+        made.put(each, quotas)
+    return made.levels
 
 
 @pytest.mark.parametrize("first", range(len(LEVELS)))
@@ -75,3 +94,32 @@ def test_addresses_count_in_whatever_form_they_are_written() -> None:
     assert ip_quota(levels, "::1") == 2
     assert ip_quota(levels, "1.2.3.4") == 3
     assert ip_quota(levels, "10.0.0.1") == 1
+
+
+ADDRESSES = ("::1", "0:0:0:0:0:0:0:1", "1.2.3.4", "::ffff:1.2.3.4", DEFAULT)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(
+                [entity({IP: name}) for name in ADDRESSES] + [entity(parts) for parts, _ in LEVELS]
+            ),
+            st.dictionaries(st.sampled_from("pc"), st.floats(1, 9), max_size=2),
+        ),
+        max_size=20,
+    )
+)
+def test_changes_leave_what_there_would_be_without_their_history(
+    changes: list[tuple[QuotaEntity, dict[str, float]]],
+) -> None:
+    # Given quotas that are set, changed and removed, of addresses in several forms, too
+    changed = table()
+    for each, quotas in changes:
+        changed.put(each, quotas)
+
+    # Then there is what a table has that only ever knew the outcome
+    assert dict(changed.entities) == {
+        each: quotas for each, quotas in dict(changes).items() if quotas
+    }
+    assert changed.levels == levels_of(changed.entities)

@@ -17,6 +17,7 @@ from broker.metrics import BrokerMetrics
 from broker.ordered_answers import Reply
 from broker.quota_connections import UNLIMITED, ConnectionRates
 from broker.quota_metrics import QuotaMetrics
+from broker.quota_table import QuotaTable
 from broker.reception import ServerLimits
 from broker.refused import RefusalLog, Refused
 from broker.server import Server
@@ -76,7 +77,7 @@ class World:
         self.echo = Echo()
         registry = CollectorRegistry()
         self.rates = ConnectionRates(
-            EntityConfigs(MemoryMetadata(Random(1))),
+            QuotaTable(EntityConfigs(MemoryMetadata(Random(1)))),
             limit=lambda: UNLIMITED,
             burst_s=10,
             longest_s=1,

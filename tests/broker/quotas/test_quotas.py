@@ -15,6 +15,7 @@ from broker.quota_entities import CLIENT_ID, IP, USER, QuotaEntity
 from broker.quota_meter import Metered
 from broker.quota_metrics import QuotaMetrics
 from broker.quota_sensors import IDLE_S, RecentlyUsed
+from broker.quota_table import QuotaTable
 from broker.quota_use import QuotaUse
 from broker.quotas import Quotas, QuotaWindows
 from broker.refusals import Refusal
@@ -62,11 +63,12 @@ class World:
         self.registry = CollectorRegistry()
         self.metrics = QuotaMetrics(self.registry)
         self.limit = UNLIMITED
+        table = QuotaTable(self.configs)
         self.quotas = Quotas(
-            self.configs, windows=QuotaWindows(), metrics=self.metrics, clock=lambda: self.now_s
+            table, windows=QuotaWindows(), metrics=self.metrics, clock=lambda: self.now_s
         )
         self.rates = ConnectionRates(
-            self.configs,
+            table,
             limit=lambda: self.limit,
             burst_s=10,
             longest_s=1,
@@ -114,7 +116,7 @@ async def test_a_change_of_another_broker_comes_with_the_next_poll(world: World)
     # Given two brokers
     there = EntityConfigs(world.store)
     other = Quotas(
-        there,
+        QuotaTable(there),
         windows=QuotaWindows(),
         metrics=QuotaMetrics(CollectorRegistry()),
         clock=lambda: world.now_s,

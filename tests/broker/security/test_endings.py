@@ -24,6 +24,7 @@ from broker.metrics import BrokerMetrics
 from broker.ordered_answers import Reply
 from broker.quota_connections import ConnectionRates
 from broker.quota_metrics import QuotaMetrics
+from broker.quota_table import QuotaTable
 from broker.reception import ServerLimits
 from broker.refused import RefusalLog, Refused
 from broker.server import CLOSED_AT_ONCE, SWEPT_AT_ONCE, Server
@@ -51,7 +52,7 @@ class Reception:
         self.rate = 2**31 - 1
         registry = CollectorRegistry()
         rates = ConnectionRates(
-            EntityConfigs(MemoryMetadata(Random(1))),
+            QuotaTable(EntityConfigs(MemoryMetadata(Random(1)))),
             limit=lambda: self.rate,
             burst_s=BURST_S,
             longest_s=PATIENCE_S,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 
+from broker.long_lists import in_turns
 from broker.quota_entities import QuotaEntity, check_entity, check_quota
 from broker.refusals import Refusal
 from storage.entity_configs import Entity, EntityChange, EntityKind
@@ -23,7 +24,7 @@ class QuotaAlteration:
     operations: Sequence[tuple[str, float | None]]
 
 
-def plan_quotas(
+async def plan_quotas(
     alterations: Sequence[QuotaAlteration],
 ) -> Mapping[QuotaEntity, EntityChange | Refusal]:
     """Return what to do for each entity, in the order of the request; one error spoils its entry.
@@ -33,7 +34,7 @@ def plan_quotas(
     """
     times = Counter(each.entity for each in alterations)
     plans: dict[QuotaEntity, EntityChange | Refusal] = {}
-    for alteration in alterations:
+    async for alteration in in_turns(alterations):
         try:
             if times[alteration.entity] > 1:
                 raise _refuse_repeated(alteration.entity)

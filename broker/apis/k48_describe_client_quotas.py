@@ -7,21 +7,18 @@ other requests get their turn.
 ACLs: DESCRIBE_CONFIGS on the cluster.
 """
 
-import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.encoding import encoded
+from broker.long_lists import in_turns
 from broker.quota_entities import QuotaEntity
 from broker.quota_filters import quota_filter
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
-
-_MANY: Final = 200
-"""Entities that are looked at in one turn."""
 
 
 async def handle(request: Request) -> Payload | bytes:
@@ -35,12 +32,12 @@ async def handle(request: Request) -> Payload | bytes:
         await configs.refresh()
     except CONDITIONS as condition:
         return refuse(request, refusal_of(condition))
-    entries = []
-    for at, (entity, quotas) in enumerate(tuple(request.services.quotas.table.entities.items())):
-        if at % _MANY == 0:
-            await asyncio.sleep(0)
-        if asked.matches(entity):
-            entries.append(_entry(request, entity, quotas))
+    entities = tuple(request.services.quotas.table.entities.items())
+    entries = [
+        _entry(request, entity, quotas)
+        async for entity, quotas in in_turns(entities)
+        if asked.matches(entity)
+    ]
     response = _response(request, ErrorCode.none, "", entries)
     return await encoded(request.header.correlation_id, response, entries=len(entries))
 

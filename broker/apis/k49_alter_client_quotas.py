@@ -1,17 +1,19 @@
 """AlterClientQuotas: v0-1 (KIP-546). v1 flexible.
 
 Each entity answers for itself. What can be done is done together, or not at all; it is in force
-here with the answer, and on every other broker within about a second.
+here with the answer, and on every other broker within about a second. While many are gone through,
+other requests get their turn.
 
 ACLs: ALTER_CONFIGS on the cluster.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.long_lists import in_turns
 from broker.quota_changes import QuotaAlteration, plan_quotas
 from broker.quota_entities import QuotaEntity
 from broker.refusals import CONDITIONS, Refusal, refusal_of
@@ -22,34 +24,34 @@ from storage.entity_configs import EntityChange
 async def handle(request: Request) -> Payload:
     """Set and remove quotas, or only say which can be (validate_only)."""
     body = request.decode()
-    plans = plan_quotas([_alteration(entry) for entry in body.entries])
+    plans = await plan_quotas([_alteration(entry) async for entry in in_turns(body.entries)])
     changes = [plan for plan in plans.values() if isinstance(plan, EntityChange) and plan.changes]
     failure = None if body.validate_only else await _alter(request, changes)
-    return _response(
-        request,
-        {entity: plan if isinstance(plan, Refusal) else failure for entity, plan in plans.items()},
-    )
+    entries = [
+        _entry(request, entity, plan if isinstance(plan, Refusal) else failure)
+        async for entity, plan in in_turns(tuple(plans.items()))
+    ]
+    return _response(request, entries)
 
 
 def refuse(request: Request, refusal: Refusal) -> Payload:
     """Answer each entity with the refusal."""
-    entities = [_alteration(entry).entity for entry in request.decode().entries]
-    return _response(request, dict.fromkeys(entities, refusal))
+    entities = dict.fromkeys(_alteration(entry).entity for entry in request.decode().entries)
+    return _response(request, [_entry(request, entity, refusal) for entity in entities])
 
 
-def _response(request: Request, refusals: Mapping[QuotaEntity, Refusal | None]) -> Payload:
-    entries = []
-    for entity, refusal in refusals.items():
-        entries.append(
-            request.types.EntryData(
-                error_code=refusal.code if refusal else ErrorCode.none,
-                error_message=str(refusal) if refusal else None,
-                entity=tuple(
-                    request.types.EntityData(entity_type=kind, entity_name=name)
-                    for kind, name in entity.parts
-                ),
-            )
-        )
+def _entry(request: Request, entity: QuotaEntity, refusal: Refusal | None) -> object:
+    return request.types.EntryData(
+        error_code=refusal.code if refusal else ErrorCode.none,
+        error_message=str(refusal) if refusal else None,
+        entity=tuple(
+            request.types.EntityData(entity_type=kind, entity_name=name)
+            for kind, name in entity.parts
+        ),
+    )
+
+
+def _response(request: Request, entries: Sequence[object]) -> Payload:
     response: Payload = request.types.AlterClientQuotasResponse(
         throttle_time=NOT_THROTTLED, entries=tuple(entries)
     )

@@ -1,5 +1,6 @@
 """What quotas cost a request that none of them is about; where none is set, no call at all."""
 
+import asyncio
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,22 +11,26 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
+from broker.apis.k49_alter_client_quotas import handle
 from broker.client_session import ClientSession
 from broker.connection import Connection
 from broker.dispatch import Dispatch
 from broker.entity_configs import EntityConfigs
+from broker.long_lists import MANY
 from broker.message_classes import MessageClasses
 from broker.metrics import BrokerMetrics
 from broker.quota_entities import CLIENT_ID, QuotaEntity
 from broker.quota_metrics import QuotaMetrics
 from broker.quota_table import QuotaTable
 from broker.quotas import Quotas, QuotaWindows
+from broker.requests import Request
 from broker.services import ApiRange, Services
+from protocol.codec import response_types
 from storage.entity_configs import Entity, EntityChange, EntityKind
 from storage.metadata_memory import MemoryMetadata
 from tests.support.wire import encode_frame, request_entities
 
-API_VERSIONS = 18
+API_VERSIONS, ALTER_QUOTAS = 18, 49
 ONCE_SEEN = 3
 
 
@@ -118,3 +123,31 @@ async def test_a_change_costs_the_same_whatever_else_is_set(world: World) -> Non
     for number in range(100):
         await world.set(f"other-{number}", {"producer_byte_rate": "1"})
     assert await world.calls_of_a_change("three") <= beside_one + 10
+
+
+async def test_a_change_of_thousands_gives_others_their_turns() -> None:
+    # Given a request of as many entities as many turns have, and what wants to run meanwhile
+    kinds = request_entities(ALTER_QUOTAS, 1)
+    entries = tuple(
+        kinds.EntryData(
+            entity=(kinds.EntityData(entity_type="user", entity_name=f"user-{number}"),), ops=()
+        )
+        for number in range(20 * MANY)
+    )
+    body = kinds.AlterClientQuotasRequest(entries=entries, validate_only=True)
+    request = SimpleNamespace(decode=lambda: body, types=response_types(ALTER_QUOTAS, 1))
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.ensure_future(count())
+
+    # When it is answered, then that had its turn while it was read, planned and answered
+    answer: Any = await handle(cast("Request", request))
+    counting.cancel()
+    assert len(answer.entries) == len(entries)
+    assert turns >= 3 * 20

@@ -108,11 +108,11 @@ def test_filters_without_meaning_are_refused(
     assert refused.value.code is code
 
 
-def test_what_comes_twice_is_not_done_and_others_are() -> None:
+async def test_what_comes_twice_is_not_done_and_others_are() -> None:
     # Given entities of which one comes twice, and one with the same key twice
     twice, keys, fine = (QuotaEntity.of([(USER, name)]) for name in ("twice", "keys", "fine"))
     rate = "producer_byte_rate"
-    plans = plan_quotas(
+    plans = await plan_quotas(
         [
             QuotaAlteration(entity=twice, operations=[(rate, 1.0)]),
             QuotaAlteration(entity=keys, operations=[(rate, 1.0), (rate, None)]),

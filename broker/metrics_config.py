@@ -13,7 +13,7 @@ class MetricsConfig:
         cluster_max_partitions: partitions of topics, and partitions of groups, that are exported
             one by one; those with the first names.
         client_max_series: series of clients' own metrics (KIP-714); more are dropped.
-        client_max_series_each: the same for one client.
+        client_max_series_each: the same for one client, and for one connection.
     """
 
     cluster_interval_ms: int = 10_000

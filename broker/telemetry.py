@@ -27,6 +27,7 @@ from broker.refusals import Refusal
 from broker.telemetry_points import PushedMetrics, read_push
 from broker.telemetry_series import ClientSeries
 from broker.telemetry_wanted import Wanted, client_facts, kafka_text, wanted
+from broker.turns import Turns
 from protocol.compression import Codec
 from protocol.errors import DecompressedTooLarge
 from storage.entity_configs import EntityKind
@@ -41,7 +42,7 @@ ON_THE_WAY_S: Final = 1.0
 
 SMALL_BYTES: Final = 4096
 """A push of up to so many bytes is read at once; a larger one, or one that is compressed, because
-few bytes of that may hold very many points, by a thread."""
+few bytes of that may hold very many points, by a thread, for which connections take turns."""
 
 _RESERVED: Final = (UUID(int=0), UUID(int=1))
 _NEVER: Final = float("-inf")
@@ -109,7 +110,7 @@ class Telemetry:
         self._of_session: dict[ClientSession, set[UUID]] = {}
         self._subscriptions: Mapping[str, MetricsSubscription] = {}
         self._version = 0
-        self._reading = asyncio.Lock()  # one large payload in memory at a time
+        self._reading = Turns()  # one large payload in memory at a time
         self._loaded = False  # what reads them is, by the thread that does it first
         configs.watch(EntityKind.CLIENT_METRICS, self._subscribe)
         self._subscribe(())
@@ -158,7 +159,7 @@ class Telemetry:
             self._check(client, pushed)
             client.last_error = ErrorCode.none
             if pushed.payload and client.wanted.metrics:  # else it was asked for nothing
-                await self._take(client, pushed)
+                await self._take(client, pushed, peer)
         except Refusal as refusal:
             client.last_error = refusal.code
             raise
@@ -185,14 +186,14 @@ class Telemetry:
         if len(pushed.payload) > self.max_bytes:
             raise Refusal(ErrorCode.telemetry_too_large, f"{len(pushed.payload)} bytes")
 
-    async def _take(self, client: _Client, pushed: PushedMetrics) -> None:
+    async def _take(self, client: _Client, pushed: PushedMetrics, peer: str) -> None:
         arguments = {"max_bytes": self.max_bytes, "max_points": self._series.max_points}
         try:
             small = pushed.codec == Codec.NONE and len(pushed.payload) <= SMALL_BYTES
             if small and self._loaded:
                 push = read_push(pushed.codec, pushed.payload, **arguments)
             else:
-                async with self._reading:
+                async with self._reading.of(peer):
                     push = await asyncio.to_thread(
                         read_push, pushed.codec, pushed.payload, **arguments
                     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from broker.exposition import escape_label
+from broker.telemetry_fields import first_fields
 from protocol.compression import decompress
 from protocol.errors import CorruptBatch, InvalidRecords
 
@@ -106,7 +107,7 @@ def read_push(codec: int, payload: bytes, *, max_bytes: int, max_points: int) ->
         data = decompress(codec, payload, max_bytes=max_bytes)
     except CorruptBatch as error:
         raise InvalidRecords(f"telemetry: {error}") from error
-    resources = list(islice(_parse(data).resource_metrics, MAX_METRICS))
+    resources = _parse(first_fields(data, MAX_METRICS)).resource_metrics
     attributes: dict[str, str] = {}
     for resource in resources:
         attributes = attributes or dict(_attributes(resource.resource.attributes))

@@ -4,13 +4,17 @@ A counter comes in deltas, which are added up here; so a client that goes over t
 begins anew there, as Prometheus expects of a counter. The series of a client are gone when it has
 not pushed for twice its interval, and of one that has ended at once; but the last values can be
 scraped for a minute in any case.
+
+A connection, which may name any number of clients, has no more room than one client.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client import Counter as CounterMetric
 
 from broker.exposition import Family, label_text
 from broker.metrics_config import MetricsConfig
@@ -31,11 +35,13 @@ class _Client:
 
     Attributes:
         labels: that all of them have.
+        peer: address and port of the connection that it came by first.
         info: labels that tell more of it.
         values: by name, whether it is a counter, and by the rest of the labels.
     """
 
     labels: str
+    peer: str
     info: str
     expires_s: float
     series: int = 0
@@ -61,8 +67,9 @@ class ClientSeries:
         self._clock = clock
         self._clients: dict[str, _Client] = {}
         self._series = 0
+        self._series_of: Counter[str] = Counter()  # by peer
         self._swept_s = clock()
-        self._left_out = Counter(
+        self._left_out = CounterMetric(
             "streamhouse_client_points_left_out",
             "Points that clients pushed and that are not exported.",
             registry=registry,
@@ -95,7 +102,7 @@ class ClientSeries:
             self._forget_silent(now_s)
         client = self._clients.get(instance_id)
         if client is None:
-            client = _Client(labels=_labels(facts), info="", expires_s=0.0)
+            client = _Client(labels=_labels(facts), peer=_peer(facts), info="", expires_s=0.0)
         client.info = _info(facts, push.attributes)
         client.expires_s = now_s + max(INTERVALS * interval_s, KEPT_S)
         left_out = push.left_out
@@ -138,8 +145,10 @@ class ClientSeries:
         key = (point.name, point.is_counter)
         known = client.values.get(key)
         if known is None or point.labels not in known:
-            if self._series >= self._max_series or client.series >= self._max_series_each:
+            of_peer = self._series_of[client.peer]
+            if self._series >= self._max_series or of_peer >= self._max_series_each:
                 return False
+            self._series_of[client.peer] = of_peer + 1
             known = client.values.setdefault(key, {})
             client.series += 1
             self._series += 1
@@ -150,7 +159,11 @@ class ClientSeries:
     def _forget_silent(self, now_s: float) -> None:
         self._swept_s = now_s
         for instance_id in [one for one, at in self._clients.items() if at.expires_s <= now_s]:
-            self._series -= self._clients.pop(instance_id).series
+            client = self._clients.pop(instance_id)
+            self._series -= client.series
+            self._series_of[client.peer] -= client.series
+            if not self._series_of[client.peer]:
+                del self._series_of[client.peer]
 
 
 def _samples(clients: list[_Client], name: str, *, is_counter: bool) -> Iterator[tuple[str, float]]:
@@ -163,6 +176,10 @@ def _labels(facts: Mapping[str, str]) -> str:
     software = f"{facts['client_software_name']} {facts['client_software_version']}"
     values = (facts["client_id"], facts["client_instance_id"], software)
     return label_text(**dict(zip(CLIENT_LABELS, values, strict=True)))
+
+
+def _peer(facts: Mapping[str, str]) -> str:
+    return f"{facts['client_source_address']}:{facts['client_source_port']}"
 
 
 def _info(facts: Mapping[str, str], attributes: Mapping[str, str]) -> str:

@@ -1,5 +1,7 @@
 """Who may push which metrics when (KIP-714), by a clock that the test moves."""
 
+import asyncio
+import itertools
 from random import Random
 from uuid import UUID
 
@@ -23,8 +25,10 @@ from storage.entity_configs import Entity, EntityChange, EntityKind
 from storage.metadata_memory import MemoryMetadata
 from tests.support.otlp import a_gauge, a_number, a_sum, payload
 
-PEER = "10.0.0.1:5555"
+HOST = "10.0.0.1"
 MAX_BYTES = 20_000
+
+_ports = itertools.count(5555)
 
 
 class World:
@@ -66,10 +70,11 @@ class Client:
         self.session.software_name, self.session.software_version = "apache-kafka-java", "4.3.1"
         self.instance_id: UUID | None = None
         self.wanted: Wanted | None = None
+        self.peer = f"{HOST}:{next(_ports)}"
 
     def ask(self) -> Wanted:
         self.instance_id, self.wanted = self.world.telemetry.ask(
-            self.instance_id, self.client_id, PEER, self.session
+            self.instance_id, self.client_id, self.peer, self.session
         )
         return self.wanted
 
@@ -86,7 +91,7 @@ class Client:
             terminating=terminating,
         )
         try:
-            await self.world.telemetry.push(pushed, self.client_id, PEER, self.session)
+            await self.world.telemetry.push(pushed, self.client_id, self.peer, self.session)
         except Refusal as refusal:
             return refusal.code
         except InvalidRecords:
@@ -344,3 +349,52 @@ async def test_the_number_of_series_is_bounded() -> None:
     world.now_s += 1
     assert await client.push(gauge(9.0, "org.apache.kafka.m0")) is ErrorCode.none
     assert any(line.endswith(" 9.0") for line in await world.exported())
+
+
+async def test_a_connection_has_the_series_of_one_client_whatever_it_names() -> None:
+    # Given room for three series of a client, and a connection that names clients without end
+    world = World(MetricsConfig(client_max_series=50, client_max_series_each=3))
+    await world.subscribe("all", metrics="*", interval_ms="1000")
+    greedy, other = Client(world), Client(world)
+    metrics = [a_gauge(f"org.apache.kafka.m{at}", a_number(at)) for at in range(3)]
+    for _ in range(100):
+        greedy.instance_id = None
+        greedy.ask()
+        assert await greedy.push(payload(*metrics)) is ErrorCode.none
+    assert len(await world.exported()) == 3
+
+    # Then there is room for others, and for it again when these are gone
+    other.ask()
+    assert await other.push(payload(*metrics)) is ErrorCode.none
+    assert len(await world.exported()) == 6
+    world.now_s += 61
+    assert await world.exported() == []
+    assert not world.series._series_of
+    greedy.instance_id = None
+    greedy.ask()
+    assert await greedy.push(payload(*metrics)) is ErrorCode.none
+    assert len(await world.exported()) == 3
+
+
+async def test_connections_take_turns_at_having_their_pushes_read(world: World) -> None:
+    # Given a connection with many pushes under way, of clients that it names
+    await world.subscribe("all", metrics="*", interval_ms="1000")
+    many, one = Client(world), Client(world)
+    data, done = compress(Codec.ZSTD, gauge(1.0)), list[str]()
+
+    async def push(client: Client) -> None:
+        assert await client.push(data, codec=Codec.ZSTD) is ErrorCode.none
+        done.append(client.peer)
+
+    pushes = []
+    for _ in range(20):
+        many.instance_id = None
+        many.ask()
+        pushes.append(asyncio.ensure_future(push(many)))
+        await asyncio.sleep(0)
+
+    # When another one pushes, then it waits for few of those
+    one.ask()
+    await push(one)
+    assert len(done) < 10
+    await asyncio.gather(*pushes)

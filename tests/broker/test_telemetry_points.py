@@ -14,6 +14,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 from prometheus_client.parser import text_string_to_metric_families
 
 from broker import telemetry_points
+from broker.telemetry_fields import first_fields
 from broker.telemetry_points import (
     MAX_LABELS,
     MAX_LABELS_TEXT,
@@ -128,6 +129,47 @@ def test_only_so_many_metrics_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     # Then the rest is not looked at
     push = read(b"".join(metrics))
     assert [point.value for point in push.points] == [0, 1, 2]
+
+
+def test_what_is_not_looked_at_is_not_parsed() -> None:
+    # Given a metric, and behind it as many empty resources as a push can hold, and no message
+    metrics = payload(a_gauge(NAME, a_number(1)))
+    resources = b"\x0a\x00" * (2**20 // 2)
+
+    # Then these do not matter
+    push = read_push(Codec.NONE, metrics + resources + b"\xff", max_bytes=2**21, max_points=9)
+    assert [point.value for point in push.points] == [1]
+
+
+@given(fields=st.lists(st.tuples(st.integers(1, 2**29 - 1), st.integers(0, 2**64 - 1))))
+def test_the_first_fields_are_whole_fields(fields: list[tuple[int, int]]) -> None:
+    # Given fields of all kinds
+    encoded = [field(number, value) for number, value in fields]
+
+    # Then so many of them are left
+    for count in range(len(fields) + 2):
+        assert first_fields(b"".join(encoded), count) == b"".join(encoded[:count])
+
+
+def varint(value: int) -> bytes:
+    more = bytearray()
+    while value > 0x7F:
+        more.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*more, value])
+
+
+def field(number: int, value: int) -> bytes:
+    """Return a field of protobuf; its kind follows from its value."""
+    match value % 4:
+        case 0:
+            return varint(number << 3) + varint(value)
+        case 1:
+            return varint(number << 3 | 1) + value.to_bytes(8)
+        case 2:
+            return varint(number << 3 | 2) + varint(value % 300) + bytes(value % 300)
+        case _:
+            return varint(number << 3 | 5) + (value % 2**32).to_bytes(4)
 
 
 def test_long_texts_are_cut_off_and_long_labels_left_out() -> None:

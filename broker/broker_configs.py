@@ -41,6 +41,7 @@ class BrokerConfig:
         explicit: what was set at its start, by Kafka's names, in the form that Kafka shows.
         cluster_wide: likewise, what is set while it runs, of the whole cluster.
         own: likewise, of this broker alone.
+        conflicts: what is wrong with values that are each allowed, but not together.
         topic_values: the value of every topic config for a topic that sets nothing.
         topic_defaults: the same, typed.
         queued_max_request_bytes: UNLIMITED (-1) is no limit.
@@ -49,6 +50,7 @@ class BrokerConfig:
     explicit: Mapping[str, str]
     cluster_wide: Mapping[str, str]
     own: Mapping[str, str]
+    conflicts: tuple[str, ...]
     topic_values: TopicValues
     topic_defaults: TopicConfig
     auto_create_topics_enable: bool
@@ -115,6 +117,20 @@ def read_broker_config(
     Raises:
         InvalidConfig: it names every mistake, so that one look at it is enough.
     """
+    config = merge_broker_configs(settings, cluster_wide, own)
+    if config.conflicts:
+        raise InvalidConfig(config.conflicts)
+    return config
+
+
+def merge_broker_configs(
+    settings: Mapping[str, str], cluster_wide: Mapping[str, str], own: Mapping[str, str]
+) -> BrokerConfig:
+    """Return the same, with its conflicts: places that are each fine may not go together.
+
+    Raises:
+        InvalidConfig: it names every value that is not allowed.
+    """
     layers, problems = list[dict[str, ConfigValue]](), list[str]()
     for texts, keys, name_problem in (
         (settings, BROKER_CONFIGS, static_name_problem),
@@ -129,14 +145,17 @@ def read_broker_config(
     }
     for layer in layers:
         values |= layer
-    topic_values = {key.name: _topic_default(key, values) for key in TOPIC_CONFIGS.values()}
-    if not problems:
-        problems = topic_conflicts(topic_values)
-        for smaller, larger in ORDERED:
-            problems += order_problems(values, smaller, larger)
     if problems:
         raise InvalidConfig(problems)
+    topic_values = {key.name: _topic_default(key, values) for key in TOPIC_CONFIGS.values()}
     return _broker_config([shown(layer) for layer in layers], topic_values, values)
+
+
+def _conflicts(topic_values: TopicValues, values: BrokerValues) -> tuple[str, ...]:
+    problems = topic_conflicts(topic_values)
+    for smaller, larger in ORDERED:
+        problems += order_problems(values, smaller, larger)
+    return tuple(problems)
 
 
 def _topic_default(key: TopicConfigKey, broker_values: BrokerValues) -> ConfigValue:
@@ -164,6 +183,7 @@ def _broker_config(
         explicit=explicit,
         cluster_wide=cluster_wide,
         own=own,
+        conflicts=_conflicts(topic_values, values),
         topic_values=MappingProxyType(topic_values),
         topic_defaults=topic_config(topic_values),
         auto_create_topics_enable=values["auto.create.topics.enable"] is True,

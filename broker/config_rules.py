@@ -62,7 +62,10 @@ class TopicRules:
             values = read_topic_values(configs, self.defaults)
         except InvalidConfig as invalid:
             wrong += invalid.problems
-        if wrong or (wrong := topic_conflicts(values)):
+        if not wrong:  # what its defaults contradict each other in is not the topic's mistake
+            known = topic_conflicts(self.defaults)
+            wrong = [conflict for conflict in topic_conflicts(values) if conflict not in known]
+        if wrong:
             raise Refusal(ErrorCode.invalid_config, "; ".join(wrong))
         return {name: format_value(values[name]) for name in configs}
 

@@ -1,7 +1,8 @@
 """The broker's configs in force: those of its start, and what was set since (KIP-226).
 
-What is stored may be of another version of the broker, or not go together with how this one was
-started: such configs are named in the log and do not count, and the broker goes on without them.
+What is stored may be of another version of the broker: what this one cannot read is named in the
+log and does not count, and nothing is deleted that it may have been meant to keep. What does not go
+together with something else, such as how this broker was started, counts, as in Apache Kafka.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from broker.broker_configs import BrokerConfig, read_broker_config
+from broker.broker_configs import BrokerConfig, merge_broker_configs
 from broker.broker_settings import check_dynamic_configs
 from broker.config_types import InvalidConfig
 from broker.entity_configs import EntityConfigs
@@ -29,10 +30,13 @@ class DynamicBrokerConfig:
 
     Attributes:
         current: all configs, as they are now.
+        is_whole: whether all that is set of the whole cluster could be read; where not, what stands
+            in for the rest may keep less, or for a shorter time.
     """
 
     def __init__(self, static: BrokerConfig, entity_configs: EntityConfigs) -> None:
         self.current = static
+        self.is_whole = True
         self._static = static
         self._entity_configs = entity_configs
         self._node_id: int | None = None
@@ -56,39 +60,33 @@ class DynamicBrokerConfig:
             configs: all of that entity.
 
         Raises:
-            InvalidConfig: it names every mistake.
+            InvalidConfig: it names every mistake, but for conflicts that there are already.
         """
         stored = {CLUSTER_WIDE: self.current.cluster_wide, str(self._node_id): self.current.own}
         stored[name] = configs
-        return read_broker_config(
-            self._static.explicit,
-            cluster_wide=stored[CLUSTER_WIDE],
-            own=stored[str(self._node_id)],
+        config = merge_broker_configs(
+            self._static.explicit, stored[CLUSTER_WIDE], stored[str(self._node_id)]
         )
+        if new := set(config.conflicts) - set(self.current.conflicts):
+            raise InvalidConfig(sorted(new))
+        return config
 
     def _changed(self, names: Iterable[str]) -> None:
         if {CLUSTER_WIDE, str(self._node_id)} & set(names):
             self._take()
 
     def _take(self) -> None:
-        self.current = self._read()
+        stored = self._entity_configs.get
+        cluster_wide, unread = check_dynamic_configs(stored(EntityKind.BROKER, CLUSTER_WIDE))
+        own, own_unread = _NOTHING, list[str]()
+        if self._node_id is not None:
+            own, own_unread = check_dynamic_configs(stored(EntityKind.BROKER, str(self._node_id)))
+        self.is_whole = not unread
+        self.current = merge_broker_configs(self._static.explicit, cluster_wide, own)
+        for name, problems in ((CLUSTER_WIDE, unread), (str(self._node_id), own_unread)):
+            if problems:
+                log.warning("dynamic configs do not count", broker=name, reason="; ".join(problems))
+        if self.current.conflicts:
+            log.warning("configs contradict each other", reason="; ".join(self.current.conflicts))
         for watcher in self._watchers:
             watcher()
-
-    def _read(self) -> BrokerConfig:
-        cluster_wide = self._allowed(CLUSTER_WIDE)
-        own = _NOTHING if self._node_id is None else self._allowed(str(self._node_id))
-        for layers in ((cluster_wide, own), (cluster_wide, _NOTHING)):
-            try:
-                return read_broker_config(
-                    self._static.explicit, cluster_wide=layers[0], own=layers[1]
-                )
-            except InvalidConfig as invalid:
-                log.warning("dynamic configs do not count", reason=str(invalid))
-        return self._static
-
-    def _allowed(self, name: str) -> Mapping[str, str]:
-        configs, problems = check_dynamic_configs(self._entity_configs.get(EntityKind.BROKER, name))
-        if problems:
-            log.warning("dynamic configs do not count", broker=name, reason="; ".join(problems))
-        return configs

@@ -9,13 +9,15 @@ Every step can be cut off at any moment, and be done by any broker's upkeep proc
     sweep    upkeep.sweep_interval_ms            storage/sweeper.py
 
 A round is done by one process of the cluster; what it plans, by all of them. So what is set of the
-whole cluster while it runs counts here, and what is set of one broker does not.
+whole cluster while it runs counts here, and what is set of one broker does not. While some of that
+cannot be read, nothing expires and nothing is compacted: it may be what keeps records.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
+from uuid import UUID
 
 import structlog
 
@@ -33,6 +35,7 @@ from storage.config import UpkeepConfig
 from storage.metadata import MetadataStore
 from storage.objects import ObjectStore
 from storage.objects_counted import CountedStore
+from storage.policies import TopicPolicy
 from storage.retention import Retention
 from storage.sweeper import Sweeper
 from storage.usage import UPKEEP_CLIENT
@@ -41,6 +44,8 @@ from storage.usage_counter import UsageCounter
 TOPICS_S: Final = 1.0
 REPORT_S: Final = 1.0
 BACKLOG_S: Final = 10.0
+
+_NOT_WHOLE: Final = "not all configs of the cluster can be read"
 
 log = structlog.get_logger()
 
@@ -78,7 +83,7 @@ class Upkeep:
             metadata=metadata,
             objects=objects,
             config=config,
-            policy_of=self._policies.get,
+            policy_of=self._cleaning_policy,
             clock=time.monotonic,
         )
         self._retention = Retention(
@@ -121,6 +126,9 @@ class Upkeep:
     def _follow_broker_config(self) -> None:
         self._policies.follow(self._broker_config.current.topic_values)
 
+    def _cleaning_policy(self, topic_id: UUID) -> TopicPolicy | None:
+        return self._policies.get(topic_id) if self._broker_config.is_whole else None
+
     async def _refresh(self) -> None:
         """Learn what topics there are, and what their configs and the brokers' ask for."""
         await self._entity_configs.refresh()
@@ -162,6 +170,9 @@ class Upkeep:
 
     async def _plan_compaction(self) -> None:
         """Look at the topics whose cleanup policy has it."""
+        if not self._broker_config.is_whole:
+            log.warning("nothing is compacted", reason=_NOT_WHOLE)
+            return
         compacted = [
             Partition(topic_id, index)
             for topic_id, policy in self._policies.all()
@@ -172,6 +183,9 @@ class Upkeep:
 
     async def _retain(self) -> None:
         await self._refresh()  # who was told that records are kept longer relies on it
+        if not self._broker_config.is_whole:
+            log.warning("nothing expires", reason=_NOT_WHOLE)
+            return
         done = await self._retention.run()
         self._counts.add(Count.PARTITIONS_EXPIRED, done.partitions)
         self._counts.add(Count.ROWS_REMOVED, done.rows)

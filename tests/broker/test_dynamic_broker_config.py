@@ -15,11 +15,12 @@ from broker.config_reports import (
     describe_cluster_wide_configs,
     describe_topic_configs,
 )
-from broker.config_rules import BrokerRules
+from broker.config_rules import BrokerRules, TopicRules
 from broker.config_types import ConfigSource, InvalidConfig
 from broker.dynamic_broker_config import CLUSTER_WIDE, DynamicBrokerConfig
 from broker.entity_configs import EntityConfigs
 from broker.refusals import Refusal
+from broker.topic_config_table import UNLIMITED
 from storage.entity_configs import Entity, EntityChange, EntityKind
 from storage.metadata_memory import MemoryMetadata
 
@@ -141,22 +142,52 @@ async def test_what_another_version_has_set_is_logged_and_does_not_count() -> No
     assert all(name in line["reason"] for name in ("max.connections", "num.partitions", "later"))
 
 
-async def test_configs_that_contradict_this_broker_do_not_count() -> None:
-    # Given a broker with a small lag
+async def test_configs_that_contradict_each_other_all_count() -> None:
+    # Given a broker with a small lag, in a cluster that keeps records for ever
     world = World({"log.cleaner.max.compaction.lag.ms": "50"})
-    await world.set(CLUSTER_WIDE, {"log.roll.ms": "9"})
+    await world.set(CLUSTER_WIDE, {"log.retention.ms": "-1"})
 
-    # When its own dynamic config contradicts that, then only the cluster's stay
+    # When what is set later contradicts how it was started, of the cluster or of itself
     with capture_logs() as logs:
-        await world.set(OWN, {"log.cleaner.min.compaction.lag.ms": "60"})
-    assert world.config.current.own == {}
-    assert world.config.current.cluster_wide == {"log.roll.ms": "9"}
-
-    # And when the cluster's does, too, what it was started with
-    with capture_logs() as more:
         await world.set(CLUSTER_WIDE, {"log.cleaner.min.compaction.lag.ms": "60"})
-    assert world.config.current == read_broker_config({"log.cleaner.max.compaction.lag.ms": "50"})
-    assert (len(logs), len(more)) == (1, 2)
+        await world.set(OWN, {"log.cleaner.min.compaction.lag.ms": "70"})
+
+    # Then everything that is set counts, as in Apache Kafka, and the log tells of the contradiction
+    current = world.config.current
+    assert current.cluster_wide.keys() == {"log.retention.ms", "log.cleaner.min.compaction.lag.ms"}
+    assert current.topic_defaults.retention_ms == UNLIMITED
+    assert current.topic_defaults.min_compaction_lag_ms == 70
+    assert current.topic_defaults.max_compaction_lag_ms == 50
+    assert ["(60)" in logs[0]["reason"], "(70)" in logs[1]["reason"]] == [True, True]
+
+
+async def test_a_contradiction_that_is_there_refuses_nothing_else() -> None:
+    # Given a cluster whose lag contradicts how this broker was started
+    world = World({"log.cleaner.max.compaction.lag.ms": "50"})
+    lag = {"log.cleaner.min.compaction.lag.ms": "60"}
+    await world.set(CLUSTER_WIDE, lag)
+
+    # Then other configs can be set, of the cluster and of topics, and nothing that adds to it
+    world.config.proposed(CLUSTER_WIDE, lag | {"log.retention.ms": "-1"})
+    rules = TopicRules(world.config.current.topic_values)
+    assert rules.checked({"retention.ms": "1"}) == {"retention.ms": "1"}
+    with pytest.raises(InvalidConfig, match=r"max\.compaction\.lag\.ms"):
+        world.config.proposed(OWN, {"log.cleaner.min.compaction.lag.ms": "70"})
+    with pytest.raises(Refusal, match=r"max\.compaction\.lag\.ms"):
+        rules.checked({"min.compaction.lag.ms": "70"})
+
+
+@pytest.mark.parametrize("configs", [{"log.retention.ms": "30d"}, {"log.retention.later": "1"}])
+async def test_a_cluster_that_cannot_be_read_whole_is_known(configs: Mapping[str, str]) -> None:
+    # Given a cluster, of which a later version sets something, and unsets it again
+    world, told = World({}), list[bool]()
+    world.config.watch(lambda: told.append(world.config.is_whole))
+    assert world.config.is_whole
+    await world.set(CLUSTER_WIDE, configs)
+    await world.set(CLUSTER_WIDE, dict.fromkeys(configs))
+
+    # Then who watches knows when it cannot be read
+    assert told == [False, True]
 
 
 @pytest.mark.parametrize(

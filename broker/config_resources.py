@@ -118,8 +118,20 @@ async def alter_configs(
 
     Raises:
         Refusal: there is no such resource, or it cannot have such configs.
+        ConfigsChanged: others changed them all the time; nothing was done.
         MetadataUnavailable: no answer; all of it was done, or nothing.
     """
+
+    async def alter() -> None:
+        await _alter(request, resource, changes_of, replace=replace, validate_only=validate_only)
+
+    await request.services.config_writes.run(alter)
+
+
+async def _alter(
+    request: Request, resource: Any, changes_of: ChangesOf, *, replace: bool, validate_only: bool
+) -> None:
+    """Do it if what is set stays meanwhile what it is; else raise ConfigsChanged."""
     services = request.services
     if resource.resource_type == ResourceType.TOPIC:
         await services.topics.refresh()  # what is appended to may be another broker's change
@@ -129,15 +141,16 @@ async def alter_configs(
         if not validate_only and (changes or replace):
             await services.topics.change(
                 services.metadata.alter_topic_configs(
-                    topic.topic.topic_id, changes, replace=replace
+                    topic.topic.topic_id, changes, replace=replace, expected=topic.topic.configs
                 )
             )
         return
     entity = find_entity(request, resource.resource_type, resource.resource_name)
     await services.entity_configs.refresh()  # as above
-    changes = changes_of(resource, _stored(request, entity), _entity_rules(request, entity))
+    stored = services.entity_configs.get(entity.kind, entity.name)
+    changes = changes_of(resource, _counting(entity, stored), _entity_rules(request, entity))
     if not validate_only and (changes or replace):
-        change = EntityChange(entity=entity, changes=changes, replace=replace)
+        change = EntityChange(entity=entity, changes=changes, replace=replace, expected=stored)
         await services.entity_configs.alter([change])
         log.info("configs altered", kind=entity.kind, name=entity.name, configs=sorted(changes))
 
@@ -196,9 +209,8 @@ def check_node_id(request: Request, name: str) -> int:
     return node_id
 
 
-def _stored(request: Request, entity: Entity) -> Mapping[str, str]:
+def _counting(entity: Entity, stored: Mapping[str, str]) -> Mapping[str, str]:
     """Return what is set of an entity; of brokers only what counts."""
-    stored = request.services.entity_configs.get(entity.kind, entity.name)
     return check_dynamic_configs(stored)[0] if entity.kind is EntityKind.BROKER else stored
 
 

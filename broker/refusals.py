@@ -30,6 +30,7 @@ CODES: Final[dict[type[Exception], ErrorCode]] = {
     stored.UnknownPartition: ErrorCode.unknown_topic_or_partition,
     stored.TopicAlreadyExists: ErrorCode.topic_already_exists,
     stored.InvalidPartitionCount: ErrorCode.invalid_partitions,
+    stored.ConfigsChanged: ErrorCode.request_timed_out,
     stored.OffsetOutOfRange: ErrorCode.offset_out_of_range,
     stored.OutOfOrderSequence: ErrorCode.out_of_order_sequence_number,
     stored.InvalidProducerEpoch: ErrorCode.invalid_producer_epoch,

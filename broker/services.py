@@ -1,13 +1,14 @@
 """What a request handler may use; made once by app.py."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from broker.audit import Audit
 from broker.authentication import Authentication
 from broker.authorizer import Authorizer
 from broker.broker_configs import BrokerConfig
 from broker.cluster import Cluster
+from broker.config_writes import ConfigWrites
 from broker.dynamic_broker_config import DynamicBrokerConfig
 from broker.entity_configs import EntityConfigs
 from broker.groups import Groups
@@ -71,6 +72,7 @@ class Services:
     advertised: Mapping[int, ApiRange]
     count_error: Callable[[str, str, int], None]
     now_ms: Callable[[], int]
+    config_writes: ConfigWrites = field(default_factory=ConfigWrites)
 
     @property
     def config(self) -> BrokerConfig:

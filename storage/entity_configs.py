@@ -46,11 +46,13 @@ class EntityChange:
 
     Attributes:
         replace: unset all that `changes` does not name.
+        expected: all that has to be set of it as yet; None is whatever is.
     """
 
     entity: Entity
     changes: Mapping[str, str | None]
     replace: bool = False
+    expected: Mapping[str, str] | None = None
 
 
 EntityConfigValues = Mapping[Entity, Mapping[str, str]]
@@ -79,5 +81,6 @@ class EntityConfigStore(Protocol):
         """Alter the configs of entities, no two of them the same; return them as they are now.
 
         Raises:
+            ConfigsChanged: something else than what is expected is set of one of them.
             MetadataUnavailable: no answer; all of it was done, or nothing.
         """

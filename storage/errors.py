@@ -20,6 +20,10 @@ class InvalidPartitionCount(StorageError):
     """A topic's partition count can only grow."""
 
 
+class ConfigsChanged(StorageError):
+    """Something else is set by now than what a change rests on; nothing was changed."""
+
+
 class OffsetOutOfRange(StorageError):
     """Before the log start offset or past the high watermark."""
 

@@ -273,11 +273,23 @@ class MetadataStore(
         """
 
     async def alter_topic_configs(
-        self, topic_id: UUID, changes: Mapping[str, str | None], *, replace: bool
+        self,
+        topic_id: UUID,
+        changes: Mapping[str, str | None],
+        *,
+        replace: bool,
+        expected: Mapping[str, str] | None = None,
     ) -> Topic:
         """Set (a string) or unset (None) configs; `replace` unsets all that are not named.
 
+        Args:
+            topic_id: of the topic.
+            changes: by name.
+            replace: see above.
+            expected: all that has to be set of the topic as yet; None is whatever is.
+
         Raises:
+            ConfigsChanged: something else is set of it; nothing was changed.
             UnknownPartition: no such topic.
         """
 

@@ -13,6 +13,7 @@ from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
 from storage.errors import (
     CommitOutcomeUnknown,
+    ConfigsChanged,
     InvalidPartitionCount,
     TopicAlreadyExists,
     UnknownPartition,
@@ -199,9 +200,16 @@ class MemoryMetadata(
         return self._save(grown, old_count=topic.partition_count)
 
     async def alter_topic_configs(
-        self, topic_id: UUID, changes: Mapping[str, str | None], *, replace: bool
+        self,
+        topic_id: UUID,
+        changes: Mapping[str, str | None],
+        *,
+        replace: bool,
+        expected: Mapping[str, str] | None = None,
     ) -> Topic:
         topic = self._topic(topic_id)
+        if expected is not None and expected != topic.configs:
+            raise ConfigsChanged(topic.name)
         wanted = dict(changes) if replace else {**topic.configs, **changes}
         altered = Topic(
             topic_id=topic_id,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from storage.entity_configs import Entity, EntityChange, EntityChanges, EntityConfigValues
+from storage.errors import ConfigsChanged
 
 
 class MemoryEntityConfigs:
@@ -22,6 +23,10 @@ class MemoryEntityConfigs:
         return EntityChanges(version=self._version, configs=newer)
 
     async def alter_entity_configs(self, changes: Sequence[EntityChange]) -> EntityConfigValues:
+        for change in changes:
+            old, _ = self._entities.get(change.entity, ({}, 0))
+            if change.expected is not None and change.expected != old:
+                raise ConfigsChanged(change.entity.name)
         self._version += 1
         for change in changes:
             old, _ = self._entities.get(change.entity, ({}, 0))

@@ -13,6 +13,7 @@ from storage.entity_configs import (
     EntityConfigValues,
     EntityKind,
 )
+from storage.errors import ConfigsChanged
 from storage.postgres_pool import PostgresPool
 from storage.postgres_text import from_stored, to_stored
 
@@ -37,7 +38,13 @@ class PostgresEntityConfigs:
             [to_stored(change.entity.name) for change in changes],
             [json.dumps(_to_stored(change.changes)) for change in changes],
             [change.replace for change in changes],
+            [
+                None if change.expected is None else json.dumps(_to_stored(change.expected))
+                for change in changes
+            ],
         )
+        if changes and not rows:
+            raise ConfigsChanged(", ".join(change.entity.name for change in changes))
         return _configs(rows)
 
 

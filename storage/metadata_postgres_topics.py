@@ -7,7 +7,12 @@ from uuid import UUID
 import asyncpg
 
 from protocol.ids import Partition
-from storage.errors import InvalidPartitionCount, TopicAlreadyExists, UnknownPartition
+from storage.errors import (
+    ConfigsChanged,
+    InvalidPartitionCount,
+    TopicAlreadyExists,
+    UnknownPartition,
+)
 from storage.metadata import Topic, TopicChanges
 from storage.partition_offsets import PartitionOffsets
 from storage.postgres_pool import PostgresPool
@@ -61,13 +66,24 @@ class PostgresTopics:
         return _topic(rows[0])
 
     async def alter_topic_configs(
-        self, topic_id: UUID, changes: Mapping[str, str | None], *, replace: bool
+        self,
+        topic_id: UUID,
+        changes: Mapping[str, str | None],
+        *,
+        replace: bool,
+        expected: Mapping[str, str] | None = None,
     ) -> Topic:
         rows = await self._pool.fetch(
-            "topic_alter_configs", topic_id, json.dumps(dict(changes)), replace
+            "topic_alter_configs",
+            topic_id,
+            json.dumps(dict(changes)),
+            replace,
+            None if expected is None else json.dumps(dict(expected)),
         )
         if not rows:
             raise UnknownPartition(str(topic_id))
+        if not rows[0]["altered"]:
+            raise ConfigsChanged(rows[0]["name"])
         return _topic(rows[0])
 
     async def delete_records(

@@ -6,6 +6,7 @@ ACLs: ALTER on the cluster.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -70,12 +71,21 @@ def _alterations(body: Any) -> list[ScramAlteration]:
 async def _alter(request: Request, alterations: list[ScramAlteration]) -> dict[str, Refusal | None]:
     """Do what can be done, all at once; return why not, by user."""
     configs = request.services.entity_configs
-    try:
+
+    async def alter() -> dict[str, EntityChange | Refusal]:
         await configs.refresh()  # a credential that another broker has just set can be deleted
         plans = plan_alterations(alterations, lambda user: configs.get(EntityKind.SCRAM, user))
-        changes = [plan for plan in plans.values() if isinstance(plan, EntityChange)]
+        changes = [
+            replace(plan, expected=configs.get(EntityKind.SCRAM, user))
+            for user, plan in plans.items()
+            if isinstance(plan, EntityChange)
+        ]
         if changes:
             await configs.alter(changes)
+        return plans
+
+    try:
+        plans = await request.services.config_writes.run(alter)
     except CONDITIONS as condition:
         refusal = refusal_of(condition)
         return {alteration.user: refusal for alteration in alterations}

@@ -1,4 +1,8 @@
--- Set and unset a topic's configs; no row if there is no such topic.
--- $1 topic_id uuid, $2 changes jsonb (a string sets, null unsets), $3 replace boolean: unset all others.
-SELECT topic_id, name, partition_count, replication_factor, configs
-FROM streamhouse_internal.alter_topic_configs($1, $2, $3)
+-- Set and unset a topic's configs; no row if there is no such topic, altered is false if it is not as
+-- expected.
+-- $1 topic_id uuid, $2 changes jsonb (a string sets, null unsets), $3 replace boolean: unset all others,
+-- $4 expected jsonb: all that has to be set as yet, or null for whatever is.
+SELECT
+    altered, (topic).topic_id, (topic).name, (topic).partition_count, (topic).replication_factor,
+    (topic).configs
+FROM streamhouse_internal.alter_topic_configs($1, $2, $3, $4)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from storage.entity_configs import Entity, EntityChange, EntityKind
+from storage.errors import ConfigsChanged
 from storage.metadata import MetadataStore
 from tests.contracts.metadata_stores import KINDS, open_store
 
@@ -42,6 +43,39 @@ async def test_replacing_unsets_what_is_not_named(store: MetadataStore) -> None:
     await store.alter_entity_configs([EntityChange(entity=GROUP, changes={"a": "1", "b": "2"})])
     change = EntityChange(entity=GROUP, changes={"b": "3", "c": None}, replace=True)
     assert await store.alter_entity_configs([change]) == {GROUP: {"b": "3"}}
+
+
+async def test_a_change_that_rests_on_something_else_is_not_made(store: MetadataStore) -> None:
+    # Given an entity of which something is set, and one of which nothing is
+    await store.alter_entity_configs([EntityChange(entity=GROUP, changes={"a": "1"})])
+    version = (await store.entity_config_changes(0)).version
+    appended = EntityChange(entity=GROUP, changes={"a": "1,2"}, expected={"a": "1"})
+    first = EntityChange(entity=BROKER, changes={"b": "1"}, expected={})
+
+    # When one change of a call rests on something else, then nothing of the call is done
+    for other in ({"a": "0"}, {}, {"a": "1", "b": "2"}):
+        wrong = EntityChange(entity=GROUP, changes={"a": "9"}, expected=other)
+        with pytest.raises(ConfigsChanged):
+            await store.alter_entity_configs([first, wrong])
+    assert not (await store.entity_config_changes(version)).configs
+
+    # And when all rest on what is set, all of it is done; the same again is not
+    altered = await store.alter_entity_configs([first, appended])
+    assert altered == {GROUP: {"a": "1,2"}, BROKER: {"b": "1"}}
+    with pytest.raises(ConfigsChanged):
+        await store.alter_entity_configs([appended])
+
+
+async def test_of_changes_at_a_time_that_rest_on_the_same_one_is_made(
+    store: MetadataStore,
+) -> None:
+    calls = [
+        store.alter_entity_configs([EntityChange(entity=GROUP, changes={"a": each}, expected={})])
+        for each in "12345678"
+    ]
+    done = await asyncio.gather(*calls, return_exceptions=True)
+    (made,) = [each for each in done if not isinstance(each, ConfigsChanged)]
+    assert (await store.entity_config_changes(0)).configs == made
 
 
 async def test_entities_of_one_call_keep_apart(store: MetadataStore) -> None:
@@ -92,6 +126,8 @@ async def test_any_text_is_kept(store: MetadataStore) -> None:
     odd = Entity(EntityKind.CLIENT_QUOTA, 'a"\\\x00\x01é')
     changes = {"x\x00": "\x01y", "": ""}
     await store.alter_entity_configs([EntityChange(entity=odd, changes=changes)])
+    same = EntityChange(entity=odd, changes=changes, expected=changes)
+    assert await store.alter_entity_configs([same]) == {odd: changes}
     assert (await store.entity_config_changes(0)).configs == {odd: changes}
 
 

@@ -1,13 +1,19 @@
 """What storage/metadata.py promises, asked of every metadata store: topics."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import pytest
 
 from protocol.ids import Partition
-from storage.errors import InvalidPartitionCount, TopicAlreadyExists, UnknownPartition
-from storage.metadata import MetadataStore
+from storage.errors import (
+    ConfigsChanged,
+    InvalidPartitionCount,
+    TopicAlreadyExists,
+    UnknownPartition,
+)
+from storage.metadata import MetadataStore, Topic
 from tests.contracts.metadata_stores import KINDS, a_batch, commit, open_store, whole_log
 
 
@@ -124,6 +130,37 @@ async def test_configs_are_set_unset_and_replaced(store: MetadataStore) -> None:
     assert list((await store.topic_changes(0)).changed) == [replaced]
     with pytest.raises(UnknownPartition):
         await store.alter_topic_configs(uuid4(), {}, replace=True)
+
+
+async def test_a_change_of_configs_that_rests_on_something_else_is_not_made(
+    store: MetadataStore,
+) -> None:
+    # Given a topic with a config
+    topic = await store.create_topic(
+        "t", partition_count=1, replication_factor=1, configs={"a": "1"}
+    )
+    version = (await store.topic_changes(0)).version
+
+    async def alter(value: str, expected: dict[str, str]) -> Topic:
+        changes = {"a": value}
+        return await store.alter_topic_configs(
+            topic.topic_id, changes, replace=False, expected=expected
+        )
+
+    # When changes rest on something else, then they are not made
+    for other in ({}, {"a": "0"}, {"a": "1", "b": "2"}):
+        with pytest.raises(ConfigsChanged):
+            await alter("9", other)
+    assert not (await store.topic_changes(version)).changed
+
+    # And of those at a time that rest on what is set, one is
+    done = await asyncio.gather(
+        *(alter(each, {"a": "1"}) for each in "2345"), return_exceptions=True
+    )
+    (made,) = [each for each in done if not isinstance(each, ConfigsChanged)]
+    assert list((await store.topic_changes(version)).changed) == [made]
+    with pytest.raises(UnknownPartition):
+        await store.alter_topic_configs(uuid4(), {}, replace=True, expected={})
 
 
 async def test_a_thousand_partitions_are_created_at_once(store: MetadataStore) -> None:

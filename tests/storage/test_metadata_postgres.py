@@ -362,7 +362,8 @@ async def test_configs_of_a_kind_that_a_later_version_has_are_not_looked_at() ->
         later: Connection = await asyncpg.connect(dsn)
         await later.execute(
             "SELECT streamhouse_internal.alter_entity_configs("
-            "ARRAY['later'], ARRAY['x'], ARRAY['{\"a\": \"1\"}'::jsonb], ARRAY[false])"
+            "ARRAY['later'], ARRAY['x'], ARRAY['{\"a\": \"1\"}'::jsonb], ARRAY[false],"
+            " ARRAY[null::jsonb])"
         )
         await later.close()
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +12,15 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from protocol.records import Record, build_batch
-from tests.broker.admin.questions import DESCRIBE_CLUSTER, create, partitions_of
+from tests.broker.admin.questions import (
+    APPEND,
+    DESCRIBE_CLUSTER,
+    TOPIC,
+    change,
+    create,
+    partitions_of,
+)
+from tests.broker.admin.questions import describe as describe_configs
 from tests.broker.admin.test_log_dirs import describe, sizes
 from tests.broker.admin.test_placement import reassign
 from tests.broker.admin.test_quorum import METADATA, UNREGISTER_BROKER, quorum
@@ -58,6 +67,35 @@ async def _know_each_other(brokers: list[BrokerProcess]) -> None:
 
 def _start(home: Path, rack: str, *shared: str) -> BrokerProcess:
     return start_broker(home / rack, *shared, "--set", f"broker.rack={rack}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"), [(TOPIC, "leader.replication.throttled.replicas"), (16, "metrics")]
+)
+def test_items_that_are_appended_at_a_time_are_all_there(
+    pair: Pair, kind: int, config: str
+) -> None:
+    # Given a topic, and a subscription
+    wires, name = pair.wires, f"appended-{kind}"
+    assert kind != TOPIC or create(wires[0], name).error_code is ErrorCode.none
+
+    # When clients of both brokers append items to a list at the same time
+    def append(item: int) -> ErrorCode:
+        code: ErrorCode = change(
+            wires[item % 2], name, (config, APPEND, f"{item}:0"), kind=kind
+        ).error_code
+        return code
+
+    with ThreadPoolExecutor(8) as clients:
+        codes = list(clients.map(append, range(40)))
+
+    # Then all that was answered without an error is there, as soon as this broker has heard of it
+    assert set(codes) == {ErrorCode.none}
+    missing, deadline_s = {f"{item}:0" for item in range(40)}, time.monotonic() + SEEN_S
+    while missing:
+        assert time.monotonic() < deadline_s, missing
+        (found,) = describe_configs(wires[0], name, kind=kind, keys=(config,)).configs
+        missing -= set(found.value.split(","))
 
 
 def _create(pair: Pair, topic: str, partitions: int = 1) -> None:

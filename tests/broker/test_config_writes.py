@@ -1,0 +1,48 @@
+"""Changes of configs by many at a time: none is lost, and none is tried for ever."""
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from broker.config_writes import TRIES, ConfigWrites
+from storage.errors import ConfigsChanged
+
+
+class Register:
+    """A value that is read, and written if it is still what was read."""
+
+    def __init__(self) -> None:
+        self.items: tuple[int, ...] = ()
+        self.tries = 0
+
+    async def append(self, item: int) -> None:
+        self.tries += 1
+        read = self.items
+        await asyncio.sleep(0)
+        if self.items != read:
+            raise ConfigsChanged
+        self.items = (*read, item)
+
+
+async def test_many_at_a_time_all_get_their_turn() -> None:
+    # Given far more changes at a time than a change has tries
+    writes, register, count = ConfigWrites(), Register(), 10 * TRIES
+
+    # When they are made, then none is lost, and none is tried more than twice
+    await asyncio.gather(*(writes.run(partial(register.append, item)) for item in range(count)))
+    assert sorted(register.items) == list(range(count))
+    assert register.tries < 2 * count
+
+
+async def test_a_change_that_others_always_overtake_ends() -> None:
+    tries = 0
+
+    async def overtaken() -> None:
+        nonlocal tries
+        tries += 1
+        raise ConfigsChanged
+
+    with pytest.raises(ConfigsChanged):
+        await ConfigWrites().run(overtaken)
+    assert tries == TRIES + 1

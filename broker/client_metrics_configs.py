@@ -14,6 +14,7 @@ from broker.config_types import (
     InvalidConfig,
     integer,
     parse_values,
+    shortened,
     strings,
     unknown_name,
 )
@@ -144,10 +145,11 @@ def _patterns(match: tuple[str, ...]) -> dict[str, Pattern]:
         key, *rest = (part.strip() for part in item.split("="))
         if key not in MATCH_KEYS or len(rest) != 1 or not rest[0]:
             raise InvalidConfig(
-                [f"{item!r} must be key=pattern, the key one of {', '.join(MATCH_KEYS)}"]
+                [f"{shortened(item)!r} must be key=pattern, the key one of {', '.join(MATCH_KEYS)}"]
             )
         try:
             patterns[key] = compile_pattern(rest[0])  # RE2: in linear time, whatever it is
         except InvalidPattern as error:
-            raise InvalidConfig([f"{item!r} is not a regular expression: {error}"]) from error
+            problem = f"{shortened(item)!r} is not a regular expression: {shortened(str(error))}"
+            raise InvalidConfig([problem]) from error
     return patterns

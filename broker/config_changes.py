@@ -13,7 +13,15 @@ from typing import Protocol
 from kio.schema.errors import ErrorCode
 
 from broker.config_rules import TopicRules
-from broker.config_types import ConfigKey, ConfigType, ConfigValue, InvalidConfig, parse_value
+from broker.config_types import (
+    ConfigKey,
+    ConfigType,
+    ConfigValue,
+    InvalidConfig,
+    parse_value,
+    shortened,
+    told_of,
+)
 from broker.refusals import Refusal
 
 Setting = tuple[str, str | None]
@@ -72,8 +80,9 @@ def created_configs(settings: Iterable[Setting], rules: TopicRules) -> dict[str,
     """
     given = dict(settings)
     configs = {name: text for name, text in given.items() if text is not None}
-    nulls = [f"Config {name} must not be null" for name, text in given.items() if text is None]
-    return rules.checked(configs, problems=nulls)
+    nulls = [name for name, text in given.items() if text is None]
+    problems = told_of(nulls, lambda name: f"Config {shortened(name)} must not be null")
+    return rules.checked(configs, problems=problems)
 
 
 def replaced_configs(settings: Sequence[Setting], rules: ConfigRules) -> dict[str, str]:
@@ -142,7 +151,7 @@ def _changed(change: ConfigChange, stored: Mapping[str, str], rules: ConfigRules
         case _:
             raise Refusal(
                 ErrorCode.invalid_request,
-                f"Unknown operation {change.operation} for config {change.name}",
+                f"Unknown operation {change.operation} for config {shortened(change.name)}",
             )
 
 
@@ -169,12 +178,12 @@ def _split(text: str) -> list[str]:
 def _refuse_repeated(names: Iterable[str]) -> None:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
-        raise Refusal(
-            ErrorCode.invalid_request, f"Configs given more than once: {', '.join(repeated)}"
-        )
+        listed = ", ".join(told_of(repeated, shortened))
+        raise Refusal(ErrorCode.invalid_request, f"Configs given more than once: {listed}")
 
 
 def _refuse_nulls(names: Iterable[str]) -> None:
     nulls = list(names)
     if nulls:
-        raise Refusal(ErrorCode.invalid_request, f"Configs must not be null: {', '.join(nulls)}")
+        listed = ", ".join(told_of(nulls, shortened))
+        raise Refusal(ErrorCode.invalid_request, f"Configs must not be null: {listed}")

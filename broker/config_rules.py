@@ -26,6 +26,7 @@ from broker.config_types import (
     InvalidConfig,
     format_value,
     parse_value,
+    told_of,
     unknown_name,
 )
 from broker.dynamic_broker_config import CLUSTER_WIDE, DynamicBrokerConfig
@@ -56,7 +57,8 @@ class TopicRules:
         self, configs: Mapping[str, str], *, problems: Sequence[str] = ()
     ) -> dict[str, str]:
         """See ConfigRules; `problems` are what else is wrong already."""
-        wrong = [*problems, *(self.unknown(name) for name in configs if name not in TOPIC_CONFIGS)]
+        unknown = [name for name in configs if name not in TOPIC_CONFIGS]
+        wrong = [*problems, *told_of(unknown, self.unknown)]
         values: TopicValues = {}
         try:
             values = read_topic_values(configs, self.defaults)
@@ -135,7 +137,8 @@ class ClientMetricsRules:
         return CLIENT_METRICS_CONFIGS[name].default
 
     def checked(self, configs: Mapping[str, str]) -> dict[str, str]:
-        if wrong := [self.unknown(name) for name in configs if name not in CLIENT_METRICS_CONFIGS]:
+        if unknown := [name for name in configs if name not in CLIENT_METRICS_CONFIGS]:
+            wrong = told_of(unknown, self.unknown)
             raise Refusal(ErrorCode.invalid_request, "; ".join(wrong))
         try:
             subscription = read_metrics_subscription(configs)

@@ -6,14 +6,21 @@ separated by commas and its empty text is the empty list.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
+from itertools import islice
 
 ConfigValue = bool | int | float | str | tuple[str, ...]
 Check = Callable[[ConfigValue], str | None]
 """Tells what a value must be ("must be at least 1"), or None where it is fine."""
+
+MOST_NAMED = 20
+"""So many names of a request are told what is wrong with them: to look for near ones takes time."""
+
+LONGEST_SHOWN = 200
+"""Characters of a name or value that are repeated."""
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -151,34 +158,37 @@ def parse_value(key: ConfigKey, text: str) -> ConfigValue:
         problem = key.check(value) if key.check else None
         if problem is None:
             return value
-    shown = _LOGIN.sub("//...@", text)  # logs must not tell passwords
+    shown = shortened(_LOGIN.sub("//...@", text))  # logs must not tell passwords
     raise InvalidConfig([f"Invalid value {shown!r} for config {key.name}: {problem}"])
 
 
 def parse_values(
     texts: Mapping[str, str],
     keys: Mapping[str, ConfigKey],
-    unknown: Callable[[str], str | None],
+    unknown: Callable[[str], str] | None,
 ) -> tuple[dict[str, ConfigValue], list[str]]:
     """Return the values that are allowed, by name, and what is wrong with the others.
 
     Args:
         texts: by name.
         keys: the table that they are in.
-        unknown: the sentence that refuses a name that is not there; None if it does not count.
+        unknown: the sentence that refuses a name that is not there; None if those do not count.
     """
     values: dict[str, ConfigValue] = {}
     problems: list[str] = []
+    unknown_count = 0
     for name, text in texts.items():
-        key = keys.get(name)
-        if key is None:
-            problem = unknown(name)
-            problems += [problem] if problem else []
-            continue
-        try:
-            values[name] = parse_value(key, text)
-        except InvalidConfig as invalid:
-            problems += invalid.problems
+        if name in keys:
+            try:
+                values[name] = parse_value(keys[name], text)
+            except InvalidConfig as invalid:
+                problems += invalid.problems
+        elif unknown is not None:
+            unknown_count += 1
+            if unknown_count <= MOST_NAMED:
+                problems.append(unknown(name))
+    if unknown_count > MOST_NAMED:
+        problems.append(_more(unknown_count - MOST_NAMED))
     return values, problems
 
 
@@ -215,8 +225,25 @@ def order_problems(
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     """Return the sentence that refuses a config name, with the nearest known ones if any."""
-    near = get_close_matches(name, known, n=3, cutoff=0.75)
-    return f"Unknown {kind} config name: {name}" + (f" (near: {', '.join(near)})" if near else "")
+    shown = shortened(name)
+    near = get_close_matches(shown, known, n=3, cutoff=0.75)
+    return f"Unknown {kind} config name: {shown}" + (f" (near: {', '.join(near)})" if near else "")
+
+
+def told_of(names: Collection[str], sentence: Callable[[str], str]) -> list[str]:
+    """Return a sentence for each of the first names, and one for how many more there are."""
+    sentences = [sentence(name) for name in islice(names, MOST_NAMED)]
+    more = len(names) - len(sentences)
+    return [*sentences, _more(more)] if more else sentences
+
+
+def shortened(text: str) -> str:
+    """Return a text of a client such that it can be repeated to it, and in the log."""
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+
+
+def _more(count: int) -> str:
+    return f"{count} more like these"
 
 
 _WANTED = {

@@ -17,6 +17,7 @@ from broker.config_types import (
     Range,
     integer,
     parse_values,
+    shortened,
     unknown_name,
 )
 
@@ -72,7 +73,7 @@ GROUP_CONFIGS: Final = {
 def unknown_group_config(name: str) -> str:
     """Return the sentence that refuses a name that is not in the table."""
     if name.startswith(_NOT_HERE):
-        return f"Group config {name} is not supported by this broker"
+        return f"Group config {shortened(name)} is not supported by this broker"
     return unknown_name("group", name, GROUP_CONFIGS)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from kio.schema.errors import ErrorCode
 
 from broker.config_changes import ConfigChange, ConfigOperation, refuse_ambiguous
+from broker.config_types import shortened
 from broker.log_levels import LEVELS, LOGGERS, ROOT
 from broker.refusals import Refusal
 
@@ -26,7 +27,7 @@ def _level(change: ConfigChange) -> str | None:
     if change.name not in LOGGERS:
         raise Refusal(
             ErrorCode.invalid_config,
-            f"There is no logger {change.name}, but {', '.join(LOGGERS)}.",
+            f"There is no logger {shortened(change.name)}, but {', '.join(LOGGERS)}.",
         )
     if change.operation == ConfigOperation.DELETE:
         if change.name == ROOT:
@@ -35,6 +36,7 @@ def _level(change: ConfigChange) -> str | None:
     if change.value not in LEVELS:
         raise Refusal(
             ErrorCode.invalid_config,
-            f"{change.value!r} is no level of {change.name}: use one of {', '.join(LEVELS)}.",
+            f"{shortened(change.value or '')!r} is no level of {change.name}:"
+            f" use one of {', '.join(LEVELS)}.",
         )
     return change.value

@@ -92,7 +92,7 @@ def read_topic_values(explicit: Mapping[str, str], defaults: TopicValues) -> Top
     Raises:
         InvalidConfig: a value is not allowed; it names all that are not.
     """
-    own, problems = parse_values(explicit, TOPIC_CONFIGS, lambda _: None)
+    own, problems = parse_values(explicit, TOPIC_CONFIGS, None)
     if problems:
         raise InvalidConfig(problems)
     return {**defaults, **own}

@@ -1,5 +1,6 @@
 """The config APIs over the wire, in all their versions."""
 
+import time
 from typing import Any
 
 import pytest
@@ -190,3 +191,35 @@ def test_the_topic_of_a_change_must_be_there(wire: Wire) -> None:
     assert change(wire, "", ("segment.ms", SET, "5")).error_code is (
         ErrorCode.invalid_topic_exception
     )
+
+
+@pytest.mark.parametrize(("kind", "resource"), [(2, None), (4, ""), (16, "s"), (32, "g")])
+def test_of_many_unknown_names_the_first_are_told(
+    wire: Wire, topic: str, kind: int, resource: str | None
+) -> None:
+    # Given very many configs that nobody knows, and one whose name is very long
+    on = topic if resource is None else resource
+    lines = [(f"segment.bytesx{number}", SET, "1") for number in range(10_000)]
+
+    # When they are set, then the answer is short, and comes soon
+    began_s = time.monotonic()
+    many = change(wire, on, *lines, kind=kind)
+    long = change(wire, on, ("x" * 30_000, SET, "1"), kind=kind)
+    assert time.monotonic() - began_s < 2.0
+    assert many.error_code is long.error_code is not ErrorCode.none
+    assert "segment.bytesx0" in many.error_message
+    assert "9980 more" in many.error_message
+    assert max(len(each.error_message) for each in (many, long)) < 5000
+
+
+def test_of_many_nulls_and_repeated_names_the_first_are_told(wire: Wire, name: str) -> None:
+    names = [f"x{number}" for number in range(1000)]
+    answers = [
+        change(wire, name, *((each, SET, None) for each in names), kind=16),
+        change(wire, name, *((each, SET, "1") for each in names * 2), kind=16),
+        create(wire, name, configs=dict.fromkeys(names)),
+    ]
+    for answer in answers:
+        assert "x0" in answer.error_message
+        assert "980 more" in answer.error_message
+        assert len(answer.error_message) < 5000

@@ -83,6 +83,17 @@ def read_topic_config(explicit: Mapping[str, str], defaults: TopicValues) -> Top
     return topic_config(read_topic_values(explicit, defaults))
 
 
+def readable_topic_config(
+    explicit: Mapping[str, str], defaults: TopicValues
+) -> tuple[TopicConfig, list[str]]:
+    """Return the configs of a topic, and what is wrong with those for which its defaults stand in.
+
+    A topic that a later version of the broker has altered is served; nothing may be deleted by it.
+    """
+    own, problems = parse_values(explicit, TOPIC_CONFIGS, None)
+    return topic_config({**defaults, **own}), problems
+
+
 def read_topic_values(explicit: Mapping[str, str], defaults: TopicValues) -> TopicValues:
     """Return the value of every topic config; names that are not in the table are not looked at.
 

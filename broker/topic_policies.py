@@ -10,8 +10,8 @@ from uuid import UUID
 
 import structlog
 
-from broker.config_types import InvalidConfig
-from broker.topic_config_table import PRODUCER_COMPRESSION, UNCOMPRESSED
+from broker.config_types import InvalidConfig, shortened, told_of
+from broker.topic_config_table import PRODUCER_COMPRESSION, TOPIC_CONFIGS, UNCOMPRESSED
 from broker.topic_configs import TopicValues, read_topic_config
 from protocol.compression import Codec
 from storage.metadata import MetadataStore, Topic
@@ -28,8 +28,10 @@ def topic_policy(topic: Topic, defaults: TopicValues) -> TopicPolicy:
         defaults: BrokerConfig.topic_values.
 
     Raises:
-        InvalidConfig: one of its configs cannot be read.
+        InvalidConfig: one of its configs cannot be read, or is not known.
     """
+    if strange := sorted(topic.configs.keys() - TOPIC_CONFIGS.keys()):
+        raise InvalidConfig(told_of(strange, shortened))
     config = read_topic_config(topic.configs, defaults)
     return TopicPolicy(
         name=topic.name,

@@ -10,16 +10,20 @@ from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
+import structlog
+
 from broker.answers import EncodedAnswers
 from broker.broker_configs import BrokerConfig
 from broker.shared_load import SharedLoad
-from broker.topic_configs import TopicConfig, read_topic_config
+from broker.topic_configs import TopicConfig, readable_topic_config
 from protocol.ids import Partition
 from storage.log import Log
 from storage.metadata import MetadataStore, Topic
 from storage.partition_log import PartitionLog
 
 LOOK_AGAIN_S: Final = 0.1
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,10 @@ class Topics:
     def _config_of(self, topic: Topic) -> TopicConfig:
         if not topic.configs:
             return self._broker.topic_defaults
-        return read_topic_config(topic.configs, self._broker.topic_values)
+        config, problems = readable_topic_config(topic.configs, self._broker.topic_values)
+        if problems:
+            log.warning("topic configs do not count", topic=topic.name, reason="; ".join(problems))
+        return config
 
     def _put(self, topic: Topic) -> KnownTopic:
         known = self._by_id.get(topic.topic_id)

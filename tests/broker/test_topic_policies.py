@@ -96,3 +96,16 @@ async def test_what_changes_is_known_after_a_refresh() -> None:
     assert (policy.retention_ms, policy.partition_count) == (1, 4)
     assert policies.get(other.topic_id) is None
     assert len(list(policies.all())) == 1
+
+
+@pytest.mark.parametrize("configs", [{"retention.ms": "30d"}, {"retention.later": "1"}])
+async def test_a_topic_that_cannot_be_read_whole_has_no_policy(configs: dict[str, str]) -> None:
+    # Given a topic of which a later version has set something, and one that can be read
+    metadata = MemoryMetadata(Random(1))
+    for name, of_topic in (("later", configs), ("plain", {})):
+        await metadata.create_topic(name, partition_count=1, replication_factor=1, configs=of_topic)
+
+    # Then nothing is done to the one: it may say that records are kept for longer
+    policies = TopicPolicies(metadata, read_broker_config({}).topic_values)
+    await policies.refresh()
+    assert [policy.name for _, policy in policies.all()] == ["plain"]

@@ -1,9 +1,9 @@
 """From a topic into a generation of a table: what `warehouse` and `replay` have in common.
 
 The checkpoint of a generation is its own directory below the one of the options. It keeps the ids
-of the topics, too: rows are told apart by topic, partition and offset. Parquet is one streaming
-query with one file sink: rows and dead letters of a micro-batch are committed together. Delta and
-Iceberg get each micro-batch through `spark.sinks.lake_batches`.
+of the topics, too (`spark.jobs.topic_ids`). Parquet is one streaming query with one file sink: rows
+and dead letters of a micro-batch are committed together. Delta and Iceberg get each micro-batch
+through `spark.sinks.lake_batches`.
 """
 
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from spark.jobs.logic import Logic, UnknownFields, value_columns
 from spark.jobs.options import JobFailed, PipelineOptions, WrongUsage
 from spark.jobs.queries import Counted, Goal
+from spark.jobs.topic_ids import KeptIds, made_again
 from spark.jobs.topics import read_now, read_stream, topic_ids
 from spark.sinks.batch_tables import BatchTables, OtherRun
 from spark.sinks.hadoop_files import HadoopFiles
@@ -26,9 +27,6 @@ from spark.tables.decoded import decode
 
 SAMPLE_COUNT: Final = 10_000
 """Records that columns are found out from; spread over the partitions."""
-
-TOPIC_IDS: Final = "streamhouse-topics"
-"""Directory in a checkpoint, with a file for each topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +47,11 @@ class Loading:
     def checkpoint(self, generation: int) -> str:
         """Return where the query of a generation keeps its progress."""
         return f"{self.options.checkpoint.rstrip('/')}/g{generation}"
+
+    def kept_ids(self, generation: int) -> KeptIds:
+        """Return which topics the records of a generation are of."""
+        files = HadoopFiles(session=self.warehouse.session, path=self.checkpoint(generation))
+        return KeptIds(checkpoint=files)
 
     def prepare(self, generation: int) -> None:
         """Make a generation, unless it is there; columns that the options add are added.
@@ -173,18 +176,15 @@ class Loading:
         Raises:
             JobFailed: one was.
         """
-        files = HadoopFiles(session=self.warehouse.session, path=self.checkpoint(generation))
-        for topic, topic_id in topic_ids(self.warehouse.session, self.options).items():
-            name = f"{TOPIC_IDS}/{topic}.txt"
-            before = files.read_text(name)
-            if before is None:
-                files.write_text(name, topic_id)
-            elif before != topic_id:
-                raise JobFailed(
-                    f"the topic {topic} was made again: {self.options.output} has records of the"
-                    " one before, at the same offsets",
-                    fix="give another --output and --checkpoint, or make the table anew: replay",
-                )
+        kept = self.kept_ids(generation)
+        now = topic_ids(self.warehouse.session, self.options)
+        for topic in made_again(kept.all(), now):
+            raise JobFailed(
+                f"the topic {topic} was made again: {self.options.output} has records of the"
+                " one before, at the same offsets",
+                fix="give another --output and --checkpoint, or make the table anew: replay",
+            )
+        kept.keep(now)
 
     def _refuse_used_checkpoint(self, generation: int) -> None:
         """Refuse to go on in the middle: what was read before is in no table.

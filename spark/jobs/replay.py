@@ -4,7 +4,8 @@ The new generation is loaded beside the table from the beginning of the topics, 
 of its own. A run that died goes on where it was if it is given the same logic; other logic makes
 another generation, so that no table has rows of both. When it has come as far as the table, the
 records of both are counted, rows and dead letters together, up to the same offsets: what it lacks
-would be lost by a swap (retention or compaction took it from the log), so that needs --force.
+would be lost by a swap (retention or compaction took it from the log), so that needs --force. Of a
+topic that was made again it lacks all that the table has.
 
 The swap is one step (see spark.sinks.warehouse). Dying before it leaves the table as it was; dying
 after it leaves it swapped, with the generation's checkpoint to go on from. A `warehouse --follow`
@@ -22,6 +23,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from spark.jobs.loading import Loading
 from spark.jobs.options import JobFailed, PipelineOptions, WrongUsage, pipeline, run
 from spark.jobs.queries import measured
+from spark.jobs.topic_ids import made_again
+from spark.jobs.topics import topic_ids
 from spark.jobs.warehouse_options import (
     ChangeName,
     Format,
@@ -88,18 +91,21 @@ def replay(
     )
     with measured(session, options):
         generation = backfill(loading)
-    for one in compare(loading.warehouse, generation):
+    for one in compare(loading, generation):
         sys.stdout.write(
             f"{one.topic}-{one.partition} up to offset {one.last_offset}:"
             f" {one.table} records in the table, {one.made} in generation {generation}\n"
         )
     if swap:
-        swap_if_whole(loading.warehouse, generation, force=force)
+        swap_if_whole(loading, generation, force=force)
         sys.stdout.write(f"the table is generation {generation} now\n")
 
 
 def backfill(loading: Loading) -> int:
     """Load the generation after the table's, until it has come as far; return its number.
+
+    A round loads all that the log has when it begins. What the table had then and the round did not
+    load is no longer there: `compare` tells of it.
 
     Raises:
         JobFailed: there is no table, or it grows faster than it can be followed.
@@ -111,10 +117,12 @@ def backfill(loading: Loading) -> int:
     generation = _generation(loading, live + 1)
     loading.prepare(generation)
     for _ in range(CATCH_UP_ROUNDS):
+        before = positions(warehouse, live)
         loading.load_what_is_there(generation, live_generation=live)
         made = positions(warehouse, generation)
         table = positions(warehouse, live)
-        if all(made.get(place, -1) >= last for place, last in table.items() if place in made):
+        gone = {place for place, last in before.items() if made.get(place, -1) < last}
+        if all(made.get(place, -1) >= last for place, last in table.items() if place not in gone):
             return generation
     raise JobFailed("the table grows faster than it can be followed", fix="pause its loader")
 
@@ -122,28 +130,32 @@ def backfill(loading: Loading) -> int:
 def _generation(loading: Loading, first: int) -> int:
     """Return the first generation that is not of other options: one table has rows of one logic.
 
-    What a function of --logic does may have changed under its name; who changes it says so by
-    another name.
+    One of a topic that was made again since is passed over, too. What a function of --logic does
+    may have changed under its name; who changes it says so by another name.
     """
     files = HadoopFiles(session=loading.warehouse.session, path=loading.options.checkpoint)
     wanted = loading.logic.described()
+    topics = topic_ids(loading.warehouse.session, loading.options)
     generation = first
     while True:
         marker = f"g{generation}-logic.json"
         there = files.read_text(marker)
         if there is None:
             files.write_text(marker, wanted)
-        if there in {None, wanted}:
+        if there in {None, wanted} and not made_again(loading.kept_ids(generation).all(), topics):
             return generation
         generation += 1
 
 
-def compare(warehouse: Warehouse, generation: int) -> list[Compared]:
+def compare(loading: Loading, generation: int) -> list[Compared]:
     """Count the records of the table and of the generation that was made, up to the same offsets.
 
-    A partition that the new generation has nothing of is counted whole.
+    A partition that the new generation has nothing of is counted whole, and so is one of a topic
+    that was made again: of the records that the table has, the generation has none.
     """
+    warehouse = loading.warehouse
     live = warehouse.generation()
+    others = made_again(loading.kept_ids(live).all(), loading.kept_ids(generation).all())
     last = positions(warehouse, live)
     table = _count(warehouse, live, last)
     made = _count(warehouse, generation, last)
@@ -153,26 +165,26 @@ def compare(warehouse: Warehouse, generation: int) -> list[Compared]:
             partition=partition,
             last_offset=offset,
             table=table.get((topic, partition), 0),
-            made=made.get((topic, partition), 0),
+            made=0 if topic in others else made.get((topic, partition), 0),
         )
         for (topic, partition), offset in sorted(last.items())
     ]
 
 
-def swap_if_whole(warehouse: Warehouse, generation: int, *, force: bool = False) -> None:
+def swap_if_whole(loading: Loading, generation: int, *, force: bool = False) -> None:
     """Make a generation the table, if it lacks no record of the table.
 
     Raises:
         JobFailed: it does, and `force` is not given.
     """
-    lacking = [one for one in compare(warehouse, generation) if one.made < one.table]
+    lacking = [one for one in compare(loading, generation) if one.made < one.table]
     if lacking and not force:
         missing = sum(one.table - one.made for one in lacking)
         raise JobFailed(
             f"the log no longer has {missing} records of the table; it was not swapped",
             fix="--force swaps nevertheless; --no-swap only compares",
         )
-    warehouse.swap(generation)
+    loading.warehouse.swap(generation)
 
 
 def _count(

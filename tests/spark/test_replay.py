@@ -16,7 +16,7 @@ from spark.jobs.replay import backfill, compare, swap_if_whole
 from spark.jobs.warehouse import load
 from spark.sinks.warehouse import TableFormat
 from tests.clients.confluent import Confluent
-from tests.spark.warehouse_runs import FORMATS, by_offset, contents, loader, send
+from tests.spark.warehouse_runs import FORMATS, by_offset, contents, loader, make_again, send
 
 BIGINT = "id bigint, amount bigint"
 DOUBLE = "id bigint, amount double"
@@ -50,12 +50,12 @@ def test_replay_swaps_and_the_loader_goes_on(
 
     # Then the table is as it was, both have all records, and a run that died goes on
     assert contents(warehouse) == ([0], [1, 2])
-    (both,) = compare(warehouse, generation)
+    (both,) = compare(run(), generation)
     assert (both.table, both.made, both.last_offset) == (3, 3, 2)
     assert backfill(fixed) == generation
 
     # When it is swapped, and loaded
-    swap_if_whole(warehouse, generation)
+    swap_if_whole(run(), generation)
     assert warehouse.generation() == generation == 2
     assert contents(warehouse) == ([0, 1, 3], [2])
     send(confluent, topic, [b'{"id":4,"amount":1}'])
@@ -80,7 +80,7 @@ def test_a_swap_while_a_loader_starts(
     run = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.delta)
     load(run("id bigint"))
     warehouse = run().warehouse
-    swap_if_whole(warehouse, backfill(run("id double")))
+    swap_if_whole(run(), backfill(run("id double")))
 
     # When it is swapped again after a loader has looked which generation that is
     loading = run()
@@ -89,7 +89,7 @@ def test_a_swap_while_a_loader_starts(
     def swapped_behind(self: Loading, generation: int) -> None:
         prepare(self, generation)
         if self is loading and generation == 2:
-            swap_if_whole(warehouse, backfill(run("id string")))
+            swap_if_whole(run(), backfill(run("id string")))
             send(confluent, topic, [b'{"id":2}'])
 
     monkeypatch.setattr(Loading, "prepare", swapped_behind)
@@ -144,10 +144,37 @@ def test_a_swap_that_would_lose_records_is_refused(
 
     # Then
     with pytest.raises(JobFailed, match="no longer has 2 records"):
-        swap_if_whole(run().warehouse, generation)
+        swap_if_whole(run(), generation)
     assert contents(run().warehouse)[0] == [0, 1, 2]
-    swap_if_whole(run().warehouse, generation, force=True)
+    swap_if_whole(run(), generation, force=True)
     assert contents(run().warehouse)[0] == [2]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_swap_to_a_topic_that_was_made_again_is_refused(
+    session: SparkSession, confluent: Confluent, topic: str, tmp_path: Path, count: int
+) -> None:
+    # Given a table of a topic that was made again, with fewer records or as many
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":0}', b'{"id":1}'])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.parquet)
+    load(run())
+    make_again(confluent, topic, [b'{"id":5}', b'{"id":6}'][:count])
+
+    # When the table is made anew, then none of its records is in what was made
+    generation = backfill(run())
+    (both,) = compare(run(), generation)
+    assert (both.table, both.made, both.last_offset) == (2, 0, 1)
+    with pytest.raises(JobFailed, match="no longer has 2 records"):
+        swap_if_whole(run(), generation)
+    assert by_offset(run().warehouse.rows(1), "id") == {0: 0, 1: 1}
+
+    # And when it was made once more meanwhile, then a run begins another generation
+    make_again(confluent, topic, [b'{"id":7}'])
+    assert backfill(run()) == generation + 1
+    swap_if_whole(run(), generation + 1, force=True)
+    assert load(run()) == 0
+    assert by_offset(run().warehouse.rows(generation + 1), "id") == {0: 7}
 
 
 def delete_before(confluent: Confluent, topic: str, offset: int) -> None:

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from spark.jobs.loading import Loading
@@ -13,7 +12,7 @@ from spark.jobs.replay import backfill, swap_if_whole
 from spark.jobs.warehouse import load
 from spark.sinks.warehouse import TableFormat, positions
 from tests.clients.confluent import Confluent
-from tests.spark.warehouse_runs import FORMATS, by_offset, contents, loader, send
+from tests.spark.warehouse_runs import FORMATS, by_offset, contents, loader, make_again, send
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
@@ -75,17 +74,14 @@ def test_a_topic_that_was_made_again_is_refused(
     send(confluent, topic, [b'{"id":0}'])
     load(run())
     assert load(run()) == 0
-    admin = AdminClient({"bootstrap.servers": confluent.bootstrap})
-    admin.delete_topics([topic])[topic].result(timeout=30)
-    confluent.create_topic(topic, partition_count=1)
-    send(confluent, topic, [b'{"id":5}', b'{"id":6}'])
+    make_again(confluent, topic, [b'{"id":5}', b'{"id":6}'])
 
     # When it is loaded again, then it is refused: some would be taken for those that are there
     with pytest.raises(JobFailed, match=f"{topic} was made again"):
         load(run())
 
     # And the table is made anew
-    swap_if_whole(run().warehouse, backfill(run()))
+    swap_if_whole(run(), backfill(run()), force=True)
     load(run())
     assert by_offset(run().warehouse.rows(2), "id") == {0: 5, 1: 6}
 

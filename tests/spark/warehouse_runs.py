@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
 from spark.jobs.loading import Loading
@@ -56,6 +57,14 @@ def send(confluent: Confluent, topic: str, values: Iterable[bytes | None]) -> No
         for value in values
     ]
     confluent.produce(topic, records)
+
+
+def make_again(confluent: Confluent, topic: str, values: Iterable[bytes | None]) -> None:
+    """Delete a topic of one partition, and make it under its name with other values."""
+    admin = AdminClient({"bootstrap.servers": confluent.bootstrap})
+    admin.delete_topics([topic])[topic].result(timeout=30)
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, values)
 
 
 def offsets(frame: DataFrame, column: str) -> list[int]:

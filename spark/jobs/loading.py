@@ -68,7 +68,9 @@ class Loading:
             self.warehouse.create(generation, columns, self.partition_by)
         elif self.logic.columns is not None:
             _check_types(there, self.logic.columns)
-            self.warehouse.create(generation, self._table_columns(self.logic.columns))
+            wanted = self._table_columns(self.logic.columns)
+            _check_capitals(there, wanted)
+            self.warehouse.create(generation, wanted)
 
     def start(
         self, generation: int, *, live_generation: int
@@ -209,4 +211,16 @@ def _check_types(there: StructType, wanted: StructType) -> None:
                 f"--schema: {one.name} is {kind.simpleString()} in the table,"
                 f" not {one.dataType.simpleString()}",
                 fix="a column keeps its type; make the table anew: replay",
+            )
+
+
+def _check_capitals(there: StructType, wanted: StructType) -> None:
+    """Refuse names that differ from a column's in case only: readers could not tell them apart."""
+    names = {name.lower(): name for name in there.names}
+    for name in wanted.names:
+        known = names.get(name.lower(), name)
+        if known != name:
+            raise WrongUsage(
+                f"the column {name} is {known} in the table",
+                fix=f"write {known}, or make the table anew: replay",
             )

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark.jobs.loading import Loading
-from spark.jobs.options import JobFailed, Source
+from spark.jobs.options import JobFailed, Source, WrongUsage
 from spark.jobs.replay import backfill, swap_if_whole
 from spark.jobs.warehouse import load
 from spark.sinks.warehouse import TableFormat, positions
@@ -99,3 +99,25 @@ def test_files_of_one_checkpoint_do_not_take_another(
     # When it is loaded again, then it is refused: the file sink would drop new batches
     with pytest.raises(JobFailed, match="another checkpoint"):
         load(run())
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_a_column_in_other_capitals_is_refused(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    table_format: TableFormat,
+) -> None:
+    # Given a table
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":1}'])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, table_format)
+    load(run("id bigint"))
+
+    # When a column is named in other capitals, then the table is left as it is
+    with pytest.raises(WrongUsage, match="the column ID is id in the table"):
+        load(run("ID bigint, name string"))
+    send(confluent, topic, [b'{"id":2}'])
+    assert load(run("id bigint")) == 1
+    assert by_offset(run().warehouse.rows(1), "id") == {0: 1, 1: 2}

@@ -15,7 +15,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark.jobs.loading import Loading
-from spark.jobs.options import PipelineOptions, pipeline, run
+from spark.jobs.options import JobFailed, PipelineOptions, pipeline, run
 from spark.jobs.queries import Counted, Goal, measured
 from spark.jobs.warehouse_options import (
     ChangeName,
@@ -72,14 +72,26 @@ def load(loading: Loading) -> int:
     count = 0
     goal = Goal.now(loading.options)
     while True:
-        generation = loading.warehouse.generation() or 1
-        loading.prepare(generation)
+        generation = _prepared(loading)
         query, batches = loading.start(generation, live_generation=generation)
         counted = Counted()
         swapped = _wait(query, batches, loading.warehouse, generation, counted)
         count += counted.records
         if not swapped and goal.is_reached(counted):
             return count
+
+
+def _prepared(loading: Loading) -> int:
+    """Return the generation of the table, prepared; begin again if it is swapped meanwhile."""
+    while True:
+        generation = loading.warehouse.generation() or 1
+        try:
+            loading.prepare(generation)
+        except JobFailed:
+            if loading.warehouse.generation() in {0, generation}:
+                raise
+        else:
+            return generation
 
 
 def _wait(

@@ -100,6 +100,37 @@ def test_a_swap_while_a_loader_starts(
     assert contents(warehouse) == ([0, 1, 2], [])
 
 
+def test_a_swap_before_a_loader_is_prepared(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a table, and one made anew beside it
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":0}', b'{"id":1}'])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.delta)
+    load(run("id bigint"))
+    made = backfill(run("id double"))
+
+    # When it is swapped after a loader has looked which generation the table is
+    prepare = Loading.prepare
+
+    def swapped_before(self: Loading, generation: int) -> None:
+        if generation == 1:
+            swap_if_whole(run(), made)
+            send(confluent, topic, [b'{"id":2}'])
+        prepare(self, generation)
+
+    monkeypatch.setattr(Loading, "prepare", swapped_before)
+    load(run())
+
+    # Then it goes on with the one that was made
+    assert run().warehouse.generation() == made
+    assert contents(run().warehouse) == ([0, 1, 2], [])
+
+
 @pytest.mark.parametrize("table_format", FORMATS)
 def test_dead_letters_become_rows_once(
     session: SparkSession,

@@ -1,18 +1,20 @@
 """From a topic into a generation of a table: what `warehouse` and `replay` have in common.
 
 The checkpoint of a generation is its own directory below the one of the options. It keeps the ids
-of the topics, too (`spark.jobs.topic_ids`). Parquet is one streaming query with one file sink: rows
-and dead letters of a micro-batch are committed together. Delta and Iceberg get each micro-batch
-through `spark.sinks.lake_batches`.
+of the topics, too (`spark.jobs.topic_ids`), which are looked at before each micro-batch is written.
+Parquet gets rows and dead letters of a micro-batch through one file sink, committed together; Delta
+and Iceberg get it through `spark.sinks.lake_batches`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
+from spark.jobs.checked_query import CheckedBatches, CheckedQuery
 from spark.jobs.logic import Logic, UnknownFields, value_columns
 from spark.jobs.options import JobFailed, PipelineOptions, WrongUsage
 from spark.jobs.queries import Counted, Goal
@@ -21,7 +23,7 @@ from spark.jobs.topics import read_now, read_stream, topic_ids
 from spark.sinks.batch_tables import BatchTables, OtherRun
 from spark.sinks.hadoop_files import HadoopFiles
 from spark.sinks.lake_batches import LakeBatches
-from spark.sinks.parquet_tables import KIND, rows_and_dead_letters
+from spark.sinks.parquet_tables import rows_and_dead_letters
 from spark.sinks.warehouse import LakeWarehouse, ParquetWarehouse, Warehouse
 from spark.tables.decoded import decode
 
@@ -72,9 +74,7 @@ class Loading:
             _check_capitals(there, wanted)
             self.warehouse.create(generation, wanted)
 
-    def start(
-        self, generation: int, *, live_generation: int
-    ) -> tuple[StreamingQuery, LakeBatches | None]:
+    def start(self, generation: int, *, live_generation: int) -> CheckedQuery:
         """Start the query of a generation that was prepared, and return it.
 
         Args:
@@ -86,22 +86,31 @@ class Loading:
             JobFailed: files and checkpoint are not of one query, or a topic was made again.
         """
         self._refuse_other_topics(generation)
+        stream = read_stream(self.warehouse.session, self.options)
+        write: Callable[[DataFrame, int], None]
         match self.warehouse:
             case ParquetWarehouse():
-                return self._start_files(self.warehouse, generation), None
+                stream = self._decoded_for_files(self.warehouse, generation, stream)
+                write = self.warehouse.batches(generation)
             case LakeWarehouse():
-                return self._start_batches(self.warehouse, generation, live_generation)
+                write = self._lake_batches(self.warehouse, generation, live_generation)
             case _:
                 raise AssertionError(f"no such warehouse: {self.warehouse}")
+        check = partial(self._refuse_other_topics, generation)
+        batches = CheckedBatches(check=check, write=write)
+        writer = stream.writeStream.queryName(self.name).foreachBatch(batches)
+        writer = writer.trigger(**self.options.trigger())
+        query = writer.start(checkpointLocation=self.checkpoint(generation))
+        return CheckedQuery(query=query, batches=batches)
 
     def load_what_is_there(self, generation: int, *, live_generation: int) -> None:
         """Load what the topics have now, and return when all of it is in the table."""
         goal = Goal.now(self.options)
         while True:
-            query, _ = self.start(generation, live_generation=live_generation)
-            query.awaitTermination()
+            running = self.start(generation, live_generation=live_generation)
+            running.wait()
             counted = Counted()
-            counted.note(query)
+            counted.note(running.query)
             if goal.is_reached(counted):
                 return
 
@@ -130,9 +139,9 @@ class Loading:
             if name not in columns.names:
                 raise WrongUsage(f"--partition-by {name}: the table has no such column")
 
-    def _start_batches(
+    def _lake_batches(
         self, warehouse: LakeWarehouse, generation: int, live_generation: int
-    ) -> tuple[StreamingQuery, LakeBatches]:
+    ) -> LakeBatches:
         batches = LakeBatches(
             rows=warehouse.rows_table(generation, live_generation),
             letters=warehouse.letters_table(generation),
@@ -142,12 +151,11 @@ class Loading:
             generation=live_generation,
         )
         batches.look(warehouse.session)
-        stream = read_stream(warehouse.session, self.options)
-        writer = stream.writeStream.queryName(self.name).foreachBatch(batches)
-        writer = writer.trigger(**self.options.trigger())
-        return writer.start(checkpointLocation=self.checkpoint(generation)), batches
+        return batches
 
-    def _start_files(self, warehouse: ParquetWarehouse, generation: int) -> StreamingQuery:
+    def _decoded_for_files(
+        self, warehouse: ParquetWarehouse, generation: int, records: DataFrame
+    ) -> DataFrame:
         session, table = warehouse.session, warehouse.table
         if not table.has_batches(session, generation):
             self._refuse_used_checkpoint(generation)
@@ -164,13 +172,7 @@ class Loading:
         assert stored is not None, "prepared"
         schemas = self.logic.of_subjects(session, self.options.topics)
         values = self.logic.fixed(value_columns(stored), schemas)
-        decoded = decode(read_stream(session, self.options), values)
-        both = self.logic.changed(rows_and_dead_letters(decoded))
-        writer = both.writeStream.queryName(self.name).format("parquet")
-        writer = writer.partitionBy(KIND, *warehouse.partition_by(generation))
-        return writer.trigger(**self.options.trigger()).start(
-            path=table.directory(generation), checkpointLocation=self.checkpoint(generation)
-        )
+        return self.logic.changed(rows_and_dead_letters(decode(records, values)))
 
     def _refuse_other_topics(self, generation: int) -> None:
         """Refuse topics that were made again under their names: places of records come anew.

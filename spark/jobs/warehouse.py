@@ -11,9 +11,7 @@ the checkpoint of the new generation.
 import sys
 from typing import Final
 
-from pyspark.errors import StreamingQueryException
-from pyspark.sql.streaming.query import StreamingQuery
-
+from spark.jobs.checked_query import CheckedQuery
 from spark.jobs.loading import Loading
 from spark.jobs.options import JobFailed, PipelineOptions, pipeline, run
 from spark.jobs.queries import Counted, Goal, measured
@@ -27,7 +25,7 @@ from spark.jobs.warehouse_options import (
     make_loading,
     open_session,
 )
-from spark.sinks.lake_batches import LakeBatches
+from spark.sinks.lake_batches import Superseded
 from spark.sinks.warehouse import ParquetWarehouse, TableFormat, Warehouse
 
 POLL_S: Final = 1
@@ -67,15 +65,16 @@ def load(loading: Loading) -> int:
     """Load what there is, or for ever with --follow; return how many records were read.
 
     Raises:
+        JobFailed: a topic was made again.
         StreamingQueryException: the query failed; a run after this one goes on where it was.
     """
     count = 0
     goal = Goal.now(loading.options)
     while True:
         generation = _prepared(loading)
-        query, batches = loading.start(generation, live_generation=generation)
+        running = loading.start(generation, live_generation=generation)
         counted = Counted()
-        swapped = _wait(query, batches, loading.warehouse, generation, counted)
+        swapped = _wait(running, loading.warehouse, generation, counted)
         count += counted.records
         if not swapped and goal.is_reached(counted):
             return count
@@ -94,26 +93,18 @@ def _prepared(loading: Loading) -> int:
             return generation
 
 
-def _wait(
-    query: StreamingQuery,
-    batches: LakeBatches | None,
-    warehouse: Warehouse,
-    generation: int,
-    counted: Counted,
-) -> bool:
+def _wait(running: CheckedQuery, warehouse: Warehouse, generation: int, counted: Counted) -> bool:
     """Wait for the end of a query; return whether it ended because the table was swapped."""
     try:
-        while not query.awaitTermination(POLL_S):
-            counted.note(query)
+        while not running.wait(POLL_S):
+            counted.note(running.query)
             if isinstance(warehouse, ParquetWarehouse) and warehouse.generation() != generation:
-                query.stop()
+                running.query.stop()
                 return True
-    except StreamingQueryException:
-        if batches is not None and batches.superseded:
-            return True
-        raise
+    except Superseded:
+        return True
     finally:
-        counted.note(query)
+        counted.note(running.query)
     return False
 
 

@@ -52,7 +52,6 @@ class LakeBatches:
         generation: that `live` must have, or nothing is written.
         live: the table whose generation counts.
         ahead: the last offset of each topic and partition that the tables had at the start.
-        superseded: a batch came when `live` was of another generation.
     """
 
     rows: LakeTable
@@ -62,7 +61,6 @@ class LakeBatches:
     generation: int
     live: LakeTable
     ahead: dict[tuple[str, int], int] = field(default_factory=dict)
-    superseded: bool = False
 
     def look(self, session: SparkSession) -> None:
         """Find out what the tables have; before the query starts."""
@@ -75,7 +73,6 @@ class LakeBatches:
         """Write a batch; Spark calls this, again and again for one until it returned."""
         session = batch.sparkSession
         if self.live.generation(session) != self.generation:
-            self.superseded = True
             raise Superseded(f"{self.live.name} was swapped; the new generation goes on")
         query_id = session.sparkContext.getLocalProperty(_QUERY_ID)
         assert query_id is not None, "a batch of a query has its id"

@@ -136,6 +136,25 @@ class ParquetTable:
         letters = self._kind(session, generation, DEAD_LETTERS, stored)
         return letters.select(*(F.col(f"_kafka_{name}").alias(name) for name in columns.names))
 
+    def append(
+        self, generation: int, partition_by: tuple[str, ...], batch: DataFrame, batch_id: int
+    ) -> None:
+        """Write a micro-batch of `rows_and_dead_letters`, or nothing if it was written before.
+
+        This is what writeStream.format("parquet") does, which lets nobody look before a batch.
+        """
+        java = batch.sparkSession.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to it
+        assert java is not None
+        spark = java.org.apache.spark.sql.execution
+        sink = spark.streaming.FileStreamSink(
+            batch.sparkSession._jsparkSession,  # noqa: SLF001
+            self.directory(generation),
+            spark.datasources.parquet.ParquetFileFormat(),
+            java.PythonUtils.toSeq([KIND, *partition_by]),
+            java.PythonUtils.toScalaMap({}),
+        )
+        sink.addBatch(batch_id, batch._jdf)  # noqa: SLF001
+
     def has_batches(self, session: SparkSession, generation: int) -> bool:
         """Return whether a query has written into a generation."""
         return HadoopFiles(session=session, path=self.directory(generation)).exists(_COMMIT_LOG)

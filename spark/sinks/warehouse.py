@@ -14,8 +14,10 @@ ask for the pointer (`Warehouse.rows`).
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -199,6 +201,10 @@ class ParquetWarehouse(Warehouse):
         name = f"g{generation}_redone_{now.number + 1}"  # of a run that died here: overwritten
         rows.write.mode("overwrite").parquet(f"{self.table.path}/{name}")
         self._point(replace(now, redone=(*now.redone, name)))
+
+    def batches(self, generation: int) -> Callable[[DataFrame, int], None]:
+        """Return what writes micro-batches of a generation, each number once."""
+        return partial(self.table.append, generation, self.partition_by(generation))
 
     def swap(self, generation: int) -> None:
         self._point(replace(self._pointer(), generation=generation))

@@ -86,6 +86,37 @@ def test_a_topic_that_was_made_again_is_refused(
     assert by_offset(run().warehouse.rows(2), "id") == {0: 5, 1: 6}
 
 
+@pytest.mark.parametrize("source", Source)
+@pytest.mark.parametrize("table_format", [TableFormat.parquet, TableFormat.delta])
+def test_a_topic_that_is_made_again_while_it_is_loaded_is_refused(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    location_options: dict[str, str],
+    source: Source,
+    table_format: TableFormat,
+) -> None:
+    # Given a run that follows a topic
+    made = loader(session, confluent.bootstrap, topic, tmp_path, table_format)("id bigint")
+    reader = {"failOnDataLoss": "false"}
+    options = replace(made.options, source=source, log=location_options, follow=True, reader=reader)
+    loading = replace(made, options=options)
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":0}', b'{"id":1}'])
+    loading.prepare(1)
+    running = loading.start(1, live_generation=1)
+    running.query.processAllAvailable()
+
+    # When the topic is made again, with more records
+    make_again(confluent, topic, [b'{"id":5}', b'{"id":6}', b'{"id":7}'])
+
+    # Then the run ends, and none of them is in the table
+    with pytest.raises(JobFailed, match=f"{topic} was made again"):
+        assert not running.wait(60), "it ended by itself"
+    assert by_offset(loading.warehouse.rows(1), "id") == {0: 0, 1: 1}
+
+
 def test_files_of_one_checkpoint_do_not_take_another(
     session: SparkSession, confluent: Confluent, topic: str, tmp_path: Path
 ) -> None:

@@ -4,9 +4,9 @@
 of it is chosen by `rows_of`; the rest is `spark.tables.deadletter`.
 
 A value fits if it is one JSON object in UTF-8 (or Avro of a known schema), each field converts to
-the type of its column, and it has no field without a column, also inside of objects and arrays,
-unless those are ignored. A missing field, or null, is null. A null value (a tombstone) is a row of
-nulls: its key says what is gone.
+the type of its column, and it has no field without a column, also inside of objects, arrays and
+maps, unless those are ignored. A missing field, or null, is null. A null value (a tombstone) is a
+row of nulls: its key says what is gone.
 
 JSON text converts as Spark's from_json does it: a number or an object becomes text in a column of
 strings; text never becomes a number.
@@ -22,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import DataType, StructType
 
-from spark.tables.unknown import FIELDS, unknown_paths
+from spark.tables.unknown import FIELDS, begins_object, unknown_paths
 
 RECORD = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 """What `decode` needs of a read with includeHeaders."""
@@ -107,7 +107,6 @@ def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame
     parsed_schema = StructType([*_nullable(values.columns), *StructType().add(_CORRUPT, "string")])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     # Spark would take the first of several objects in an array, and nothing for the text `null`
-    is_object = F.ltrim(text).startswith("{")
     parsed = records.withColumn("parsed", F.from_json(text, parsed_schema, options)).withColumn(
         "fields", F.from_json(text, FIELDS)
     )
@@ -121,7 +120,7 @@ def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame
     reason = (
         F.when(value.isNull(), None)
         .when(~F.is_valid_utf8(text), F.lit("the value is not UTF-8 text"))
-        .when(~is_object, F.lit("the value is not a JSON object"))
+        .when(~begins_object(text), F.lit("the value is not a JSON object"))
         .when(~_is_whole(text), F.lit("the value is not one JSON object"))
         .when(wrong != "", F.concat(F.lit("does not fit its column: "), wrong))
         .when(kept[_CORRUPT].isNotNull(), F.lit("a part does not fit its column"))
@@ -130,15 +129,20 @@ def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame
     if not values.ignore_unknown:
         unknown = F.array_distinct(unknown_paths(told, values.columns))
         names = F.array_join(F.sort_array(unknown), ", ")
-        reason = reason.when(names != "", F.concat(F.lit("has no column: "), names))
+        reason = reason.when(F.size(unknown) > 0, F.concat(F.lit("has no column: "), names))
     row = F.struct(*(kept[one.name].alias(one.name) for one in values.columns))
     return parsed.withColumn("row", row).withColumn("reason", reason)
 
 
 def _is_whole(text: Column) -> Column:
-    """Return whether nothing follows an object: Spark's reader stops where the first one ends."""
-    wrapped = F.concat(F.lit('{"value":'), text, F.lit(f',"{_END}":true}}'))
-    return F.coalesce(F.from_json(wrapped, f"{_END} boolean")[_END], F.lit(False))
+    """Return whether nothing follows an object: Spark's reader stops where the first one ends.
+
+    The digest is what no text holds of itself, so what ends the array is not part of the text.
+    """
+    digest = F.md5(text)
+    listed = F.concat(F.lit("["), text, F.lit(f',{{"{_END}":"'), digest, F.lit('"}]'))
+    read = F.from_json(listed, f"array<struct<{_END}: string>>")
+    return F.coalesce((F.size(read) == 2) & (F.get(read, F.lit(1))[_END] == digest), F.lit(False))
 
 
 def _decode_registered(

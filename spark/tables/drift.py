@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, NullType, StructField, StructType
 
-from spark.tables.unknown import FIELDS, unknown_fields
+from spark.tables.unknown import FIELDS, begins_object, unknown_fields
 
 SHAPES_COUNT: Final = 1_000
 """Values with a new field are told apart by names and types of their fields: so many are kept."""
@@ -41,7 +41,7 @@ def new_shapes(records: DataFrame, columns: StructType, value: Column) -> DataFr
     """
     text = value.cast("string")
     unknown = unknown_fields(F.from_json(text, FIELDS), columns)
-    objects = records.where(F.is_valid_utf8(text) & F.ltrim(text).startswith("{"))
+    objects = records.where(F.is_valid_utf8(text) & begins_object(text))
     shape = F.schema_of_variant(F.try_parse_json(text))
     grouped = objects.where(F.size(unknown) > 0).groupBy(shape.alias("shape"))
     return grouped.agg(F.min(text).alias("value")).limit(SHAPES_COUNT).select("value")

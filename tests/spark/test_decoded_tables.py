@@ -59,6 +59,12 @@ def test_what_fits_is_a_row_and_everything_else_has_a_reason(session: SparkSessi
         b'{"id":9999999999999999999}': "does not fit its column: id",
         b'{"name":"n"}': "is missing: id",
         b'{"id":15,"b":1,"a b":2}': "has no column: a b, b",
+        b'\n\t\r{"id":16}\n': None,
+        b'{"id":17,"":1}': 'has no column: ""',
+        b'{"id":1},"b":2': "the value is not one JSON object",
+        b'{"id":1},{"b":2}': "the value is not one JSON object",
+        b'{"id":1},{"streamhouse_end":true}]': "the value is not one JSON object",
+        b'{"id":1},"streamhouse_end":true}': "the value is not one JSON object",
     }
 
     # When
@@ -67,6 +73,7 @@ def test_what_fits_is_a_row_and_everything_else_has_a_reason(session: SparkSessi
     # Then
     assert reasons(decoded) == list(given.values())
     expected = [(0, 0, "x"), (1, 1, None), (2, None, None), (3, 3, None), (4, 4, '{"z":1}')]
+    expected.append((16, 16, None))
     rows = rows_of(decoded).select("_kafka_offset", "id", "name")
     assertDataFrameEqual(rows, session.createDataFrame(expected, rows.schema))
     assert dead_letters(decoded).count() == len(given) - len(expected)
@@ -76,12 +83,15 @@ def test_a_field_that_an_object_inside_has_not_is_told(session: SparkSession) ->
     # Given columns with objects in objects and arrays, and values with more in them
     columns = parse_columns(
         "a struct<b: bigint, c: struct<d: string>>,"
-        " l array<struct<p: bigint, m: array<struct<x: int>>>>"
+        " l array<struct<p: bigint, m: array<struct<x: int>>>>, k map<string, struct<x: int>>"
     )
     given: dict[bytes | None, str | None] = {
         b'{"a":{"b":1,"c":{"d":"x"}},"l":[{"p":1,"m":[{"x":1},null]},null]}': None,
         b'{"a":null,"l":[]}': None,
         b'{"a":{"b":1,"new":null}}': None,
+        b'{"k":{"any":{"x":1},"none":null}}': None,
+        b'{"k":{"any":{"x":1,"y":2}}}': "has no column: k.y",
+        b'{"a":{"":1}}': 'has no column: a.""',
         b'{"a":{"c":{"d":{"any":"text"}}}}': None,
         b'{"a":{"c":{"e":1}},"top":1}': "has no column: a.c.e, top",
         b'{"l":[{"p":1},{"q":2},{"q":3,"m":[{"y":1}]}]}': "has no column: l.m.y, l.q",

@@ -151,7 +151,10 @@ def parse_columns(ddl: str) -> StructType:
     except ParseException as error:
         raise WrongUsage("--schema takes columns such as: id bigint, name string") from error
     if len(drift.additions(StructType(), columns)) != len(columns):
-        raise WrongUsage("--schema: names are letters, digits and _, each once, letters first")
+        raise WrongUsage(
+            "--schema: names are letters, digits and _, each once, letters first;"
+            f" {drift.COLUMNS_COUNT:,} at most, inner ones counted"
+        )
     return columns
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import ArrayType, DataType, NullType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
 
 from spark.tables.unknown import FIELDS, begins_object, unknown_fields
 
@@ -21,7 +21,10 @@ SHAPES_COUNT: Final = 1_000
 """Values with a new field are told apart by names and types of their fields: so many are kept."""
 
 COLUMNS_COUNT: Final = 1_000
-"""More columns than this a table does not get: keys of a map are no fields."""
+"""More columns than this a table does not get, fields of objects inside counted too.
+
+Keys of a map are no fields, and every object of a table costs each record a look.
+"""
 
 LEVELS_COUNT: Final = 64
 """A value of more levels gives no columns: JSON may have 1,000, a type of which no stack bears."""
@@ -70,10 +73,15 @@ def infer(session: SparkSession, texts: Iterable[str]) -> StructType:
 def additions(columns: StructType, found: Iterable[StructField]) -> StructType:
     """Return which of the fields found become columns beside those that are there."""
     taken = {name.lower() for name in columns.names}
+    count = _names_count(columns)
     added: list[StructField] = []
     for one in found:
         fits = _PLAIN.fullmatch(one.name) and one.name.lower() not in taken
-        if fits and len(taken) < COLUMNS_COUNT and _nested_plain(one.dataType):
+        if not fits or not _nested_plain(one.dataType):
+            continue
+        names = 1 + _names_count(one.dataType)
+        if count + names <= COLUMNS_COUNT:
+            count += names
             taken.add(one.name.lower())
             added.append(StructField(one.name, one.dataType))
     return StructType(added)
@@ -140,3 +148,16 @@ def _nested_plain(kind: DataType) -> bool:
             return plain and apart and all(_nested_plain(one.dataType) for one in kind)
         case _:
             return True
+
+
+def _names_count(kind: DataType) -> int:
+    """Return how many fields a type has, those inside of it included."""
+    match kind:
+        case ArrayType():
+            return _names_count(kind.elementType)
+        case MapType():
+            return _names_count(kind.valueType)
+        case StructType():
+            return sum(1 + _names_count(one.dataType) for one in kind)
+        case _:
+            return 0

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import to_avro
 from pyspark.sql.types import (
+    ArrayType,
     DoubleType,
     LongType,
     StringType,
@@ -128,6 +129,27 @@ def test_new_fields_become_columns_if_tables_can_have_them(session: SparkSession
     assert added["price"].dataType == DoubleType()
     assert sorted(added.names) == ["list", "price"]
     assert all(one.nullable for one in added)
+
+
+def test_fields_of_objects_count_among_columns() -> None:
+    # Given a table, and new fields: one object too large, and two that fit one without the other
+    half = drift.COLUMNS_COUNT // 2
+    found = [
+        StructField("large", of_fields(drift.COLUMNS_COUNT)),
+        StructField("first", ArrayType(of_fields(half))),
+        StructField("second", of_fields(half)),
+        StructField("number", LongType()),
+    ]
+
+    # When
+    added = drift.additions(COLUMNS, found)
+
+    # Then
+    assert added.names == ["first", "number"]
+
+
+def of_fields(count: int) -> StructType:
+    return StructType([StructField(f"f{number}", LongType()) for number in range(count)])
 
 
 def test_a_value_of_many_levels_is_a_dead_letter(session: SparkSession) -> None:

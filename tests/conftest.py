@@ -6,6 +6,7 @@ Several processes may run the tests (pytest-xdist); each of them has its own of 
 import itertools
 import os
 import random
+import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # `make test &`: processes inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(FailedTestsGarbage())
     file: Path | None = config.getoption("--postpone")
     if file is not None:

@@ -209,8 +209,10 @@ def _own_limits() -> Iterator[None]:
     """Show what the client itself refuses to ask for."""
     try:
         yield
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise Failure(str(error)) from error
+    except OverflowError as error:
+        raise Failure(f"a number is too large: {2**31 - 1:,} at most") from error
 
 
 def _node_id(node: Node | None) -> int | None:

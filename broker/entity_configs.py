@@ -11,11 +11,13 @@ from typing import Final
 
 from broker.shared_load import SharedLoad
 from storage.entity_configs import (
+    Entity,
     EntityChange,
     EntityConfigStore,
     EntityConfigValues,
     EntityKind,
 )
+from storage.errors import ConfigsChanged
 
 POLL_S: Final = 0.5
 """An ACL, or a user that is gone, counts on every broker within a second."""
@@ -56,10 +58,17 @@ class EntityConfigs:
         """Alter the configs of entities, no two of them the same.
 
         Raises:
+            ConfigsChanged: something else than what is expected is set of one of them.
             MetadataUnavailable: no answer; all of it was done, or nothing.
         """
         before = self._version
-        altered = await self._store.alter_entity_configs(changes)
+        try:
+            altered = await self._store.alter_entity_configs(changes)
+        except (
+            ConfigsChanged
+        ):  # Postgres may even have gone back, to a standby: read all of it anew
+            self._version = 0
+            raise
         self._altered_here += 1
         self._version = min(self._version, before)  # others may have altered the same meanwhile
         self._take(altered)
@@ -78,12 +87,19 @@ class EntityConfigs:
 
     async def _load_changes(self) -> None:
         while True:
-            altered_here = self._altered_here
-            changes = await self._store.entity_config_changes(self._version)
+            altered_here, since = self._altered_here, self._version
+            changes = await self._store.entity_config_changes(since)
             if altered_here == self._altered_here:
                 break  # else the answer may be older than what was altered here meanwhile
         self._version = changes.version
-        self._take(changes.configs)
+        self._take(changes.configs if since else {**self._all_unset(), **changes.configs})
+
+    def _all_unset(self) -> EntityConfigValues:
+        return {
+            Entity(kind, name): _NOTHING
+            for kind, of_kind in self._configs.items()
+            for name in of_kind
+        }
 
     def _take(self, configs: EntityConfigValues) -> None:
         changed: dict[EntityKind, list[str]] = {}

@@ -17,6 +17,7 @@ from broker.broker_configs import BrokerConfig
 from broker.shared_load import SharedLoad
 from broker.topic_configs import TopicConfig, readable_topic_config
 from protocol.ids import Partition
+from storage.errors import ConfigsChanged
 from storage.log import Log
 from storage.metadata import MetadataStore, Topic
 from storage.partition_log import PartitionLog
@@ -111,7 +112,13 @@ class Topics:
         where this began.
         """
         before = self._version
-        topic = await change
+        try:
+            topic = await change
+        except (
+            ConfigsChanged
+        ):  # Postgres may even have gone back, to a standby: read all of it anew
+            self._version = 0
+            raise
         self._changed_here += 1
         self._version = min(self._version, before)
         return self._put(topic)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -14,6 +15,7 @@ from storage.entity_configs import (
     EntityConfigValues,
     EntityKind,
 )
+from storage.errors import ConfigsChanged
 from storage.metadata_memory import MemoryMetadata
 
 GROUP = Entity(EntityKind.GROUP, "analytics")
@@ -57,6 +59,27 @@ async def test_changes_of_other_brokers_come_with_a_refresh(store: MemoryMetadat
     await there.alter([change(GROUP, a=None)])
     await here.refresh()
     assert not here.all(EntityKind.GROUP)
+
+
+async def test_a_copy_follows_a_database_that_went_back(store: MemoryMetadata) -> None:
+    # Given a copy of what a database has lost in a failover, and has gained since
+    configs, other = EntityConfigs(store), Entity(EntityKind.GROUP, "reports")
+    await configs.alter([change(GROUP, a="1")])
+    await configs.alter([change(GROUP, a="2")])
+    await configs.refresh()
+    standby = MemoryMetadata(Random(8))
+    await standby.alter_entity_configs([change(other, b="1")])
+    configs._store = standby
+    await configs.refresh()
+    assert configs.get(GROUP.kind, GROUP.name) == {"a": "2"}
+
+    # When a change is refused that rests on what is not there
+    with pytest.raises(ConfigsChanged):
+        await configs.alter([replace(change(GROUP, a="3"), expected={"a": "2"})])
+
+    # Then the next look finds what is
+    await configs.refresh()
+    assert configs.all(EntityKind.GROUP) == {"reports": {"b": "1"}}
 
 
 async def test_an_answer_older_than_a_change_made_here_does_not_undo_it(

@@ -33,12 +33,14 @@ def run_fsck(
         Exit: (1) something is damaged.
     """
     check, repaired = asyncio.run(_check(postgres, store, data, deep=deep, repair=repair))
-    if as_json:
-        print_json(_as_json(check, repaired))
-    else:
-        _print(check, repaired, deep=deep)
-    if check.findings.damaged:
-        raise typer.Exit(1)
+    try:
+        if as_json:
+            print_json(_as_json(check, repaired))
+        else:
+            _print(check, repaired, deep=deep)
+    finally:  # also if nobody reads it
+        if check.findings.damaged:
+            raise typer.Exit(1)
 
 
 async def _check(

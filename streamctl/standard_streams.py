@@ -24,10 +24,8 @@ def standard_streams() -> Iterator[None]:
     if sys.stdout is None:
         raise Failure("standard output is closed", fix="send it to a file, or to /dev/null")
     try:
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
+        yield
+        sys.stdout.flush()
     except BrokenPipeError:
         discard_output()
     except OSError as error:
@@ -36,6 +34,12 @@ def standard_streams() -> Iterator[None]:
         discard_output()
         place = error.filename or "standard output"
         raise Failure(f"cannot write to {place}: {error.strerror}") from error
+    except BaseException:  # how the command ends counts, whoever reads its output
+        try:
+            sys.stdout.flush()
+        except OSError:
+            discard_output()
+        raise
 
 
 def discard_output() -> None:

@@ -1,5 +1,7 @@
 """`streamctl fsck`: each kind of damage is found and named, and a healthy cluster is clean."""
 
+import shlex
+import subprocess
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +16,7 @@ from storage.fsck_findings import Findings, Kind
 from storage.fsck_tiling import PartitionState, RowExtent, TilingCheck
 from storage.store_marker import MARKER, new_mark, read_marker
 from tests.clients.confluent import Confluent
-from tests.storage.recovering import building_broker, send, streamctl
+from tests.storage.recovering import COMMAND, REPOSITORY, building_broker, send, streamctl
 from tests.storage.segments_made import TOPIC_ID
 from tests.storage.stored_log import HOUR_MS, StoredLog, stored_log
 
@@ -265,6 +267,9 @@ def test_damage_is_shown_with_what_to_do(tmp_path: Path) -> None:
         (wal,) = (path for path in (tmp_path / "objects" / "wal").rglob("*") if path.is_file())
         wal.unlink()
         shown = streamctl("fsck", "--data", str(tmp_path))
+        command = shlex.join((*COMMAND, "fsck", "--data", str(tmp_path)))
+        unread = f"{command} | head -c 0; exit ${{PIPESTATUS[0]}}"
+        assert subprocess.run(["bash", "-c", unread], cwd=REPOSITORY, check=False).returncode == 1
     assert shown.exit_code == 1
     assert f"wal/{wal.parent.name}/{wal.name}: 1 rows name it" in shown.out
     assert "object missing: restore it under this path" in shown.err

@@ -5,45 +5,30 @@ do. Used of it: GET /schemas/ids/{id}/versions and GET /schemas/ids/{id}, and th
 in the body of a 404, without which it is no answer of a registry (a wrong path of the URL must not
 make all records invalid).
 
-While none can be reached one request at a time finds out whether it answers again, the others fail
-at once: clients repeat what was refused, and each must not wait for a timeout. It may be a matter
-of what was asked for, so another request goes first then. An answer that cannot be used says
-nothing of others: only that request fails.
+Each registry has a circuit breaker, so that none is waited for by all while it fails.
 """
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import aiohttp
-import structlog
 
+from broker.registry_breaker import RegistryBreaker
 from broker.schema_metrics import RegistryMetrics
 from broker.secrets_config import RegistryLogin
 
 MAX_REQUESTS: Final = 8
 MAX_ANSWER_BYTES: Final = 2**20
-RETRY_S: Final = 1.0
-RETRY_SAME_S: Final = 3 * RETRY_S
-"""For a request that was not answered in time: another one finds out sooner."""
-
-LOG_S: Final = 60.0
-"""Between two log lines of answers that cannot be used."""
 
 _NOT_FOUND: Final = 404
 _ERROR_CODES: Final = range(40_400, 40_500)  # 40403: no schema has that id
 _ACCEPT: Final = "application/vnd.schemaregistry.v1+json, application/json"
 
-log = structlog.get_logger()
-
 
 class RegistryUnavailable(Exception):
     """No registry gave an answer that can be used; asking again later is safe."""
-
-
-class _Unreachable(RegistryUnavailable):
-    """None gave any answer."""
 
 
 class RegistryClient:
@@ -61,7 +46,8 @@ class RegistryClient:
         timeout_s: float,
         metrics: RegistryMetrics,
     ) -> None:
-        self._urls = [url.rstrip("/") for url in urls]
+        self._registries = [RegistryBreaker(url.rstrip("/")) for url in urls]
+        self._nobody = "confluent.schema.registry.url is not set on this broker"
         self._headers = {"Accept": _ACCEPT}
         if login.user:
             self._headers["Authorization"] = aiohttp.encode_basic_auth(login.user, login.password)
@@ -69,11 +55,6 @@ class RegistryClient:
         self._metrics = metrics
         self._places = asyncio.Semaphore(MAX_REQUESTS)
         self._session: aiohttp.ClientSession | None = None
-        self._failure = "" if urls else "confluent.schema.registry.url is not set on this broker"
-        self._failed_path = ""
-        self._ask_again_s = float("-inf")
-        self._log_again_s = float("-inf")
-        self._asking_again = False
 
     async def get(self, path: str) -> object | None:
         """Return the JSON that answers GET `path`; None if all registries that answer know nothing.
@@ -83,79 +64,49 @@ class RegistryClient:
         Raises:
             RegistryUnavailable: none answered in time, or not as a registry does.
         """
-        again = bool(self._failure)
-        now_s = asyncio.get_running_loop().time()
-        if again and (not self._urls or self._asking_again or now_s < self._may_ask_s(path)):
-            raise RegistryUnavailable(self._failure)
-        self._asking_again = again
-        try:
-            async with self._places:
-                answer = await self._ask_each(path, again=again)
-        except _Unreachable as unreachable:
-            self._lost(path, str(unreachable))
-            raise
-        finally:
-            if again:
-                self._asking_again = False
-        self._found_again()
-        return answer
-
-    def _may_ask_s(self, path: str) -> float:
-        """Return when a request may find out whether a lost registry answers again."""
-        same = path == self._failed_path
-        return self._ask_again_s + (RETRY_SAME_S - RETRY_S if same else 0.0)
-
-    def _lost(self, path: str, reason: str) -> None:
-        self._ask_again_s = asyncio.get_running_loop().time() + RETRY_S
-        self._failed_path = path
-        if not self._failure:
-            log.warning("schema registry does not answer", reason=reason)
-        self._failure = reason
-
-    def _unusable(self, reason: str) -> None:
-        """Take note of an answer that helps nobody."""
-        self._found_again()
-        now_s = asyncio.get_running_loop().time()
-        if now_s >= self._log_again_s:
-            self._log_again_s = now_s + LOG_S
-            log.warning("schema registry answers what cannot be used", reason=reason)
-
-    def _found_again(self) -> None:
-        if self._failure and self._urls:  # none are left once it is closed
-            log.info("schema registry answers again")
-            self._failure = ""
+        if not any(one.may_ask(path) for one in self._registries):  # nor wait for a place
+            raise self._unavailable(one.failure for one in self._registries)
+        async with self._places:
+            return await self._ask_each(path)
 
     async def close(self) -> None:
         """End the connections; what is asked for from now on is refused."""
-        self._urls, self._failure = [], "the broker is shutting down"
+        self._registries, self._nobody = [], "the broker is shutting down"
         if self._session is not None:
             await self._session.close()
 
-    async def _ask_each(self, path: str, *, again: bool) -> object | None:
-        if self._failure and not again:  # of one that had its place before
-            raise RegistryUnavailable(self._failure)
+    async def _ask_each(self, path: str) -> object | None:
         failures: list[str] = []
-        reached = False
-        for url in list(self._urls):
+        for one in list(self._registries):
             try:
-                answer = await self._ask(url + path)
+                answer = await self._ask_one(one, path)
+            except RegistryUnavailable as unavailable:
+                failures.append(str(unavailable))
+                continue
+            if answer is not None:
+                self._registries.sort(key=lambda other: other is not one)
+                return answer
+        if len(failures) >= len(self._registries):  # none are left once it is closed
+            raise self._unavailable(failures)
+        return None
+
+    def _unavailable(self, failures: Iterable[str]) -> RegistryUnavailable:
+        return RegistryUnavailable("; ".join(failures) or self._nobody)
+
+    async def _ask_one(self, registry: RegistryBreaker, path: str) -> object | None:
+        if not registry.may_ask(path):
+            raise RegistryUnavailable(registry.failure)
+        with registry.asking():
+            try:
+                answer = await self._ask(registry.url + path)
             except _FAILURES as error:
                 self._metrics.asked("failed")
-                failures.append(f"{url}: {_reason(error)}")
-                reached = reached or not isinstance(error, _UNREACHED)
-                continue
-            self._metrics.asked("unknown" if answer is None else "found")
-            if answer is not None:
-                if self._urls and self._urls[0] != url:
-                    self._urls.sort(key=lambda one: one != url)
-                return answer
-        if failures and len(failures) >= len(self._urls):
-            reason = "; ".join(failures)
-            if not reached:
-                raise _Unreachable(reason)
-            self._unusable(reason)
-            raise RegistryUnavailable(reason)
-        return None
+                reason = f"{registry.url}: {_reason(error)}"
+                registry.failed(path, reason, unreached=isinstance(error, _UNREACHED))
+                raise RegistryUnavailable(reason) from error
+        registry.answered(path)
+        self._metrics.asked("unknown" if answer is None else "found")
+        return answer
 
     async def _ask(self, url: str) -> object | None:
         """Return a registry's answer, None if it has nothing there.

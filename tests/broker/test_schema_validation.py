@@ -14,7 +14,8 @@ from prometheus_client import CollectorRegistry
 
 from broker.broker_configs import read_broker_config
 from broker.config_types import InvalidConfig
-from broker.registry_client import RETRY_S, RegistryClient, RegistryUnavailable
+from broker.registry_breaker import FAILED_IN_A_ROW, RETRY_S, RETRY_SAME_S
+from broker.registry_client import MAX_REQUESTS, RegistryClient, RegistryUnavailable
 from broker.schema_metrics import RegistryMetrics
 from broker.secrets_config import RegistryLogin
 from protocol.records import Record, build_batch, decode_records
@@ -380,23 +381,12 @@ async def test_a_schema_that_the_registry_hangs_at_gives_way_to_others(
     registry: FakeRegistry,
 ) -> None:
     # Given a client of a registry that never answers for one schema
-    client = RegistryClient(
-        [registry.url],
-        login=RegistryLogin(),
-        timeout_s=0.2,
-        metrics=RegistryMetrics(CollectorRegistry()),
-    )
+    client = client_of(registry)
     bad, good = new_schema(registry), new_schema(registry)
     registry.hanging = {bad}
 
-    async def answered(schema_id: int) -> bool:
-        try:
-            return await client.get(f"/schemas/ids/{schema_id}") == {"schema": "{}"}
-        except RegistryUnavailable:
-            return False
-
     async def ask_always() -> None:
-        while not await answered(bad):
+        while not await answered(client, bad):
             await asyncio.sleep(0.01)
 
     asking = asyncio.ensure_future(ask_always())
@@ -405,11 +395,111 @@ async def test_a_schema_that_the_registry_hangs_at_gives_way_to_others(
         for _ in range(3):
             await asyncio.sleep(0.3)
             async with asyncio.timeout(2 * RETRY_S):
-                while not await answered(good):
+                while not await answered(client, good):
                     await asyncio.sleep(0.05)
     finally:
         asking.cancel()
         registry.hanging = set()
+        await client.close()
+
+
+def client_of(*registries: FakeRegistry) -> RegistryClient:
+    return RegistryClient(
+        [one.url for one in registries],
+        login=RegistryLogin(),
+        timeout_s=0.2,
+        metrics=RegistryMetrics(CollectorRegistry()),
+    )
+
+
+async def answered(client: RegistryClient, schema_id: int) -> bool:
+    try:
+        return await client.get(f"/schemas/ids/{schema_id}") == {"schema": "{}"}
+    except RegistryUnavailable:
+        return False
+
+
+async def test_registries_that_fail_in_different_ways_are_given_up_together(
+    registry: FakeRegistry,
+) -> None:
+    with fake_registry() as hanging:
+        # Given a registry that hangs and one that has trouble with everything, and many who ask
+        hanging.open.clear()
+        registry.status = 503
+        client = client_of(hanging, registry)
+        assert not any(await asyncio.gather(*(answered(client, next(_ids)) for _ in range(24))))
+        before, began_s = registry.asked.total(), time.monotonic()
+        assert hanging.asked.total() <= MAX_REQUESTS, "those that waited fail with the first"
+
+        # When more come, then all are refused at once
+        assert not any(await asyncio.gather(*(answered(client, next(_ids)) for _ in range(24))))
+        assert time.monotonic() - began_s < 0.5 * RETRY_S
+        assert registry.asked.total() == before
+
+        # And later but one of them waits, while it finds out whether one is back
+        await asyncio.sleep(RETRY_S)
+        assert not any(await asyncio.gather(*(answered(client, next(_ids)) for _ in range(24))))
+        assert registry.asked.total() <= before + 1
+        assert hanging.asked.total() <= MAX_REQUESTS + 1
+
+        # When one is, then it answers
+        registry.status = 0
+        good = new_schema(registry)
+        async with asyncio.timeout(2 * RETRY_S):
+            while not await answered(client, good):
+                await asyncio.sleep(0.05)
+        assert await answered(client, new_schema(registry))
+        await client.close()
+
+
+async def test_a_registry_that_hangs_is_not_waited_for_by_each_who_asks_another(
+    registry: FakeRegistry,
+) -> None:
+    with fake_registry() as hanging:
+        # Given a registry that does not know some schemas, and one that hangs
+        hanging.open.clear()
+        client = client_of(registry, hanging)
+
+        # When they are asked for, then the second is waited for once
+        for _ in range(4):
+            assert await client.get(f"/schemas/ids/{next(_ids)}") is None
+        assert hanging.asked.total() == 1
+        await client.close()
+
+
+async def test_many_schemas_that_the_registry_fails_at_give_way_to_others(
+    registry: FakeRegistry,
+) -> None:
+    # Given a registry that has trouble with more schemas than make it look lost
+    client = client_of(registry)
+    bad = [new_schema(registry) for _ in range(2 * FAILED_IN_A_ROW)]
+    registry.broken = set(bad)
+
+    async def ask_always(schema_id: int) -> None:
+        while not await answered(client, schema_id):
+            await asyncio.sleep(0.01)
+
+    asking = [asyncio.ensure_future(ask_always(one)) for one in bad]
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            while not all(registry.asked[f"/schemas/ids/{one}"] for one in bad):
+                await asyncio.sleep(0.05)
+
+        # When others are asked for, then each is answered as soon as one may ask
+        for _ in range(3):
+            await asyncio.sleep(0.3)
+            good = new_schema(registry)
+            async with asyncio.timeout(2 * RETRY_S):
+                while not await answered(client, good):
+                    await asyncio.sleep(0.05)
+
+        # And they, too, when the registry has recovered
+        registry.broken = set()
+        async with asyncio.timeout(2 * RETRY_SAME_S):
+            await asyncio.gather(*asking)
+    finally:
+        for one in asking:
+            one.cancel()
         await client.close()
 
 

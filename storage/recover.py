@@ -29,7 +29,7 @@ from storage.recover_producers import Producers
 from storage.recover_report import FOREVER_NOTE, RecoveryReport, TopicReport
 from storage.recover_runs import PlacedRun
 from storage.recover_scan import FoundTopic, Scan
-from storage.recover_scratch import FoundSegment, Scratch
+from storage.recover_scratch import FoundBatch, FoundSegment, Scratch
 from storage.recover_segments import choose_segments, gaps_between
 from storage.recover_tail import BuiltTail, read_tail_of
 from storage.recover_unbuilt import BuiltLog, unbuilt
@@ -150,24 +150,30 @@ class Recovery:
         chosen = choose_segments(self._scratch.segments(partition))
         batches = self._scratch.batches(partition)
         between: list[PlacedRun] = []
+        homeless: list[FoundBatch] = []
         tail: BuiltTail | None = None
         if chosen:
             tail = await read_tail_of(self._objects, chosen)
             built = BuiltLog(self._objects, chosen, tail)
-            between = await place_in_gaps(
+            between, homeless = await place_in_gaps(
                 batches, built, chosen, topic.configs or {}, self._now_ms()
             )
-            placed = {(one.path, one.byte_start) for run in between for one in run.batches}
-            others = [one for one in batches if (one.path, one.byte_start) not in placed]
-            batches = await unbuilt(others, built)
+            found = [*homeless, *(one for run in between for one in run.batches)]
+            done = {(one.path, one.byte_start) for one in found}
+            others = [one for one in batches if (one.path, one.byte_start) not in done]
+            batches = [*await unbuilt(others, built), *homeless]
             self.report.unreadable += tail.unreadable
             if between:
                 tail = await read_tail_of(self._objects, chosen, between)
         producers = tail.producers if tail is not None else Producers()
         rows, gaps = await self._without_gaps(partition, topic, chosen, between)
-        runs = place(
-            without_repeated(batches, producers), tail.end_offset if tail is not None else None
+        kept = without_repeated(batches, producers)
+        self.report.left_out += (
+            f"{topic.name}: {one.path}, of producer {one.producer_id} that went on: no place fits"
+            for one in homeless
+            if one not in kept
         )
+        runs = place(kept, tail.end_offset if tail is not None else None)
         start = rows[0].start_offset if rows else runs[0].offset if runs else 0
         builder = PartitionBuilder(rows, producers, log_start_offset=start, now_ms=self._now_ms())
         for run in runs:

@@ -9,7 +9,6 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from protocol.batch import NO_PRODUCER_ID
 from storage.policies import UNLIMITED
 from storage.recover_placement import place_between, without_repeated
 from storage.recover_producers import Producers
@@ -26,12 +25,10 @@ class _Expectation(NamedTuple):
 
     Attributes:
         offset: negative if nobody knows.
-        is_told: by its writer; else it follows from what comes next.
     """
 
     batch: FoundBatch
     offset: int
-    is_told: bool
 
 
 async def place_in_gaps(
@@ -40,8 +37,10 @@ async def place_in_gaps(
     chosen: Sequence[FoundSegment],
     configs: Mapping[str, str],
     now_ms: int,
-) -> list[PlacedRun]:
+) -> tuple[list[PlacedRun], list[FoundBatch]]:
     """Return runs with their places, in offset order; none overlaps a segment.
+
+    And batches that are nowhere, and have found no room.
 
     Args:
         batches: in the order of their commits.
@@ -57,7 +56,7 @@ async def place_in_gaps(
     gaps = [(0, start - 1)] if start else []
     gaps += gaps_between(chosen)
     if not gaps:
-        return []
+        return [], []
     most_behind = 0 if "compact" in _cleanup_policy(configs) else NOT_BY_CHANCE
     expired_ms = _expired_ms(configs, sum(one.byte_length for one in chosen), now_ms)
     candidates: dict[tuple[int, int], list[FoundBatch]] = {gap: [] for gap in gaps}
@@ -65,13 +64,15 @@ async def place_in_gaps(
         gap = _gap_of(one, gaps, most_behind)
         if gap is None or (gap[1] < start and one.batch.max_timestamp_ms < expired_ms):
             continue
-        if not await _is_built(one, built, gap):
+        if not await built.has_about(one.batch, one.offset):
             candidates[gap].append(one.batch)
-    return [
-        run
-        for (first, last), found in candidates.items()
-        for run in place_between(without_repeated(found, Producers()), first, last + 1)
-    ]
+    placed: list[PlacedRun] = []
+    homeless: list[FoundBatch] = []
+    for (first, last), found in candidates.items():
+        runs, others = place_between(without_repeated(found, Producers()), first, last + 1)
+        placed += runs
+        homeless += (batch for run in others for batch in run.batches)
+    return placed, homeless
 
 
 def offsets_lost(
@@ -130,8 +131,7 @@ def _expectations(batches: Sequence[FoundBatch]) -> Iterator[_Expectation]:
     for run, start in zip(runs, reversed(starts), strict=True):
         offset = start
         for batch in run.batches:
-            is_told = start == run.expected_offset
-            yield _Expectation(batch._replace(run_offset=start), offset, is_told)
+            yield _Expectation(batch._replace(run_offset=start), offset)
             offset += batch.record_count if start >= 0 else 0
 
 
@@ -143,14 +143,3 @@ def _gap_of(
         return None
     at = bisect_left(gaps, one.offset + one.batch.record_count - 1, key=lambda gap: gap[1])
     return gaps[at] if at < len(gaps) and gaps[at][0] - one.offset <= most_behind else None
-
-
-async def _is_built(one: _Expectation, built: BuiltLog, gap: tuple[int, int]) -> bool:
-    """Return whether a batch is elsewhere.
-
-    Its writer is believed where a look elsewhere could find another one of the same bytes.
-    """
-    is_alone = one.batch.producer_id == NO_PRODUCER_ID
-    if is_alone and one.is_told and one.offset >= gap[0]:
-        return False
-    return await built.has(one.batch, UNKNOWN)

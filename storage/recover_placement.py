@@ -11,7 +11,7 @@ from copy import deepcopy
 from typing import Final
 
 from storage.recover_producers import Producers, Verdict, last_of
-from storage.recover_runs import PlacedRun, agreeing, mark_doubtful, runs_of
+from storage.recover_runs import PlacedRun, agreeing, bounds_of, mark_doubtful, runs_of
 from storage.recover_scratch import FoundBatch
 
 MOST_UNDER_WAY: Final = 5
@@ -99,8 +99,12 @@ def place(batches: Sequence[FoundBatch], floor: int | None) -> list[PlacedRun]:
     return sorted(runs, key=lambda run: run.offset)
 
 
-def place_between(batches: Sequence[FoundBatch], first: int, end: int) -> list[PlacedRun]:
-    """Return runs of batches with their offsets, ascending; those that find no room are left out.
+def place_between(
+    batches: Sequence[FoundBatch], first: int, end: int
+) -> tuple[list[PlacedRun], list[PlacedRun]]:
+    """Return runs of batches with their offsets, ascending; and those that find no room.
+
+    Of these, what a newer leader did not find was never committed, and is left out.
 
     Args:
         batches: that were appended, in the order of their commits.
@@ -113,7 +117,13 @@ def place_between(batches: Sequence[FoundBatch], first: int, end: int) -> list[P
         run.is_doubtful |= run.expected_end > end
     waiting, _, at = _place_certain(runs, first)
     _fit(waiting, at, end)
-    return sorted((run for run in runs if run.offset >= 0), key=lambda run: run.offset)
+    placed = [run for run in runs if run.offset >= 0]
+    homeless = [
+        run
+        for run, bound in zip(runs, bounds_of(runs, first), strict=True)
+        if run.offset < 0 and run.expected_end <= bound
+    ]
+    return sorted(placed, key=lambda run: run.offset), homeless
 
 
 def _place_certain(

@@ -45,7 +45,8 @@ class RecoveryReport:
         segments, uploads: objects that were read.
         unneeded: objects that are part of no log; the sweeper takes them away in an hour.
         unreadable: objects, or parts of them, that tell nothing, and why.
-        left_out: topics that were deleted, or have no name, and why that is believed.
+        left_out: topics that were deleted, or have no name, and why that is believed; and objects
+            with a batch that found no room, and cannot come later: its producer went on.
     """
 
     cluster_id: str = ""

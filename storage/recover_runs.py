@@ -77,7 +77,7 @@ def agreeing(runs: Sequence[PlacedRun], floor: int | None) -> set[int]:
         runs: in the order of their commits; those that are marked are left out.
         floor: where they begin at the earliest; None if nothing is known before them.
     """
-    return _heaviest(runs, _bounds(runs, floor or 0), floor or 0)
+    return _heaviest(runs, bounds_of(runs, floor or 0), floor or 0)
 
 
 def _heaviest(runs: Sequence[PlacedRun], bounds: Sequence[int], floor: int) -> set[int]:
@@ -108,7 +108,7 @@ def _heaviest(runs: Sequence[PlacedRun], bounds: Sequence[int], floor: int) -> s
     return chosen
 
 
-def _bounds(runs: Sequence[PlacedRun], floor: int) -> list[int]:
+def bounds_of(runs: Sequence[PlacedRun], floor: int) -> list[int]:
     """Return for each run where it ends at the latest: where a newer leader found the end."""
     bounds = [_NEVER] * len(runs)
     bound, bound_of_epoch, epoch = _NEVER, _NEVER, -1

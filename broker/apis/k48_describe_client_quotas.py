@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.encoding import encoded
-from broker.long_lists import in_turns
+from broker.gradual import Gradually
 from broker.quota_entities import QuotaEntity
 from broker.quota_filters import quota_filter
 from broker.refusals import CONDITIONS, Refusal, refusal_of
@@ -35,7 +35,7 @@ async def handle(request: Request) -> Payload | bytes:
     entities = tuple(request.services.quotas.table.entities.items())
     entries = [
         _entry(request, entity, quotas)
-        async for entity, quotas in in_turns(entities)
+        async for entity, quotas in Gradually().each(entities)
         if asked.matches(entity)
     ]
     response = _response(request, ErrorCode.none, "", entries)

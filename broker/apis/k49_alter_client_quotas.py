@@ -13,7 +13,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.long_lists import in_turns
+from broker.gradual import Gradually
 from broker.quota_changes import QuotaAlteration, plan_quotas
 from broker.quota_entities import QuotaEntity
 from broker.refusals import CONDITIONS, Refusal, refusal_of
@@ -24,12 +24,13 @@ from storage.entity_configs import EntityChange
 async def handle(request: Request) -> Payload:
     """Set and remove quotas, or only say which can be (validate_only)."""
     body = request.decode()
-    plans = await plan_quotas([_alteration(entry) async for entry in in_turns(body.entries)])
+    gradually = Gradually()
+    plans = await plan_quotas(await gradually.made(map(_alteration, body.entries)))
     changes = [plan for plan in plans.values() if isinstance(plan, EntityChange) and plan.changes]
     failure = None if body.validate_only else await _alter(request, changes)
     entries = [
         _entry(request, entity, plan if isinstance(plan, Refusal) else failure)
-        async for entity, plan in in_turns(tuple(plans.items()))
+        async for entity, plan in gradually.each(plans.items())
     ]
     return _response(request, entries)
 

@@ -16,7 +16,7 @@ from broker.client_session import ClientSession
 from broker.connection import Connection
 from broker.dispatch import Dispatch
 from broker.entity_configs import EntityConfigs
-from broker.long_lists import MANY
+from broker.gradual import MANY
 from broker.message_classes import MessageClasses
 from broker.metrics import BrokerMetrics
 from broker.quota_entities import CLIENT_ID, QuotaEntity

@@ -138,7 +138,7 @@ async def _alter(
         topic = await find_topic(request, resource.resource_name)
         rules = TopicRules(services.config.topic_values)
         changes = changes_of(resource, topic.topic.configs, rules)
-        if not validate_only and (changes or replace):
+        if not validate_only and _changes_any(topic.topic.configs, changes, replace=replace):
             await services.topics.change(
                 services.metadata.alter_topic_configs(
                     topic.topic.topic_id, changes, replace=replace, expected=topic.topic.configs
@@ -149,10 +149,20 @@ async def _alter(
     await services.entity_configs.refresh()  # as above
     stored = services.entity_configs.get(entity.kind, entity.name)
     changes = changes_of(resource, _counting(entity, stored), _entity_rules(request, entity))
-    if not validate_only and (changes or replace):
+    if not validate_only and _changes_any(stored, changes, replace=replace):
         change = EntityChange(entity=entity, changes=changes, replace=replace, expected=stored)
         await services.entity_configs.alter([change])
         log.info("configs altered", kind=entity.kind, name=entity.name, configs=sorted(changes))
+
+
+def _changes_any(stored: Mapping[str, str], changes: Changes, *, replace: bool) -> bool:
+    """Tell whether anything is to be written; as in Kafka, what is so already is not.
+
+    MirrorMaker unsets every default of every topic again and again, and each write would make all
+    brokers forget the Metadata answers that they keep.
+    """
+    wanted = dict(changes) if replace else {**stored, **changes}
+    return {name: value for name, value in wanted.items() if value is not None} != stored
 
 
 def find_entity(request: Request, resource_type: int, name: str) -> Entity:

@@ -1,11 +1,14 @@
 """The config APIs over the wire, in all their versions."""
 
+import asyncio
 import time
 from typing import Any
 
+import asyncpg
 import pytest
 from kio.schema.errors import ErrorCode
 
+from spark.log_location import LogLocation
 from tests.broker.admin.questions import (
     APPEND,
     BROKER,
@@ -21,6 +24,7 @@ from tests.broker.admin.questions import (
     set_configs,
 )
 from tests.broker.admin.wire import Api, Wire
+from tests.support.broker import BrokerProcess
 
 LONG = 5
 
@@ -177,6 +181,34 @@ def test_a_change_that_is_refused_changes_nothing(
     assert result.error_code is code
     assert changes[-1][0] in result.error_message
     assert set_configs(wire, topic) == {"retention.ms": "2592000000"}
+
+
+async def metadata_version(broker: BrokerProcess) -> int:
+    connection = await asyncpg.connect(LogLocation.of({"data": str(broker.log.parent)}).postgres)
+    try:
+        version: int = await connection.fetchval(
+            "SELECT metadata_version FROM streamhouse_internal.cluster"
+        )
+    finally:
+        await connection.close()
+    return version
+
+
+def test_what_is_so_already_is_not_written(
+    admin_broker: BrokerProcess, wire: Wire, topic: str
+) -> None:
+    # Given a topic with one config
+    before = asyncio.run(metadata_version(admin_broker))
+
+    # When that is set again, and others are unset that are not set, as MirrorMaker does it
+    same = [("retention.ms", SET, "2592000000"), ("segment.ms", UNSET, None)]
+    assert change(wire, topic, *same).error_code is ErrorCode.none
+    assert replace(wire, topic, {"retention.ms": "2592000000"}).error_code is ErrorCode.none
+
+    # Then no broker hears of a change, until there is one
+    assert asyncio.run(metadata_version(admin_broker)) == before
+    assert change(wire, topic, ("retention.ms", SET, "1")).error_code is ErrorCode.none
+    assert asyncio.run(metadata_version(admin_broker)) > before
 
 
 def test_a_resource_named_twice_is_not_changed(wire: Wire, topic: str) -> None:

@@ -200,6 +200,9 @@ async def _run_workers(settings: Settings, flags: dict[str, Any], config_file: P
     except (OSError, EmbeddedPostgresError, WorkerFailed) as error:
         typer.echo(f"streamhouse: {start_failure(error)}", err=True)
         return 1
+    except ExceptionGroup:
+        structlog.get_logger().exception("the embedded postgres failed; ending the workers")
+        return 1
     return 0
 
 

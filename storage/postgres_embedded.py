@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -53,6 +54,9 @@ log = structlog.get_logger()
 class EmbeddedPostgres:
     """A server on `directory`; `async with` starts and stops it.
 
+    The task that starts it owns it, as that of an `asyncio.TaskGroup`: a bug in what restarts the
+    server cancels that task, and is raised by `stop`.
+
     Args:
         directory: of the database; made if it is not there. Its parent holds the lock file.
     """
@@ -61,7 +65,7 @@ class EmbeddedPostgres:
         self._directory = directory.resolve()
         self._user: SystemUser | None = None
         self._server: ServerProcess | None = None
-        self._watch: asyncio.Task[None] | None = None
+        self._running = AsyncExitStack()
         self._lock: int | None = None
         self._sockets = self._directory
 
@@ -82,29 +86,27 @@ class EmbeddedPostgres:
         Raises:
             EmbeddedPostgresError: it cannot be started; the message tells why.
         """
-        assert self._watch is None, "started twice"
+        assert self._server is None, "started twice"
         self._directory.parent.mkdir(parents=True, exist_ok=True)
-        self._take_lock()
-        try:
+        async with AsyncExitStack() as running:
+            self._take_lock()
+            running.callback(self._release_lock)
             await asyncio.to_thread(self._prepare)
             self._sockets = make_socket_directory(self._directory, self._user)
             self._server = await self._adopt_or_start()
-        except BaseException:
-            self._release_lock()
-            raise
-        self._watch = asyncio.create_task(self._keep_running(), name="embedded postgres")
+            running.push_async_callback(self._stop_server)
+            tasks = await running.enter_async_context(asyncio.TaskGroup())
+            watch = tasks.create_task(self._keep_running(), name="embedded postgres")
+            running.callback(watch.cancel)
+            self._running = running.pop_all()
 
     async def stop(self) -> None:
-        """Stop the server within two seconds or so; no commit is ever lost."""
-        if self._watch is not None:
-            self._watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watch
-            self._watch = None
-        if self._server is not None:
-            await _stop(self._server)
-            self._server = None
-        self._release_lock()
+        """Stop the server within two seconds or so; no commit is ever lost.
+
+        Raises:
+            ExceptionGroup: a bug kept it from being restarted; it is stopped all the same.
+        """
+        await self._running.aclose()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -218,6 +220,11 @@ class EmbeddedPostgres:
                 f"{log_tail(self._directory)}"
             ) from error
 
+    async def _stop_server(self) -> None:
+        if self._server is not None:
+            await _stop(self._server)
+            self._server = None
+
     async def _keep_running(self) -> None:
         while self._server is not None:
             await self._server.gone()
@@ -230,12 +237,11 @@ class EmbeddedPostgres:
         while True:
             try:
                 server = await self._start()
-            except EmbeddedPostgresError as error:
-                log.error("embedded postgres not started", reason=str(error))  # noqa: TRY400
-            else:
                 if server is not None:
                     return server
                 log.warning("embedded postgres ended at once", said=log_tail(self._directory))
+            except (EmbeddedPostgresError, OSError) as error:  # as when nothing can be opened
+                log.error("embedded postgres not started", reason=str(error))  # noqa: TRY400
             await asyncio.sleep(delay_s)
             delay_s = min(delay_s * 2, MAX_RETRY_DELAY_S)
 

@@ -1,6 +1,7 @@
 """A Postgres server process, our child or one that an earlier broker left running."""
 
 import asyncio
+import contextlib
 import os
 import select
 import signal
@@ -36,15 +37,16 @@ class ServerProcess:
             return _ended(self.pid)
         except ProcessLookupError:
             return True
-        except PermissionError:
-            return False  # somebody else's process: it is there
+        except OSError:
+            return False  # somebody else's, or no descriptor is left to see it with: it is there
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal, unless it ended already."""
         if self.child is not None:
             self.child.send_signal(number)
         elif not self.is_gone():
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it ended this moment, or unseen
+                os.kill(self.pid, number)
 
     async def gone(self) -> None:
         """Wait until it ended."""
@@ -70,9 +72,13 @@ def _ended(pid: int) -> bool:
 
 
 async def _pidfd_readable(pid: int) -> None:
+    """Wait until it may have ended."""
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
+        return
+    except OSError:  # no descriptor is left
+        await asyncio.sleep(WATCH_POLL_S)
         return
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()

@@ -2,15 +2,20 @@
 
 import asyncio
 import os
+import resource
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import asyncpg
 import pytest
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
 
 from storage.postgres_binaries import EmbeddedPostgresError, unix_socket_dsn
 from storage.postgres_embedded import EmbeddedPostgres
@@ -72,6 +77,21 @@ def other_broker(directory: Path) -> Iterator["subprocess.Popen[bytes]"]:
     broker.wait()
 
 
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """Let this process open nothing, as if its connections had taken all that it may have."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+async def line_of(lines: Sequence[EventDict], event: str) -> EventDict | None:
+    return next((line for line in lines if line["event"] == event), None)
+
+
 def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
@@ -123,6 +143,63 @@ async def test_a_killed_server_comes_back(directory: Path) -> None:
             # Then it comes back by itself at the same address, every time
             killed, running = running, await answers(directory)
             assert running != killed
+
+
+async def test_a_server_killed_while_nothing_can_be_opened_comes_back(directory: Path) -> None:
+    # Given a running server
+    async with EmbeddedPostgres(directory):
+        running = await answers(directory)
+
+        # When it is killed while its broker can open nothing
+        with no_descriptor_left(), capture_logs() as lines:
+            os.kill(running, signal.SIGKILL)
+            tried = await until(partial(line_of, lines, "embedded postgres not started"))
+
+        # Then that is told, and the server comes back once something can be opened
+        assert "Too many open files" in tried["reason"]
+        assert await answers(directory) != running
+
+
+async def test_a_server_is_stopped_while_nothing_can_be_opened(directory: Path) -> None:
+    # Given a running server
+    server = EmbeddedPostgres(directory)
+    await server.start()
+    running = await answers(directory)
+
+    # When it is stopped while its broker can open nothing
+    with no_descriptor_left():
+        await server.stop()
+
+    # Then it is gone, and another may look after the directory
+    assert not is_running(running)
+    async with EmbeddedPostgres(directory) as again:
+        assert await ask(again.dsn, "SELECT 1") == "1"
+
+
+async def test_a_bug_in_the_watch_ends_the_broker(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a server whose watch fails in a way that nobody has thought of
+    async def fail(_: ServerProcess) -> None:
+        monkeypatch.undo()
+        raise RuntimeError("bug")
+
+    monkeypatch.setattr(ServerProcess, "gone", fail)
+    server = EmbeddedPostgres(directory)
+
+    async def work() -> None:
+        async with asyncio.timeout(10), server:
+            await asyncio.Event().wait()
+
+    # When a broker works with it, then it is told
+    with pytest.raises(ExceptionGroup) as ended:
+        await work()
+    assert ended.group_contains(RuntimeError, match="bug")
+
+    # And the server is stopped, and another may look after the directory
+    assert await ask(server.dsn, "SELECT 1") is None
+    async with EmbeddedPostgres(directory) as again:
+        assert await ask(again.dsn, "SELECT 1") == "1"
 
 
 async def test_a_server_that_outlived_its_broker_is_found(

@@ -16,6 +16,8 @@ import structlog
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from broker.logs import LibraryHandler
+
 MAX_CONNECTIONS: Final = 64
 REQUEST_S: Final = 10.0
 """From the connection to its first request's last header."""
@@ -155,15 +157,15 @@ class BoundedSite(web.BaseSite):
         )
 
 
-class _ToStructlog(logging.Handler):
-    """What aiohttp logs. Whoever reaches the port can send nonsense: that is no news."""
+class _HttpHandler(LibraryHandler):
+    """Takes what aiohttp logs. Whoever reaches the port can send nonsense: that is no news."""
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, HttpProcessingError) or record.levelno < logging.WARNING:
             log.debug("bad http request", reason=type(error).__name__)
         else:
-            log.error("http request failed", exc_info=record.exc_info)
+            super().emit(record)
 
 
 def http_logger() -> logging.Logger:
@@ -172,5 +174,5 @@ def http_logger() -> logging.Logger:
     logger.propagate = False
     logger.setLevel(logging.DEBUG)
     if not logger.handlers:
-        logger.addHandler(_ToStructlog())
+        logger.addHandler(_HttpHandler())
     return logger

@@ -20,9 +20,11 @@ _REASONS: Final = ("reason", "said")
 _LINES: Final = "\n\t"
 _UNCUT: Final = ("event", "exception")  # ours, and as long as the traceback is
 
+log = structlog.get_logger()
+
 
 def configure_logs() -> None:
-    """Set up structlog for this process; nothing else of it writes to stderr."""
+    """Set up structlog for this process; what libraries log and warn of goes through it, too."""
     structlog.configure(
         processors=[
             LOG_LEVELS.filter,
@@ -36,6 +38,21 @@ def configure_logs() -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+    logging.basicConfig(handlers=[LibraryHandler()])
+    logging.captureWarnings(capture=True)
+
+
+class LibraryHandler(logging.Handler):
+    """Makes an entry of what a library logs: asyncio tells of tasks and callbacks that failed."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        tell = log.error if record.levelno >= logging.ERROR else log.warning
+        tell(
+            "a library reports",
+            library=record.name,
+            reason=record.getMessage(),
+            exc_info=record.exc_info,
+        )
 
 
 def renderers(*, for_person: bool) -> list[Processor]:

@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from typing import Any, Final
 
 import pytest
@@ -80,3 +82,49 @@ def test_a_traceback_keeps_its_lines_and_nothing_else() -> None:
     assert text.count("\n") > 3
     assert "\\x1b[2J" in text
     assert "\x1b[2J" not in text
+
+
+FAILING_LIBRARIES: Final = """
+import asyncio, logging, warnings
+from broker.logs import configure_logs
+
+async def failing(name):
+    raise ValueError(name)
+
+def fail(name):
+    raise ValueError(name)
+
+async def main(name):
+    lost = asyncio.create_task(failing(name))
+    asyncio.get_running_loop().call_soon(fail, name)
+    await asyncio.wait([lost])
+
+configure_logs()
+name = {name!r}
+asyncio.run(main(name))
+logging.getLogger("library").warning("no such topic: %s", name)
+logging.getLogger("library").info("nothing to see")
+warnings.warn(name)
+"""
+
+
+def test_what_libraries_say_stays_in_its_line() -> None:
+    # When a task and a callback fail, and libraries log and warn, each with a client's words
+    names = " ".join(HOSTILE)
+    ended = subprocess.run(
+        [sys.executable, "-c", FAILING_LIBRARIES.format(name=names)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    # Then each is one entry of the log
+    entries = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert [(entry["event"], entry["level"], entry["library"]) for entry in entries] == [
+        ("a library reports", "error", "asyncio"),
+        ("a library reports", "error", "asyncio"),
+        ("a library reports", "warning", "library"),
+        ("a library reports", "warning", "py.warnings"),
+    ]
+    assert all("Traceback" in entry["exception"] for entry in entries[:2])
+    assert entries[2]["reason"] == f"no such topic: {names}"

@@ -28,7 +28,6 @@ from broker.process_title import hide_secrets
 from broker.sasl_problems import sasl_problems
 from broker.secrets_config import RegistryLogin, Secrets
 from storage.config import (
-    RESERVED_LIFETIME_S,
     CacheConfig,
     PostgresConfig,
     UpkeepConfig,
@@ -162,7 +161,6 @@ def read_settings(flags: dict[str, Any], config_file: Path | None) -> tuple[Sett
         if name.startswith(PREFIX) and name.split("__")[0] not in known
     ]
     problems += _address_problems(settings)
-    problems += _upkeep_problems(settings)
     problems += http_problems(settings.http, settings.secrets.http_token)
     problems += _stores_problems(settings)
     try:
@@ -234,14 +232,6 @@ def _stores_problems(settings: Settings) -> list[str]:
     except ValueError as error:
         problems.append(f"store: {error}")
     return problems
-
-
-def _upkeep_problems(settings: Settings) -> list[str]:
-    """Refuse a sweeper that would give up paths that brokers still use."""
-    least_ms = 2 * RESERVED_LIFETIME_S * 1000
-    if settings.upkeep.abandoned_ms >= least_ms:
-        return []
-    return [f"upkeep.abandoned_ms: use {least_ms} or more; uploads reserved since may still come"]
 
 
 def _below_environment(config_file: Path | None) -> dict[str, Any]:

@@ -1,6 +1,11 @@
 """How much GET /metrics exports: the settings STREAMHOUSE_METRICS__…, in one place."""
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
+from storage.config import INT32_MAX, YEAR_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +21,7 @@ class MetricsConfig:
         client_max_series_each: the same for one client, and for one connection.
     """
 
-    cluster_interval_ms: int = 10_000
-    cluster_max_partitions: int = 100_000
-    client_max_series: int = 50_000
-    client_max_series_each: int = 2000
+    cluster_interval_ms: Annotated[int, Ge(0), Le(YEAR_MS)] = 10_000
+    cluster_max_partitions: Annotated[int, Ge(0), Le(INT32_MAX)] = 100_000
+    client_max_series: Annotated[int, Ge(0)] = 50_000
+    client_max_series_each: Annotated[int, Ge(0)] = 2000

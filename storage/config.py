@@ -1,9 +1,16 @@
 """Settings of the storage components; only broker/config.py fills them from outside."""
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Le
 
 KiB = 1024
 MiB = 1024 * KiB
+GiB = 1024 * MiB
+
+INT32_MAX = 2**31 - 1
+YEAR_MS = 365 * 24 * 60 * 60 * 1000
 
 RESERVED_LIFETIME_S = 15 * 60
 """The sweeper gives up what was reserved an hour ago (UpkeepConfig): a path that a broker has had
@@ -20,9 +27,9 @@ class WriterConfig:
         max_uploads: objects uploading or committing at the same time.
     """
 
-    flush_bytes: int = 8 * MiB
-    flush_ms: int = 250
-    max_uploads: int = 4
+    flush_bytes: Annotated[int, Ge(1), Le(GiB)] = 8 * MiB
+    flush_ms: Annotated[int, Ge(0), Le(60_000)] = 250
+    max_uploads: Annotated[int, Ge(1), Le(64)] = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +37,13 @@ class CacheConfig:
     """How much of the log is kept in memory (D8).
 
     Attributes:
-        tail_bytes: most recent commits of this broker, for consumers at the end of the log.
+        tail_bytes: most recent commits of this broker, for consumers at the end of the log; 0 for
+            none.
         block_bytes: ranges read from the object store, for the others.
     """
 
-    tail_bytes: int = 128 * MiB
-    block_bytes: int = 64 * MiB
+    tail_bytes: Annotated[int, Ge(0)] = 128 * MiB
+    block_bytes: Annotated[int, Ge(0)] = 64 * MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +56,9 @@ class PostgresConfig:
         command_timeout_s: until a statement answers; then its outcome is unknown.
     """
 
-    pool_size: int = 8
-    connect_timeout_s: float = 5.0
-    command_timeout_s: float = 10.0
+    pool_size: Annotated[int, Ge(1), Le(1000)] = 8
+    connect_timeout_s: Annotated[float, Ge(0.1), Le(3600)] = 5.0
+    command_timeout_s: Annotated[float, Ge(0.1), Le(3600)] = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,12 +99,12 @@ class UpkeepConfig:
     """
 
     enabled: bool = True
-    build_interval_ms: int = 10_000
-    segment_bytes: int = 64 * MiB
-    segment_rows: int = 256
-    segment_age_ms: int = 60 * 60 * 1000
-    key_map_bytes: int = 48 * MiB
-    sweep_interval_ms: int = 10_000
-    abandoned_ms: int = 60 * 60 * 1000
-    delete_delay_ms: int = 60_000
-    patience_ms: int = 60_000
+    build_interval_ms: Annotated[int, Ge(1), Le(YEAR_MS)] = 10_000
+    segment_bytes: Annotated[int, Ge(1), Le(INT32_MAX)] = 64 * MiB
+    segment_rows: Annotated[int, Ge(1), Le(INT32_MAX)] = 256
+    segment_age_ms: Annotated[int, Ge(0), Le(YEAR_MS)] = 60 * 60 * 1000
+    key_map_bytes: Annotated[int, Ge(1)] = 48 * MiB
+    sweep_interval_ms: Annotated[int, Ge(1), Le(YEAR_MS)] = 10_000
+    abandoned_ms: Annotated[int, Ge(2 * RESERVED_LIFETIME_S * 1000), Le(YEAR_MS)] = 60 * 60 * 1000
+    delete_delay_ms: Annotated[int, Ge(0), Le(YEAR_MS)] = 60_000
+    patience_ms: Annotated[int, Ge(0), Le(YEAR_MS)] = 60_000

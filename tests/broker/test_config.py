@@ -94,6 +94,47 @@ def test_mistakes_are_told_in_plain_words(monkeypatch: pytest.MonkeyPatch) -> No
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("writer.flush_bytes", "0", "use 1 or more"),
+        ("writer.flush_ms", "-1", "use 0 or more"),
+        ("writer.flush_ms", "60001", "use 60000 or less"),
+        ("writer.max_uploads", "0", "use 1 or more"),
+        ("writer.max_uploads", "65", "use 64 or less"),
+        ("cache.tail_bytes", "-1", "use 0 or more"),
+        ("cache.block_bytes", "-1", "use 0 or more"),
+        ("pool.pool_size", "0", "use 1 or more"),
+        ("pool.pool_size", "1001", "use 1000 or less"),
+        ("pool.connect_timeout_s", "0", "use 0.1 or more"),
+        ("pool.connect_timeout_s", "inf", "use 3600.0 or less"),
+        ("pool.command_timeout_s", "0", "use 0.1 or more"),
+        ("pool.command_timeout_s", "nan", "use 3600.0 or less"),
+        ("upkeep.build_interval_ms", "0", "use 1 or more"),
+        ("upkeep.segment_bytes", "0", "use 1 or more"),
+        ("upkeep.segment_rows", "0", "use 1 or more"),
+        ("upkeep.segment_age_ms", "-1", "use 0 or more"),
+        ("upkeep.key_map_bytes", "0", "use 1 or more"),
+        ("upkeep.sweep_interval_ms", "0", "use 1 or more"),
+        ("upkeep.abandoned_ms", "1799999", "use 1800000 or more"),  # brokers may still use it
+        ("upkeep.delete_delay_ms", "-1", "use 0 or more"),
+        ("upkeep.delete_delay_ms", "1" + "0" * 20, "use 31536000000 or less"),
+        ("upkeep.patience_ms", "-1", "use 0 or more"),
+        ("metrics.cluster_interval_ms", "-1", "use 0 or more"),
+        ("metrics.cluster_max_partitions", "-1", "use 0 or more"),
+        ("metrics.client_max_series", "-1", "use 0 or more"),
+        ("metrics.client_max_series_each", "-1", "use 0 or more"),
+    ],
+)
+def test_a_number_that_nothing_works_with_is_refused(
+    name: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAMHOUSE_" + name.replace(".", "__").upper(), value)
+    with pytest.raises(InvalidSettings) as mistakes:
+        read_settings({}, None)
+    assert str(mistakes.value) == f"{name}: {told}"
+
+
 def test_the_version_is_told() -> None:
     told = subprocess.run(
         [sys.executable, "-m", "broker.main", "--version"],

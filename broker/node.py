@@ -14,6 +14,7 @@ from broker.broker_configs import BrokerConfig
 from broker.cluster import BrokerSet, Cluster
 from broker.cluster_metrics import ClusterMetrics
 from broker.config import Settings
+from broker.config_writes import ConfigWrites
 from broker.dispatch import Dispatch
 from broker.dynamic_broker_config import DynamicBrokerConfig
 from broker.entity_configs import EntityConfigs
@@ -113,6 +114,7 @@ class Broker:
         self.log, self.writer = self._log_parts.log, self._log_parts.writer
         self._read_failures = ReadFailures(registry, self._topic_name, clock)
         self.entity_configs = EntityConfigs(metadata)
+        self._config_writes = ConfigWrites()
         self._config = DynamicBrokerConfig(config, self.entity_configs)
         protocols = [parse_listener(text).protocol for text in settings.listen]
         self._refusals = RefusalLog(clock)
@@ -279,6 +281,7 @@ class Broker:
                 "log.dirs": self._log_dir.name,
             },
             entity_configs=self.entity_configs,
+            config_writes=self._config_writes,
             log_dir=self._log_dir,
             producer_ids=self._producer_ids,
             quotas=self._quotas,

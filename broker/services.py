@@ -1,7 +1,7 @@
 """What a request handler may use; made once by app.py."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from broker.audit import Audit
 from broker.authentication import Authentication
@@ -58,6 +58,7 @@ class Services:
     dynamic_config: DynamicBrokerConfig
     node_facts: Mapping[str, str]
     entity_configs: EntityConfigs
+    config_writes: ConfigWrites
     log_dir: LogDir
     producer_ids: ProducerIds
     quotas: Quotas
@@ -72,7 +73,6 @@ class Services:
     advertised: Mapping[int, ApiRange]
     count_error: Callable[[str, str, int], None]
     now_ms: Callable[[], int]
-    config_writes: ConfigWrites = field(default_factory=ConfigWrites)
 
     @property
     def config(self) -> BrokerConfig:

@@ -2,11 +2,17 @@
 
 import asyncio
 from functools import partial
+from random import Random
 
 import pytest
 
+from broker.config import read_settings
 from broker.config_writes import TRIES, ConfigWrites
+from broker.node import Broker
 from storage.errors import ConfigsChanged
+from storage.metadata_memory import MemoryMetadata
+from storage.objects_memory import MemoryStore
+from storage.store_traffic import StoreTraffic
 
 
 class Register:
@@ -46,3 +52,29 @@ async def test_a_change_that_others_always_overtake_ends() -> None:
     with pytest.raises(ConfigsChanged):
         await ConfigWrites().run(overtaken)
     assert tries == TRIES + 1
+
+
+async def test_changes_take_turns_whichever_listener_they_come_to() -> None:
+    # Given a broker with two listeners
+    settings, config = read_settings(
+        {"listen": ["127.0.0.1:0", "127.0.0.1:0"], "http": "127.0.0.1:0"}, None
+    )
+    broker = Broker(
+        settings=settings,
+        config=config,
+        metadata=MemoryMetadata(Random(1)),
+        objects=MemoryStore(),
+        traffic=StoreTraffic(),
+        upkeep=None,
+    )
+    server, listeners, _ = await broker.bind()
+    try:
+        # When it serves, then changes that come to either wait for the same turn
+        dispatches = await broker.join(listeners, alone=True)
+        await server.serve(dispatches)
+        first, second = (dispatch._services.config_writes for dispatch in dispatches)
+        assert first is second
+    finally:
+        server.stop_accepting()
+        await server.close(0)
+        await broker.close()

@@ -81,7 +81,10 @@ class Question(Generic[AnswerT]):
             if self._clock() < self._next_s:
                 return
             self._asking = asyncio.create_task(self._renew_in_turn())
-        await asyncio.wait((self._asking,), timeout=PATIENCE_S)
+        asking = self._asking
+        await asyncio.wait((asking,), timeout=PATIENCE_S)
+        if asking.done() and not asking.cancelled():
+            asking.result()  # raises if there was a bug: the scrape fails, and is logged
 
     async def close(self) -> None:
         """Give up what is being asked."""

@@ -40,6 +40,8 @@ async def claimed(store: SegmentStore, kind: TaskKind) -> AsyncIterator[Partitio
     finally:
         renewal.cancel()
         await asyncio.wait([renewal])
+        if not renewal.cancelled():
+            renewal.result()  # raises: nothing but a bug ends it
     await store.finish_task(kind, partition)
 
 

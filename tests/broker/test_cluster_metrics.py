@@ -48,6 +48,7 @@ class Asked:
         self.now_s = 0.0
         self.takes_s = 0.0
         self.fails = False
+        self.bug: Exception | None = None
         self.times = 0
         self.turn = asyncio.Lock()
         self.question = Question(
@@ -60,6 +61,8 @@ class Asked:
         self.now_s += self.takes_s
         if self.fails:
             raise MetadataUnavailable("away")
+        if self.bug is not None:
+            raise self.bug
         return self.times
 
 
@@ -105,6 +108,36 @@ async def test_an_outage_does_not_outlast_itself() -> None:
     asked.now_s = 30.0 * FAILED_REST
     await asked.question.renew()
     assert (asked.times, asked.question.answer) == (2, 2)
+
+
+async def test_a_bug_in_a_question_is_raised_to_who_asks() -> None:
+    # Given a question that fails in a way that nobody has thought of
+    asked = Asked()
+    asked.bug = RuntimeError("bug")
+
+    # When it is asked by two, then both are told
+    for raised in await asyncio.gather(
+        *(asked.question.renew() for _ in range(2)), return_exceptions=True
+    ):
+        assert raised is asked.bug
+
+    # And the next time it is asked again
+    asked.bug = None
+    await asked.question.renew()
+    assert (asked.times, asked.question.answer) == (2, 2)
+
+
+async def test_who_waits_when_a_question_is_given_up_goes_on() -> None:
+    # Given a question whose turn it is not, and somebody who waits for its answer
+    asked = Asked()
+    async with asked.turn:
+        asking = asyncio.create_task(asked.question.renew())
+        await asyncio.sleep(0)
+
+        # When it is given up, then nobody is cancelled
+        await asked.question.close()
+        await asking
+    assert asked.times == 0
 
 
 async def test_one_question_is_asked_at_a_time() -> None:

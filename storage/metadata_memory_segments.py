@@ -142,8 +142,6 @@ class MemorySegments:
         if log is None or not log.replace(swap.replaced, entry, now_ms):
             built.doom(now_ms)
             return False
-        if swap.compacts:
-            log.compacted_ms = now_ms
         built.go_live(swap.size, rows=1)
         self._objects.release((row.path for row in swap.replaced if row.inline is None), now_ms)
         return True
@@ -159,7 +157,6 @@ class MemorySegments:
         log = self._partitions.get(partition)
         if log is not None:
             log.compacted_offset = max(log.compacted_offset, compacted_offset)
-            log.compacted_ms = self._now_ms()
 
     async def topic_folder(self, topic_id: UUID) -> str | None:
         return self._folders.get(topic_id)
@@ -183,7 +180,6 @@ class MemorySegments:
         rows = log.index.rows_between(start, log.built_offset)
         clean = [row for row in rows if row.end_offset < compacted]
         dirty = rows[len(clean) :]
-        age_ms = -1 if log.compacted_ms is None else self._now_ms() - log.compacted_ms
         return CleanableRange(
             partition=partition,
             log_start_offset=start,
@@ -192,7 +188,6 @@ class MemorySegments:
             clean_size=sum(row.length for row in clean),
             dirty_size=sum(row.length for row in dirty),
             dirty_timestamp_ms=min((row.max_timestamp_ms for row in dirty), default=-1),
-            compacted_age_ms=age_ms,
         )
 
     def _folder(self, topic_id: UUID) -> str:

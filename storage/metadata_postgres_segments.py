@@ -89,7 +89,6 @@ class PostgresSegments:
                 clean_size=row["clean_size"],
                 dirty_size=row["dirty_size"],
                 dirty_timestamp_ms=row["dirty_timestamp_ms"],
-                compacted_age_ms=row["compacted_age_ms"],
             )
             for row in rows
         ]

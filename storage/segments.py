@@ -63,7 +63,6 @@ class CleanableRange:
         end_offset: up to where compaction may go (exclusive): built, and before the LSO.
         clean_size, dirty_size: bytes before and from `compacted_offset` on.
         dirty_timestamp_ms: the oldest `max_timestamp_ms` of a dirty segment; -1 if none is.
-        compacted_age_ms: since compaction last came to its end, or took records; -1: never.
     """
 
     partition: Partition
@@ -73,7 +72,6 @@ class CleanableRange:
     clean_size: int
     dirty_size: int
     dirty_timestamp_ms: int
-    compacted_age_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

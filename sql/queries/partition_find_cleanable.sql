@@ -3,17 +3,11 @@
 -- $1 topic_id uuid[], $2 partition int[]: same length.
 SELECT
     w.topic_id, w.partition, p.log_start_offset, p.compacted_offset, p.end_offset,
-    r.clean_size, r.dirty_size, r.dirty_timestamp_ms,
-    coalesce(floor(extract(epoch FROM clock_timestamp() - p.compacted_at) * 1000), -1)::bigint
-        AS compacted_age_ms
+    r.clean_size, r.dirty_size, r.dirty_timestamp_ms
 FROM unnest($1::uuid[], $2::int[]) WITH ORDINALITY AS w (topic_id, partition, i)
 CROSS JOIN LATERAL (
     SELECT
-        found.log_start_offset, found.compacted_offset,
-        CASE WHEN found.compacted_at IS NOT NULL
-            THEN least(found.compacted_at, clock_timestamp())
-        END AS compacted_at,
-        found.built_offset,
+        found.log_start_offset, found.compacted_offset, found.built_offset,
         least(
             found.built_offset,
             greatest(

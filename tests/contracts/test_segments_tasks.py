@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
 
 from protocol.ids import Partition
 from storage.segments import CleanableRange, TaskKind
 from tests.contracts.metadata_stores import KINDS
-from tests.contracts.segment_side import HOUR_MS, Segments, open_segments, row_of
+from tests.contracts.segment_side import HOUR_MS, Segments, open_segments
 
 BUILD, COMPACT = TaskKind.BUILD, TaskKind.COMPACT
 
@@ -101,7 +100,7 @@ async def test_compaction_is_told_what_is_dirty(segments: Segments) -> None:
     for length in (1000, 200, 50):
         await segments.build(partition, rows=1, length=length)
 
-    # Then all that is built is dirty, and was never compacted
+    # Then all that is built is dirty
     missing = Partition(partition.topic_id, 9)
     found = await segments.store.cleanable_ranges([missing, partition, empty])
     assert {each.partition: each for each in found} == {
@@ -113,7 +112,6 @@ async def test_compaction_is_told_what_is_dirty(segments: Segments) -> None:
             clean_size=0,
             dirty_size=1250,
             dirty_timestamp_ms=20,
-            compacted_age_ms=-1,
         ),
         empty: CleanableRange(
             partition=empty,
@@ -123,23 +121,18 @@ async def test_compaction_is_told_what_is_dirty(segments: Segments) -> None:
             clean_size=0,
             dirty_size=0,
             dirty_timestamp_ms=-1,
-            compacted_age_ms=-1,
         ),
     }
 
-    # When some of it was compacted an hour ago, then the rest is dirty
+    # When some of it was compacted, then the rest is dirty
     await segments.store.set_compacted(partition, 20)
-    await segments.passes(HOUR_MS)
     one = await cleanable(segments, partition)
     assert (one.compacted_offset, one.clean_size, one.dirty_size) == (20, 1200, 50)
-    assert HOUR_MS <= one.compacted_age_ms < 2 * HOUR_MS
 
     # And it never was compacted less far; of a partition that is gone, nothing is noted
     await segments.store.set_compacted(partition, 10)
     await segments.store.set_compacted(missing, 10)
-    one = await cleanable(segments, partition)
-    assert one.compacted_offset == 20
-    assert 0 <= one.compacted_age_ms < HOUR_MS
+    assert (await cleanable(segments, partition)).compacted_offset == 20
 
     # And what was deleted is neither
     await segments.store.delete_records({partition: 10})
@@ -162,27 +155,3 @@ async def test_compaction_ends_before_open_transactions(segments: Segments) -> N
     assert (await cleanable(segments, partition)).end_offset == 20
     await segments.build(partition)
     assert (await cleanable(segments, partition)).end_offset == 21
-
-
-async def test_a_swap_that_takes_records_says_when_it_was(segments: Segments) -> None:
-    # Given a built partition that was compacted an hour ago
-    (partition,) = await segments.partitions(1)
-    await segments.write(partition)
-    await segments.write(partition)
-    built = await segments.build(partition, rows=2)
-    await segments.store.set_compacted(partition, 20)
-    await segments.passes(HOUR_MS)
-
-    # When a round takes records of its clean part, and ends there, then that is known all the same
-    taken = replace(await segments.swap(partition, [built]), compacts=True)
-    assert await segments.store.replace_segments(taken)
-    one = await cleanable(segments, partition)
-    assert one.compacted_age_ms < HOUR_MS
-    assert one.compacted_offset == 20
-
-    # When one takes none, then nothing is new
-    await segments.passes(HOUR_MS)
-    again = await segments.swap(partition, [row_of(taken)])
-    assert await segments.store.replace_segments(again)
-    one = await cleanable(segments, partition)
-    assert HOUR_MS <= one.compacted_age_ms < 2 * HOUR_MS

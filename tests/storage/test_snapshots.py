@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import asyncpg
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from protocol.ids import Partition
 from storage.config import PostgresConfig
 from storage.postgres_pool import Connection
+from storage.segment_entry import SegmentEntry
 from storage.snapshots import (
     InvalidSnapshotId,
     SnapshotExists,
@@ -18,6 +19,7 @@ from storage.snapshots import (
     UnknownSnapshot,
 )
 from tests.contracts.metadata_stores import a_batch, commit
+from tests.contracts.segment_side import a_swap, row_of
 from tests.contracts.transaction_stores import Transactions, open_transactions
 
 AGE = """
@@ -53,6 +55,16 @@ class World:
         ]
         outcomes = await commit(self.opened.store, batches)
         assert all(outcome.refusal is None for outcome in outcomes)
+
+    async def replace(self, partition: Partition, *, compacts: bool) -> SegmentEntry:
+        """Put a segment in the place of all of a partition's rows; return its row."""
+        store = self.opened.store
+        rows = await store.segments_from(partition, 0, 100)
+        path = await store.reserve_segment(partition, rows[0].start_offset, rows[-1].end_offset)
+        assert path is not None
+        swap = replace(a_swap(partition, path, rows), compacts=compacts)
+        assert await store.replace_segments(swap)
+        return row_of(swap)
 
 
 @pytest.fixture
@@ -169,6 +181,21 @@ async def test_it_tells_that_compaction_came(world: World) -> None:
 
     # When it is compacted again, then the snapshot tells so
     await world.opened.store.set_compacted(orders, 10)
+    assert (await world.snapshots.partitions("cut"))[0].compacted
+
+
+async def test_it_tells_that_compaction_took_records_before_it_came_to_its_end(
+    world: World,
+) -> None:
+    # Given a snapshot of a partition whose records are built into a segment later
+    (orders,) = await world.topic("orders")
+    await world.write(orders)
+    await world.snapshots.create("cut", None, retention_ms=None)
+    built = await world.replace(orders, compacts=False)
+    assert not (await world.snapshots.partitions("cut"))[0].compacted
+
+    # When a round of compaction writes that anew, then the snapshot tells so
+    assert await world.replace(orders, compacts=True) != built
     assert (await world.snapshots.partitions("cut"))[0].compacted
 
 

@@ -64,7 +64,6 @@ class TopicConfig:
     min_compaction_lag_ms: int
     max_compaction_lag_ms: int
     min_cleanable_dirty_ratio: float
-    min_insync_replicas: int
     key_schemas: SubjectStrategy | None
     value_schemas: SubjectStrategy | None
     validates_schemas: bool
@@ -152,7 +151,6 @@ def topic_config(values: TopicValues) -> TopicConfig:
         min_compaction_lag_ms=integer(values, "min.compaction.lag.ms"),
         max_compaction_lag_ms=integer(values, "max.compaction.lag.ms"),
         min_cleanable_dirty_ratio=float(ratio),
-        min_insync_replicas=integer(values, "min.insync.replicas"),
         key_schemas=_strategy(values, KEY_VALIDATION, KEY_STRATEGY),
         value_schemas=_strategy(values, VALUE_VALIDATION, VALUE_STRATEGY),
         validates_schemas=True in (values[KEY_VALIDATION], values[VALUE_VALIDATION]),

@@ -24,7 +24,7 @@ _TOPIC_MEMORY: Final = 384  # bytes, of the objects for one of them
 _PARTITION_MEMORY: Final = 224
 
 _WAIT_MIN_MAX_ISOLATION: Final = struct.Struct(">iiib")
-_SESSION: Final = struct.Struct(">ii")
+_SESSION_EPOCH: Final = struct.Struct(">4xi")  # behind the session id: there are no sessions
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 
@@ -67,7 +67,6 @@ class FetchRequest:
     min_bytes: int
     max_bytes: int
     isolation_level: int
-    session_id: int
     session_epoch: int
     topics: list[TopicWanted]
     rack: str = ""
@@ -90,10 +89,10 @@ def _decode(data: memoryview, start: int, version: int) -> FetchRequest:
         start += 4  # replica_id: followers do not exist here (D1)
     max_wait_ms, min_bytes, max_bytes, isolation = _WAIT_MIN_MAX_ISOLATION.unpack_from(data, start)
     start += _WAIT_MIN_MAX_ISOLATION.size
-    session_id, session_epoch = 0, -1
+    session_epoch = -1
     if version >= FIRST_SESSION:
-        session_id, session_epoch = _SESSION.unpack_from(data, start)
-        start += _SESSION.size
+        (session_epoch,) = _SESSION_EPOCH.unpack_from(data, start)
+        start += _SESSION_EPOCH.size
     topics = []
     limit = ElementLimit(len(data))
     count, start = _array_length(data, start, version)
@@ -101,9 +100,7 @@ def _decode(data: memoryview, start: int, version: int) -> FetchRequest:
         topic, start = _decode_topic(data, start, version, limit)
         topics.append(topic)
     rack = _decode_rack(data, start, version, limit) if version >= FIRST_RACK else ""
-    return FetchRequest(
-        max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, topics, rack
-    )
+    return FetchRequest(max_wait_ms, min_bytes, max_bytes, isolation, session_epoch, topics, rack)
 
 
 def _decode_rack(data: memoryview, start: int, version: int, limit: ElementLimit) -> str:

@@ -23,7 +23,6 @@ from streamctl.units import DURATION_EXAMPLES, approximate_size, format_duration
 
 ANSWER_S: Final = 150.0  # a broker may have to read an index of millions of rows
 PRICES_ENVIRONMENT: Final = "STREAMCTL_PRICES"
-WEEK_MS: Final = 7 * 24 * 3_600_000
 NUMBERS: Final = ("PUTS", "LISTS", "GETS", "IN", "OUT", "STORED", "COST", "PER MONTH")
 
 

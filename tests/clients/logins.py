@@ -11,7 +11,6 @@ SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 PASSWORDS: Final = ("PLAIN", *SCRAM)
 MECHANISMS: Final = (*PASSWORDS, "OAUTHBEARER")
 SASL_PROTOCOLS: Final = ("SASL_PLAINTEXT", "SASL_SSL")
-TOKEN_LIFE_S: Final = 300.0
 _MODULES: Final = {
     "PLAIN": "plain.PlainLoginModule",
     "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule",

@@ -27,7 +27,7 @@ from kio.static.protocol import Payload
 from broker.client_session import ClientSession
 from broker.connection import CloseConnection, Connection
 from broker.login import Exchange, Identity, Login
-from broker.refused import Refused
+from broker.refused_connections import Refused
 from broker.sasl_report import SaslReport
 from broker.sasl_responses import (
     SASL_AUTHENTICATE,

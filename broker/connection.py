@@ -27,7 +27,7 @@ from broker.muting import Muting
 from broker.ordered_answers import OrderedAnswers
 from broker.outbox import PIECE_BYTES, Buffer, Outbox
 from broker.reception import Reception, ServerLimits
-from broker.refused import Refused
+from broker.refused_connections import Refused
 from broker.socket_options import acknowledger, keep_unsent_short, leave_alone
 from protocol.errors import MalformedRequest, TlsHandshake, UnsupportedVersion
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from broker.refused import Refused
+from broker.refused_connections import Refused
 
 SLOW_READER_S: Final = 60
 LOGIN_S: Final = 10

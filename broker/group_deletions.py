@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from kio.schema.errors import ErrorCode
 
 from broker.group_runner import Answered, GroupRunner
-from broker.group_table import GroupTable, refusal_of
+from broker.group_table import GroupTable, coordinator_refusal
 from broker.refusals import Refusal
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable, NothingWritten
@@ -50,7 +50,7 @@ class GroupDeletions:
             done = await self._store.delete_offsets(runner.group_id, runner.owner_epoch, partitions)
         except NothingWritten as failure:
             if not answer.done():
-                answer.set_exception(refusal_of(failure))
+                answer.set_exception(coordinator_refusal(failure))
         except MetadataUnavailable:
             self._table.lose(runner, ErrorCode.coordinator_not_available)
         else:

@@ -55,7 +55,7 @@ class Committer:
     generation_id: int
 
 
-def now_ms() -> int:
+def loop_ms() -> int:
     """Return the time of the machines: the event loop's, which never goes back."""
     return round(asyncio.get_running_loop().time() * 1000)
 
@@ -84,7 +84,7 @@ class GroupRunner:
     ) -> None:
         self.group_id = taken.group_id
         self.owner_epoch = taken.owner_epoch
-        self.used_ms = now_ms()
+        self.used_ms = loop_ms()
         self.closed = False
         self._writes = writes
         self._commits = commits
@@ -114,7 +114,7 @@ class GroupRunner:
     def start(self) -> None:
         """Begin; called once."""
         with self.whole():
-            self._run(self.machine.start(now_ms=now_ms()))
+            self._run(self.machine.start(now_ms=loop_ms()))
 
     def disown(self, answer: Answered) -> None:
         """Leave this answer to somebody else."""
@@ -122,7 +122,7 @@ class GroupRunner:
 
     def do(self, work: Callable[["GroupRunner", Answered], None], answer: Answered) -> None:
         """Do something that a request asks for."""
-        self.used_ms = now_ms()
+        self.used_ms = loop_ms()
         if self.closed:
             answer.set_exception(Refusal(ErrorCode.not_coordinator))
             return
@@ -138,7 +138,7 @@ class GroupRunner:
         if self.closed:
             return
         with self.whole():
-            self._run(self.machine.handle(event, now_ms=now_ms()))
+            self._run(self.machine.handle(event, now_ms=loop_ms()))
 
     def commit(
         self,
@@ -151,7 +151,7 @@ class GroupRunner:
             member_id=committer.member_id,
             instance_id=committer.instance_id,
             generation_id=committer.generation_id,
-            now_ms=now_ms(),
+            now_ms=loop_ms(),
         )
         if code is not ErrorCode.none:
             answer.set_exception(Refusal(code))
@@ -183,7 +183,7 @@ class GroupRunner:
     def check_fetch(self, answer: Answered, member_id: str | None, member_epoch: int) -> None:
         """Answered with True once the member may read what was committed before it asked."""
         code = self.machine.check_fetch(
-            member_id=member_id, member_epoch=member_epoch, now_ms=now_ms()
+            member_id=member_id, member_epoch=member_epoch, now_ms=loop_ms()
         )
         if code is not ErrorCode.none:
             answer.set_exception(Refusal(code))
@@ -279,7 +279,7 @@ class GroupRunner:
     def _fire(self, deadline_ms: int) -> None:
         self._timer = self._deadline_ms = None
         with self.whole():  # a timer that fires early, by the loop's resolution, is on time
-            self._run(self.machine.handle(TimerFired(), now_ms=max(now_ms(), deadline_ms)))
+            self._run(self.machine.handle(TimerFired(), now_ms=max(loop_ms(), deadline_ms)))
 
     # --- writes
 

@@ -270,7 +270,7 @@ class GroupTable:
         if isinstance(failure, MetadataUnavailable):
             if not self._closed:
                 self._miss()  # a takeover passes over those that are being taken for a request
-            return refusal_of(failure)
+            return coordinator_refusal(failure)
         if isinstance(failure, Refusal) or len(group_ids) == 1:
             return failure
         log.error("bug while groups were taken", group_ids=group_ids[:10], exc_info=failure)
@@ -318,7 +318,7 @@ class GroupTable:
                 waiter.work(None, waiter.answer)
 
 
-def refusal_of(unavailable: MetadataUnavailable) -> Refusal:
+def coordinator_refusal(unavailable: MetadataUnavailable) -> Refusal:
     """Return what answers a request about groups that Postgres did not: clients try again."""
     return Refusal(ErrorCode.coordinator_not_available, str(unavailable))
 

@@ -9,7 +9,7 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from broker.group_catalog import GroupCatalog
-from broker.group_runner import now_ms
+from broker.group_runner import loop_ms
 from broker.group_table import GroupTable
 from broker.group_writes import GroupWrites
 from coordinator.events import TopicsChanged
@@ -138,7 +138,7 @@ class GroupUpkeep:
         """Drop groups without members from memory that nobody has asked for anything."""
         while True:
             await asyncio.sleep(LOOK_FOR_IDLE_S)
-            before_ms = now_ms() - IDLE_MS
+            before_ms = loop_ms() - IDLE_MS
             for runner in self._table.running():
                 if runner.idle and runner.used_ms < before_ms:
                     self._table.lose(runner, ErrorCode.not_coordinator)

@@ -21,7 +21,7 @@ from kio.schema.errors import ErrorCode
 from broker.group_catalog import GroupCatalog
 from broker.group_deletions import GroupDeletions
 from broker.group_runner import Answered, Committer, GroupRunner
-from broker.group_table import GroupTable, refusal_of
+from broker.group_table import GroupTable, coordinator_refusal
 from broker.group_transactions import TransactionalCommits
 from coordinator.events import ClassicEvent, ConsumerEvent, Token
 from coordinator.group import Group
@@ -137,7 +137,7 @@ class Groups:
             await self._commits.settled(group_id)  # where the group is not ours any more, too
             return await self._store.committed_offsets(group_id, partitions)
         except MetadataUnavailable as unavailable:
-            raise refusal_of(unavailable) from unavailable
+            raise coordinator_refusal(unavailable) from unavailable
 
     def find(self, group_id: str) -> Awaitable[GroupRunner | None]:
         """Return the group, to look at; None if there is no such."""
@@ -150,7 +150,7 @@ class Groups:
                 if self._coordinates(one.group_id):
                     yield self._now(one)
         except MetadataUnavailable as unavailable:
-            raise refusal_of(unavailable) from unavailable
+            raise coordinator_refusal(unavailable) from unavailable
 
     def delete(self, group_id: str) -> Awaitable[ErrorCode]:
         """Delete a group without members, and its offsets; return what became of that."""

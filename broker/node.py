@@ -37,7 +37,7 @@ from broker.quota_setup import make_quotas
 from broker.read_failures import ReadFailures
 from broker.reception import ServerLimits
 from broker.record_looks import RecordLooks
-from broker.refused import RefusalLog
+from broker.refused_connections import RefusalLog
 from broker.schema_setup import make_schemas
 from broker.security_setup import Security
 from broker.server import Server
@@ -73,12 +73,12 @@ class Running:
     http: Address
 
 
-def now_ms() -> int:
+def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
 def new_object_id() -> UUID:
-    return uuid7(now_ms(), os.urandom(10))
+    return uuid7(wall_ms(), os.urandom(10))
 
 
 class Broker:
@@ -101,13 +101,13 @@ class Broker:
         self._listeners = self._advertised = ""
         self._memory = MemoryBudget(config.queued_max_request_bytes)
         self._metadata = metadata
-        self.usage = UsageCounter(metadata, client_id=BROKER_CLIENT, now_ms=now_ms)
+        self.usage = UsageCounter(metadata, client_id=BROKER_CLIENT, now_ms=wall_ms)
         objects = CountedStore(objects, self.usage)
         self.members = Members(metadata, new_object_id())
         self._log_parts = make_log(
             *(settings, metadata, objects, registry),
             clock=clock,
-            now_ms=now_ms,
+            now_ms=wall_ms,
             new_id=new_object_id,
             name_of=self._topic_name,
         )
@@ -122,7 +122,7 @@ class Broker:
             *(config.security, settings.secrets, protocols, self.entity_configs, registry),
             self._refusals,
             clock=clock,
-            now_ms=now_ms,
+            now_ms=wall_ms,
         )
         self.topics = Topics(metadata, self.log, config)
         self._config.watch(lambda: self.topics.follow(self._config.current))
@@ -149,7 +149,7 @@ class Broker:
             self._producer_ids,
             registry,
             unused_ms=config.transactional_id_expiration_ms,
-            now_ms=now_ms,
+            now_ms=wall_ms,
         )
         registry.register(GroupCollector(group_table.states))
         self.telemetry, client_series = make_telemetry(
@@ -158,7 +158,7 @@ class Broker:
             clock=clock,
         )
         self._cluster_metrics = ClusterMetrics(
-            metadata, lambda: self.members.current, settings.metrics, now_ms=now_ms, clock=clock
+            metadata, lambda: self.members.current, settings.metrics, now_ms=wall_ms, clock=clock
         )
         registry.register(StoreCollector(traffic))
         self.http = make_http(
@@ -168,7 +168,7 @@ class Broker:
                 client_series.families,
                 self._cluster_metrics.families,
             ),
-            now_ms=now_ms,
+            now_ms=wall_ms,
             token=settings.secrets.http_token,
         )
         self._upkeep: UpkeepProcess | None = None
@@ -295,7 +295,7 @@ class Broker:
             audit=self.security.audit,
             advertised={key: ApiRange(key, api.low, api.high) for key, api in APIS.items()},
             count_error=self._metrics.error,
-            now_ms=now_ms,
+            now_ms=wall_ms,
         )
 
     async def run_upkeep(self) -> None:

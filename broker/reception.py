@@ -8,7 +8,7 @@ from broker.listeners import SecurityProtocol
 from broker.memory import MemoryBudget
 from broker.metrics import BrokerMetrics
 from broker.ordered_answers import Reply
-from broker.refused import RefusalLog, Refused
+from broker.refused_connections import RefusalLog, Refused
 
 if TYPE_CHECKING:
     from broker.connection import Connection

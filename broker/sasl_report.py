@@ -5,7 +5,7 @@ from typing import Final
 import structlog
 from prometheus_client import CollectorRegistry, Counter
 
-from broker.refused import RefusalLog
+from broker.refused_connections import RefusalLog
 from protocol.sasl import AuthenticationFailed
 
 _USER_SHOWN: Final = 64

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from broker.authentication import Authentication
 from broker.entity_configs import EntityConfigs
 from broker.listeners import SecurityProtocol
-from broker.refused import RefusalLog
+from broker.refused_connections import RefusalLog
 from broker.sasl_credentials import Credentials
 from broker.sasl_exchanges import exchange_maker
 from broker.sasl_passwords import Passwords

@@ -10,7 +10,7 @@ from broker.authentication import Authentication
 from broker.authorizer import Authorizer
 from broker.entity_configs import EntityConfigs
 from broker.listeners import SecurityProtocol
-from broker.refused import RefusalLog
+from broker.refused_connections import RefusalLog
 from broker.sasl_setup import make_sasl
 from broker.secrets_config import Secrets
 from broker.security_config import SecurityConfig

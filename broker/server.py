@@ -12,7 +12,7 @@ from broker.memory import MemoryBudget
 from broker.metrics import BrokerMetrics
 from broker.quota_connections import ConnectionRates
 from broker.reception import Dispatcher, Reception, ServerLimits
-from broker.refused import RefusalLog, Refused
+from broker.refused_connections import RefusalLog, Refused
 from broker.tls import Tls
 from broker.tls_connection import TlsConnection
 

@@ -17,7 +17,7 @@ from broker.deadlines import LOGIN_S
 from broker.outbox import Buffer
 from broker.principal_mapping import NoRuleApplies
 from broker.reception import Reception, ServerLimits
-from broker.refused import Refused
+from broker.refused_connections import Refused
 from broker.tls_failures import HandshakeFailure, describe, failure_of
 from broker.tls_stream import TlsStream, is_first_record, is_handshake
 from protocol.certificate import expires_at, subject_name

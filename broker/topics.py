@@ -12,8 +12,8 @@ from uuid import UUID
 
 import structlog
 
-from broker.answers import EncodedAnswers
 from broker.broker_configs import BrokerConfig
+from broker.metadata_answers import EncodedAnswers
 from broker.shared_load import SharedLoad
 from broker.topic_configs import TopicConfig, readable_topic_config
 from protocol.ids import Partition

@@ -18,7 +18,7 @@ from kio.static.protocol import Payload
 
 from broker.group_requests import outcome_of
 from broker.group_runner import Committer
-from broker.group_table import refusal_of
+from broker.group_table import coordinator_refusal
 from broker.offset_requests import (
     AskedTopic,
     Lines,
@@ -103,7 +103,7 @@ async def _renewed(
     try:
         moved = await moved_partitions(request, topics, offsets.keys() & (gone or ()))
     except MetadataUnavailable as unavailable:
-        raise refusal_of(unavailable) from unavailable
+        raise coordinator_refusal(unavailable) from unavailable
     if gone is None or not moved:
         return gone
     still = await commit({moved[one]: offsets[one] for one in moved})

@@ -31,7 +31,7 @@ from kio.static.protocol import Payload
 from broker.encoding import encoded
 from broker.gradual import Gradually
 from broker.group_requests import outcome_of
-from broker.group_table import refusal_of
+from broker.group_table import coordinator_refusal
 from broker.offset_requests import AskedTopic, look_up_topics
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
@@ -155,7 +155,7 @@ async def _fetch(
             return await _all(request, await _committed(request, group, None, is_stable=is_stable))
         asked = await look_up_topics(request, group.topics, Operation.DESCRIBE)
     except MetadataUnavailable as unavailable:
-        raise refusal_of(unavailable) from unavailable
+        raise coordinator_refusal(unavailable) from unavailable
     wanted = [
         partition
         for topic in asked

@@ -11,7 +11,7 @@ from kio.static.protocol import Payload
 
 from broker.group_requests import named_group
 from broker.group_runner import GroupRunner
-from broker.group_table import refusal_of
+from broker.group_table import coordinator_refusal
 from broker.offset_requests import AskedTopic, look_up_topics
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
@@ -44,7 +44,7 @@ async def _respond(request: Request, body: Any, found: Awaitable[GroupRunner | N
     try:
         topics = await look_up_topics(request, body.topics, Operation.READ)
     except MetadataUnavailable as unavailable:
-        raise refusal_of(unavailable) from unavailable
+        raise coordinator_refusal(unavailable) from unavailable
     lines: list[list[Line]] = []
 
     def choose(machine: Group) -> list[Partition]:

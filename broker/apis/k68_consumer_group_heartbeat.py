@@ -20,7 +20,7 @@ from kio.static.primitive import i32Timedelta
 from kio.static.protocol import Payload
 
 from broker.group_requests import client_host, milliseconds
-from broker.group_table import refusal_of
+from broker.group_table import coordinator_refusal
 from broker.requests import NOT_THROTTLED, Request
 from broker.topic_access import VisibleTopics
 from coordinator.answers import ConsumerHeartbeatAnswer
@@ -55,7 +55,7 @@ async def handle(request: Request) -> Awaitable[Payload] | Payload:
         try:
             await request.services.topics.find(name)  # another broker may just have created it
         except MetadataUnavailable as unavailable:
-            raise refusal_of(unavailable) from unavailable
+            raise coordinator_refusal(unavailable) from unavailable
     answer = request.services.groups.handle(
         body.group_id, partial(_event, request, body), create=body.member_epoch == _JOINING
     )

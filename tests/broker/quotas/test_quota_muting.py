@@ -19,7 +19,7 @@ from broker.quota_connections import UNLIMITED, ConnectionRates
 from broker.quota_metrics import QuotaMetrics
 from broker.quota_table import QuotaTable
 from broker.reception import ServerLimits
-from broker.refused import RefusalLog, Refused
+from broker.refused_connections import RefusalLog, Refused
 from broker.server import Server
 from storage.metadata_memory import MemoryMetadata
 

@@ -26,7 +26,7 @@ from broker.quota_connections import ConnectionRates
 from broker.quota_metrics import QuotaMetrics
 from broker.quota_table import QuotaTable
 from broker.reception import ServerLimits
-from broker.refused import RefusalLog, Refused
+from broker.refused_connections import RefusalLog, Refused
 from broker.server import CLOSED_AT_ONCE, SWEPT_AT_ONCE, Server
 from broker.tls_stream import TlsStream
 from storage.metadata_memory import MemoryMetadata

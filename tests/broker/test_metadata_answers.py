@@ -1,6 +1,6 @@
 """Kept answers to Metadata take a bounded amount of memory, whoever asks whatever."""
 
-from broker.answers import ENTRY_BYTES, MAX_BYTES, EncodedAnswers
+from broker.metadata_answers import ENTRY_BYTES, MAX_BYTES, EncodedAnswers
 
 
 def test_an_answer_is_for_one_asker() -> None:

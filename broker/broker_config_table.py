@@ -2,35 +2,33 @@
 
 A row stands here only if it takes effect or is the default of a topic config. The defaults are
 Apache Kafka's, except for the limits that keep one client from taking all memory or connections.
+Those that Spark's jobs read, too, stand in storage/cluster_config_table.py.
 Which of them can be set while the broker runs (KIP-226) is as in Apache Kafka 4.3: those of its
 update mode cluster-wide, for the whole cluster or for one broker. Nothing here has its mode
 per-broker (TLS stores, listeners).
 """
 
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 from broker.config_docs import BROKER_DOCS
-from broker.config_types import (
-    LONG_MAX,
+from broker.principal_mapping import mapping_problem
+from broker.security_config import principals
+from coordinator.assignors import ASSIGNORS
+from protocol.acl import USER_TYPE
+from storage.cluster_config_table import CLUSTER_CONFIGS, BrokerConfigKey
+from storage.config_types import (
     Check,
-    ConfigKey,
     ConfigType,
     ConfigValue,
     OneOf,
     Range,
 )
-from broker.principal_mapping import mapping_problem
-from broker.security_config import principals
-from broker.topic_config_table import TOPIC_CONFIGS
-from coordinator.assignors import ASSIGNORS
-from protocol.acl import USER_TYPE
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _LIST = ConfigType.LONG, ConfigType.LIST
 _POSITIVE, _NOT_NEGATIVE = Range(1), Range(0)
-_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
+_HOUR_MS: Final = 3_600_000
 
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -50,15 +48,6 @@ ORDERED: Final = (
     ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
 )
 """Pairs of configs of which the first must not be more than the second."""
-
-FALLBACKS: Final = {
-    "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
-    "log.retention.ms": (("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS)),
-    "log.retention.minutes": (("log.retention.hours", 60),),
-    "log.roll.jitter.ms": (("log.roll.jitter.hours", _HOUR_MS),),
-    "log.roll.ms": (("log.roll.hours", _HOUR_MS),),
-}
-"""Configs without a default of their own: what counts where they are not set, and its factor."""
 
 
 def _an_assignor(value: ConfigValue) -> str | None:
@@ -108,24 +97,11 @@ def _semicolons(value: ConfigValue) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfigKey(ConfigKey):
-    """A broker config.
-
-    Attributes:
-        dynamic: whether it can be set while the broker runs.
-    """
-
-    dynamic: bool
-
-
 def _key(
     kind: ConfigType,
     name: str,
     default: ConfigValue | None,
     check: Check | None = None,
-    *,
-    dynamic: bool = False,
 ) -> BrokerConfigKey:
     return BrokerConfigKey(
         name=name,
@@ -133,24 +109,8 @@ def _key(
         default=default,
         doc=BROKER_DOCS[name],
         check=check,
-        dynamic=dynamic,
+        dynamic=False,
     )
-
-
-def _topic_default_keys() -> list[BrokerConfigKey]:
-    """Return a row for each broker config that topics follow."""
-    return [
-        BrokerConfigKey(
-            name=key.broker_name,
-            type=key.type,
-            default=None if key.broker_name in FALLBACKS else key.default,
-            doc=f"For topics without {key.name}: {key.doc}",
-            check=key.check,
-            dynamic=True,
-        )
-        for key in TOPIC_CONFIGS.values()
-        if key.broker_name
-    ]
 
 
 _KEYS = (
@@ -201,23 +161,13 @@ _KEYS = (
     _key(_INT, "group.max.session.timeout.ms", 1_800_000, _POSITIVE),
     _key(_INT, "group.max.size", 1000, _POSITIVE),
     _key(_INT, "group.min.session.timeout.ms", 6000, _POSITIVE),
-    _key(_LONG, "log.cleaner.backoff.ms", 15_000, _NOT_NEGATIVE, dynamic=True),
     _key(_BOOLEAN, "log.cleaner.enable", True),
-    _key(_LONG, "log.flush.scheduler.interval.ms", LONG_MAX, _POSITIVE),
     _key(_LONG, "log.retention.check.interval.ms", 300_000, _POSITIVE),
-    _key(_INT, "log.retention.hours", 168, Range(1, also=-1)),
-    _key(_INT, "log.retention.minutes", None, Range(1, also=-1)),
-    _key(_INT, "log.roll.hours", 168, _POSITIVE),
-    _key(_INT, "log.roll.jitter.hours", 0, _NOT_NEGATIVE),
-    _key(_INT, "max.connection.creation.rate", 2**31 - 1, _POSITIVE, dynamic=True),
-    _key(_INT, "max.connections", 10_000, _POSITIVE, dynamic=True),
-    _key(_INT, "max.connections.per.ip", 1000, _POSITIVE, dynamic=True),
     _key(_INT, "max.request.partition.size.limit", 2000, _POSITIVE),
     _key(_INT, "num.partitions", 1, _POSITIVE),
     _key(_INT, "offset.metadata.max.bytes", 4096, _NOT_NEGATIVE),
     _key(_LONG, "offsets.retention.check.interval.ms", 600_000, _POSITIVE),
     _key(_INT, "offsets.retention.minutes", 10_080, _POSITIVE),
-    _key(_INT, "producer.id.expiration.ms", 86_400_000, _POSITIVE, dynamic=True),
     _key(_LONG, "queued.max.request.bytes", 256 * 2**20, Range(1, also=-1)),
     _key(_INT, "quota.window.num", 11, _POSITIVE),
     _key(_INT, "quota.window.size.seconds", 1, _POSITIVE),
@@ -229,30 +179,9 @@ _KEYS = (
 )
 
 BROKER_CONFIGS: Final = {
-    key.name: key for key in sorted((*_KEYS, *_topic_default_keys()), key=lambda key: key.name)
+    key.name: key for key in sorted((*_KEYS, *CLUSTER_CONFIGS.values()), key=lambda key: key.name)
 }
 """All broker configs that can be set, by name, in the order of their names."""
-
-ONLY_DYNAMIC: Final = {
-    key.name: key
-    for key in (
-        _key(_LONG, "follower.replication.throttled.rate", None, _NOT_NEGATIVE, dynamic=True),
-        _key(_LONG, "leader.replication.throttled.rate", None, _NOT_NEGATIVE, dynamic=True),
-        _key(
-            _LONG,
-            "replica.alter.log.dirs.io.max.bytes.per.second",
-            None,
-            _NOT_NEGATIVE,
-            dynamic=True,
-        ),
-    )
-}
-"""Configs that can only be set while the broker runs, and are shown where they are (KIP-73)."""
-
-DYNAMIC_CONFIGS: Final = ONLY_DYNAMIC | {
-    name: key for name, key in BROKER_CONFIGS.items() if key.dynamic
-}
-"""All that can be set while the broker runs."""
 
 NODE_FACTS: Final = {
     key.name: key

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from broker.broker_config_table import BROKER_CONFIGS, DYNAMIC_CONFIGS, FALLBACKS, ORDERED
+from broker.broker_config_table import BROKER_CONFIGS, ORDERED
 from broker.broker_settings import (
     dynamic_name_problem,
     shown,
     static_name_problem,
 )
-from broker.config_types import (
+from broker.security_config import SecurityConfig, security_config
+from storage.cluster_config_table import DYNAMIC_CONFIGS, BrokerValues, topic_defaults
+from storage.config_types import (
     ConfigValue,
     InvalidConfig,
     integer,
@@ -23,12 +25,7 @@ from broker.config_types import (
     parse_values,
     strings,
 )
-from broker.security_config import SecurityConfig, security_config
-from broker.topic_config_table import TOPIC_CONFIGS, UNLIMITED, TopicConfigKey
-from broker.topic_configs import TopicConfig, TopicValues, topic_config, topic_conflicts
-
-BrokerValues = Mapping[str, ConfigValue | None]
-"""The value of every broker config, by name; None where it has none."""
+from storage.topic_configs import TopicConfig, TopicValues, topic_config, topic_conflicts
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -147,8 +144,7 @@ def merge_broker_configs(
         values |= layer
     if problems:
         raise InvalidConfig(problems)
-    topic_values = {key.name: _topic_default(key, values) for key in TOPIC_CONFIGS.values()}
-    return _broker_config([shown(layer) for layer in layers], topic_values, values)
+    return _broker_config([shown(layer) for layer in layers], topic_defaults(values), values)
 
 
 def _conflicts(topic_values: TopicValues, values: BrokerValues) -> tuple[str, ...]:
@@ -156,21 +152,6 @@ def _conflicts(topic_values: TopicValues, values: BrokerValues) -> tuple[str, ..
     for smaller, larger in ORDERED:
         problems += order_problems(values, smaller, larger)
     return tuple(problems)
-
-
-def _topic_default(key: TopicConfigKey, broker_values: BrokerValues) -> ConfigValue:
-    """Return what a topic follows that does not set `key`."""
-    if not key.broker_name:
-        return key.default
-    value = broker_values[key.broker_name]
-    if value is not None:
-        return value
-    for name, factor in FALLBACKS[key.broker_name]:
-        value = broker_values[name]
-        if value is not None:
-            assert isinstance(value, int)
-            return UNLIMITED if value == UNLIMITED else value * factor
-    raise AssertionError(f"the last fallback of {key.broker_name} has no default")
 
 
 def _broker_config(

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from broker.broker_config_table import BROKER_CONFIGS, DYNAMIC_CONFIGS, FLAGS, NODE_FACTS
-from broker.config_types import (
+from broker.broker_config_table import BROKER_CONFIGS, FLAGS, NODE_FACTS
+from storage.cluster_config_table import DYNAMIC_CONFIGS
+from storage.config_types import (
     ConfigValue,
     format_value,
     parse_values,

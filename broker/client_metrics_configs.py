@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from broker.config_types import (
+from coordinator.subscriptions import InvalidPattern, Pattern, compile_pattern
+from storage.config_types import (
     ConfigKey,
     ConfigType,
     ConfigValue,
@@ -18,7 +19,6 @@ from broker.config_types import (
     strings,
     unknown_name,
 )
-from coordinator.subscriptions import InvalidPattern, Pattern, compile_pattern
 
 MATCH_KEYS: Final = (
     "client_id",

@@ -19,7 +19,6 @@ from pydantic_settings import (
 
 from broker.addresses import parse_address
 from broker.broker_configs import BrokerConfig, read_broker_config
-from broker.config_types import InvalidConfig
 from broker.http_problems import http_problems
 from broker.listener_checks import address_problems, tls_problems
 from broker.listeners import parse_listener
@@ -33,6 +32,7 @@ from storage.config import (
     UpkeepConfig,
     WriterConfig,
 )
+from storage.config_types import InvalidConfig
 from storage.open_store import parse_store_url
 from storage.postgres_dsn import check_dsn
 

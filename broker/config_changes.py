@@ -13,7 +13,8 @@ from typing import Protocol
 from kio.schema.errors import ErrorCode
 
 from broker.config_rules import TopicRules
-from broker.config_types import (
+from broker.refusals import Refusal
+from storage.config_types import (
     ConfigKey,
     ConfigType,
     ConfigValue,
@@ -22,7 +23,6 @@ from broker.config_types import (
     shortened,
     told_of,
 )
-from broker.refusals import Refusal
 
 Setting = tuple[str, str | None]
 """A config's name and the value that a client sent for it."""

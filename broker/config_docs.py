@@ -1,71 +1,8 @@
-"""What each config is for: the documentation that DescribeConfigs v3 answers (KIP-569)."""
+"""What each broker config is for that no other program reads (see storage/config_docs.py)."""
 
 from typing import Final
 
-_NO_FILES = " No effect here: records lie in object storage."
-_NO_REPLICAS = " No effect here: the object store keeps the copies."
-
-TOPIC_DOCS: Final = {
-    "cleanup.policy": "What happens to old records: delete removes them by age and size, compact"
-    " keeps the last one of each key, both together do both; an empty list keeps all.",
-    "compression.gzip.level": "The level if compression.type is gzip; -1 is the codec's own.",
-    "compression.lz4.level": "The level if compression.type is lz4.",
-    "compression.type": "The codec that batches are kept with once they are built into"
-    " segments; producer keeps what the producer chose.",
-    "compression.zstd.level": "The level if compression.type is zstd.",
-    "confluent.key.schema.validation": "Whether keys must begin with the id of a schema that is"
-    " registered under the topic's subject.",
-    "confluent.key.subject.name.strategy": "How the subject is named that the schemas of keys must"
-    " be registered under, if confluent.key.schema.validation is true.",
-    "confluent.value.schema.validation": "Whether values must begin with the id of a schema that is"
-    " registered under the topic's subject.",
-    "confluent.value.subject.name.strategy": "How the subject is named that the schemas of values"
-    " must be registered under, if confluent.value.schema.validation is true.",
-    "delete.retention.ms": "How long compaction keeps the null value that deletes a key.",
-    "file.delete.delay.ms": "The time from a segment's end to its file's deletion. No effect here:"
-    " an object may hold records of many topics; STREAMHOUSE_UPKEEP__DELETE_DELAY_MS is for all.",
-    "flush.messages": "Records between two flushes. No effect here: a record is durable before"
-    " its reply.",
-    "flush.ms": "Time between two flushes. No effect here: a record is durable before its reply.",
-    "follower.replication.throttled.replicas": "Replicas, as partition:broker, that followers"
-    " fetch slowly." + _NO_REPLICAS,
-    "index.interval.bytes": "Bytes between two entries of an offset index." + _NO_FILES,
-    "leader.replication.throttled.replicas": "Replicas, as partition:broker, that leaders send"
-    " slowly." + _NO_REPLICAS,
-    "local.retention.bytes": "Bytes of a tiered log that stay on a broker's disk; -2 follows"
-    " retention.bytes." + _NO_FILES,
-    "local.retention.ms": "How long a tiered log stays on a broker's disk; -2 follows"
-    " retention.ms." + _NO_FILES,
-    "max.compaction.lag.ms": "A record older than this is compacted however clean the log is, once"
-    " its segment is built.",
-    "max.message.bytes": "The largest record batch that is accepted, in bytes as they are sent.",
-    "message.timestamp.after.max.ms": "How far a producer's timestamp may lie ahead of the"
-    " broker's clock (KIP-937).",
-    "message.timestamp.before.max.ms": "How far a producer's timestamp may lie behind the"
-    " broker's clock (KIP-937).",
-    "message.timestamp.type": "CreateTime keeps the producer's timestamps, LogAppendTime sets the"
-    " broker's.",
-    "min.cleanable.dirty.ratio": "The part of a log that must be new before it is compacted.",
-    "min.compaction.lag.ms": "A record younger than this is not compacted.",
-    "min.insync.replicas": "Replicas that must have a record of acks=all." + _NO_REPLICAS,
-    "preallocate": "Whether a segment's file gets its full size at once." + _NO_FILES,
-    "remote.log.copy.disable": "Stops tiered storage from taking more records." + _NO_FILES,
-    "remote.log.delete.on.disable": "Deletes what is tiered when tiering ends." + _NO_FILES,
-    "remote.storage.enable": "Kafka's tiered storage (KIP-405). Stays false: all records lie in"
-    " object storage anyway.",
-    "retention.bytes": "Bytes of each partition that the delete policy keeps; negative: all. Looked"
-    " at every log.retention.check.interval.ms.",
-    "retention.ms": "How long the delete policy keeps records; -1 is for ever. Looked at every"
-    " log.retention.check.interval.ms.",
-    "segment.bytes": "A segment is built from records when there are so many bytes of them; it"
-    " takes as many at most, and never more than STREAMHOUSE_UPKEEP__SEGMENT_BYTES.",
-    "segment.index.bytes": "The size of a segment's offset index." + _NO_FILES,
-    "segment.jitter.ms": "A random part taken off segment.ms, so that not all end at once."
-    + _NO_FILES,
-    "segment.ms": "A segment is built when the oldest record that is in none was written so long"
-    " ago, or STREAMHOUSE_UPKEEP__SEGMENT_AGE_MS.",
-    "unclean.leader.election.enable": "Whether a lagging replica may lead." + _NO_REPLICAS,
-}
+from storage.config_docs import NO_REPLICAS
 
 BROKER_DOCS: Final = {
     "allow.everyone.if.no.acl.found": "Whether a resource of which no ACL speaks is open to all.",
@@ -125,11 +62,9 @@ BROKER_DOCS: Final = {
     " client may use what is allowed in all of them at once.",
     "controller.quota.window.size.seconds": "How long one of these samples is.",
     "default.replication.factor": "What a topic reports that is created without a replication"
-    " factor." + _NO_REPLICAS,
+    " factor." + NO_REPLICAS,
     "delete.topic.enable": "Whether topics can be deleted.",
     "fetch.max.bytes": "The most bytes that one Fetch response holds, its first batch apart.",
-    "follower.replication.throttled.rate": "Bytes a second that followers fetch of throttled"
-    " replicas." + _NO_REPLICAS,
     "group.consumer.assignors": "The assignors that consumer groups may use, the default one"
     " first.",
     "group.consumer.heartbeat.interval.ms": "How often members of consumer groups (KIP-848) are to"
@@ -150,21 +85,8 @@ BROKER_DOCS: Final = {
     "group.max.session.timeout.ms": "The longest session timeout that a member may ask for.",
     "group.max.size": "The most members of one group.",
     "group.min.session.timeout.ms": "The shortest session timeout that a member may ask for.",
-    "leader.replication.throttled.rate": "Bytes a second that leaders send of throttled"
-    " replicas." + _NO_REPLICAS,
-    "log.cleaner.backoff.ms": "How often topics to compact are looked for.",
     "log.cleaner.enable": "Whether this broker compacts topics.",
-    "log.flush.scheduler.interval.ms": "Stands in for log.flush.interval.ms. No effect here: a"
-    " record is durable before its reply.",
     "log.retention.check.interval.ms": "How often records past their retention are looked for.",
-    "log.retention.hours": "Stands in for log.retention.minutes, in hours.",
-    "log.retention.minutes": "Stands in for log.retention.ms, in minutes.",
-    "log.roll.hours": "Stands in for log.roll.ms, in hours.",
-    "log.roll.jitter.hours": "Stands in for log.roll.jitter.ms, in hours." + _NO_FILES,
-    "max.connection.creation.rate": "New connections a second above which they are"
-    " served later, or closed.",
-    "max.connections": "The most connections open at a time.",
-    "max.connections.per.ip": "The most connections open at a time from one address.",
     "max.request.partition.size.limit": "The most partitions in one DescribeTopicPartitions"
     " response (KIP-966).",
     "node.id": "The number of this broker in its cluster.",
@@ -172,16 +94,12 @@ BROKER_DOCS: Final = {
     "offset.metadata.max.bytes": "The longest text that may go with a committed offset.",
     "offsets.retention.check.interval.ms": "How often offsets past their retention are looked for.",
     "offsets.retention.minutes": "How long the offsets of a group without members are kept.",
-    "producer.id.expiration.ms": "How long the state of an idempotent producer is kept that does"
-    " not write to the partition.",
     "queued.max.request.bytes": "Bytes of requests in memory above which sockets are no longer"
     " read; -1 is no limit.",
     "quota.window.num": "Samples over which client quotas are averaged: a client may use what is"
     " allowed in all but one of them at once.",
     "quota.window.size.seconds": "How long one of these samples is; the most that a client over its"
     " request_percentage is muted at a time.",
-    "replica.alter.log.dirs.io.max.bytes.per.second": "Bytes a second of replicas that move to"
-    " another log directory." + _NO_REPLICAS,
     "socket.listen.backlog.size": "Connections that may wait to be accepted.",
     "socket.request.max.bytes": "The largest request that is accepted.",
     "telemetry.max.bytes": "The most bytes that a client may push of its metrics at once (KIP-714),"

@@ -11,22 +11,20 @@ from dataclasses import replace
 
 from broker.broker_config_table import (
     BROKER_CONFIGS,
-    DYNAMIC_CONFIGS,
-    FALLBACKS,
     NODE_FACTS,
-    ONLY_DYNAMIC,
 )
 from broker.broker_configs import BrokerConfig
 from broker.client_metrics_configs import CLIENT_METRICS_CONFIGS
-from broker.config_types import (
+from broker.group_configs import GROUP_CONFIGS
+from storage.cluster_config_table import DYNAMIC_CONFIGS, FALLBACKS, ONLY_DYNAMIC
+from storage.config_types import (
     ConfigEntry,
     ConfigKey,
     ConfigSource,
     ConfigSynonym,
     format_value,
 )
-from broker.group_configs import GROUP_CONFIGS
-from broker.topic_config_table import TOPIC_CONFIGS, TopicConfigKey
+from storage.topic_config_table import TOPIC_CONFIGS, TopicConfigKey
 
 
 def describe_topic_configs(

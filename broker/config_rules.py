@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from kio.schema.errors import ErrorCode
 
-from broker.broker_config_table import BROKER_CONFIGS, ONLY_DYNAMIC
+from broker.broker_config_table import BROKER_CONFIGS
 from broker.broker_configs import BrokerConfig
 from broker.client_metrics_configs import (
     CLIENT_METRICS_CONFIGS,
@@ -19,7 +19,11 @@ from broker.client_metrics_configs import (
     unknown_metrics_config,
 )
 from broker.config_reports import broker_places
-from broker.config_types import (
+from broker.dynamic_broker_config import CLUSTER_WIDE, DynamicBrokerConfig
+from broker.group_configs import GROUP_CONFIGS, read_group_configs, unknown_group_config
+from broker.refusals import Refusal
+from storage.cluster_config_table import ONLY_DYNAMIC
+from storage.config_types import (
     ConfigKey,
     ConfigSource,
     ConfigValue,
@@ -29,11 +33,8 @@ from broker.config_types import (
     told_of,
     unknown_name,
 )
-from broker.dynamic_broker_config import CLUSTER_WIDE, DynamicBrokerConfig
-from broker.group_configs import GROUP_CONFIGS, read_group_configs, unknown_group_config
-from broker.refusals import Refusal
-from broker.topic_config_table import TOPIC_CONFIGS
-from broker.topic_configs import TopicValues, read_topic_values, topic_conflicts
+from storage.topic_config_table import TOPIC_CONFIGS
+from storage.topic_configs import TopicValues, read_topic_values, topic_conflicts
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ import structlog
 
 from broker.broker_configs import BrokerConfig, merge_broker_configs
 from broker.broker_settings import check_dynamic_configs
-from broker.config_types import InvalidConfig
 from broker.entity_configs import EntityConfigs
+from storage.config_types import InvalidConfig
 from storage.entity_configs import EntityKind
 
 CLUSTER_WIDE: Final = ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.broker_configs import BrokerConfig
-from broker.config_types import (
+from storage.config_types import (
     ConfigKey,
     ConfigType,
     InvalidConfig,

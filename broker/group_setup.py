@@ -9,7 +9,6 @@ from uuid import uuid4
 import structlog
 
 from broker.broker_configs import BrokerConfig
-from broker.config_types import InvalidConfig
 from broker.entity_configs import EntityConfigs
 from broker.group_catalog import GroupCatalog
 from broker.group_configs import read_group_configs
@@ -21,6 +20,7 @@ from broker.groups import Groups
 from broker.metrics import GroupMetrics
 from broker.topics import Topics
 from coordinator.config import ClassicConfig, ConsumerConfig, GroupConfig
+from storage.config_types import InvalidConfig
 from storage.entity_configs import EntityKind
 from storage.metadata import MetadataStore
 

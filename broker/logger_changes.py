@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from kio.schema.errors import ErrorCode
 
 from broker.config_changes import ConfigChange, ConfigOperation, refuse_ambiguous
-from broker.config_types import shortened
 from broker.log_levels import LEVELS, LOGGERS, ROOT
 from broker.refusals import Refusal
+from storage.config_types import shortened
 
 
 def level_changes(changes: Sequence[ConfigChange]) -> Mapping[str, str | None]:

@@ -7,26 +7,7 @@ type that the schema describes, so that a topic may hold several types; by topic
 import json
 import re
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from typing import Final
-
-_PACKAGE: Final = "io.confluent.kafka.serializers.subject."
-
-
-class SubjectStrategy(StrEnum):
-    """How the name of a subject is made, by the simple name of the class that configs name."""
-
-    TOPIC = "TopicNameStrategy"
-    RECORD = "RecordNameStrategy"
-    TOPIC_RECORD = "TopicRecordNameStrategy"
-
-
-DEFAULT_STRATEGY: Final = _PACKAGE + SubjectStrategy.TOPIC
-
-STRATEGY_NAMES: Final = tuple(
-    prefix + strategy for prefix in (_PACKAGE, "") for strategy in SubjectStrategy
-)
-"""What a config may say: the name of the class with its package or without."""
 
 _AVRO_PRIMITIVES: Final = frozenset(
     ("null", "boolean", "int", "long", "float", "double", "bytes", "string", "array", "map")
@@ -38,11 +19,6 @@ _PROTOBUF_TOKENS: Final = re.compile(
     r"\bpackage\s+(?P<package>[\w.]+)\s*;|\bmessage\s+(?P<message>\w+)\s*(?P<begin>\{)"
     r"|(?P<open>\{)|(?P<close>\})"
 )
-
-
-def strategy_of(config: str) -> SubjectStrategy:
-    """Return what one of STRATEGY_NAMES means."""
-    return SubjectStrategy(config.rpartition(".")[2])
 
 
 def topic_subject(topic: str, *, is_key: bool) -> str:

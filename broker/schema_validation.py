@@ -18,10 +18,11 @@ from broker.record_looks import RecordLooks
 from broker.registry_client import RegistryUnavailable
 from broker.schema_metrics import ValidationMetrics
 from broker.schema_registry import SchemaRegistry
-from broker.schema_subjects import SubjectStrategy, topic_subject
+from broker.schema_subjects import topic_subject
 from broker.topics import KnownTopic
 from protocol.errors import InvalidRecords
 from protocol.schema_ids import schema_ids
+from storage.subject_strategies import SubjectStrategy
 
 
 class SchemaValidation:

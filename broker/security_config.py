@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from broker.config_types import ConfigValue, integer, strings
+from storage.config_types import ConfigValue, integer, strings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,12 +15,12 @@ import structlog
 from broker.broker_configs import BrokerConfig
 from broker.metadata_answers import EncodedAnswers
 from broker.shared_load import SharedLoad
-from broker.topic_configs import TopicConfig, readable_topic_config
 from protocol.ids import Partition
 from storage.errors import ConfigsChanged
 from storage.log import Log
 from storage.metadata import MetadataStore, Topic
 from storage.partition_log import PartitionLog
+from storage.topic_configs import TopicConfig, readable_topic_config
 
 LOOK_AGAIN_S: Final = 0.1
 

@@ -25,7 +25,6 @@ from broker.broker_configs import BrokerConfig
 from broker.dynamic_broker_config import DynamicBrokerConfig
 from broker.entity_configs import EntityConfigs
 from broker.spare_processors import SpareProcessors, UnhurriedStore
-from broker.topic_policies import TopicPolicies
 from broker.upkeep_loops import Loops
 from broker.upkeep_report import Count, UpkeepCounts, UpkeepReport, Work
 from protocol.ids import Partition
@@ -38,6 +37,7 @@ from storage.objects_counted import CountedStore
 from storage.policies import TopicPolicy
 from storage.retention import Retention
 from storage.sweeper import Sweeper
+from storage.topic_policies import TopicPolicies
 from storage.usage import UPKEEP_CLIENT
 from storage.usage_counter import UsageCounter
 

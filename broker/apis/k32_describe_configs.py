@@ -30,14 +30,14 @@ from broker.config_resources import (
     find_entity,
     find_topic,
 )
-from broker.config_types import ConfigEntry, ConfigSource
 from broker.dynamic_broker_config import CLUSTER_WIDE
 from broker.log_levels import LOG_LEVELS, LOGGERS
 from broker.refusals import CONDITIONS, refusal_of
 from broker.requests import NOT_THROTTLED, Request
-from broker.topic_config_table import TOPIC_CONFIGS
 from protocol.acl import Operation
+from storage.config_types import ConfigEntry, ConfigSource
 from storage.entity_configs import Entity, EntityKind
+from storage.topic_config_table import TOPIC_CONFIGS
 
 _UNTYPED: Final = 0
 

@@ -2,12 +2,14 @@
 
 import pytest
 
-from broker.broker_config_table import BROKER_CONFIGS, FALLBACKS, NODE_FACTS, ONLY_DYNAMIC
+from broker.broker_config_table import BROKER_CONFIGS, NODE_FACTS
 from broker.broker_configs import read_broker_config
 from broker.config_docs import BROKER_DOCS
 from broker.config_reports import describe_broker_configs, describe_topic_configs
-from broker.config_types import ConfigEntry, ConfigSource, InvalidConfig
-from broker.topic_config_table import TOPIC_CONFIGS
+from storage.cluster_config_table import FALLBACKS, ONLY_DYNAMIC
+from storage.config_docs import CLUSTER_DOCS
+from storage.config_types import ConfigEntry, ConfigSource, InvalidConfig
+from storage.topic_config_table import TOPIC_CONFIGS
 
 Origin = tuple[str, str, ConfigSource]
 
@@ -33,7 +35,11 @@ def origins(entry: ConfigEntry) -> list[Origin]:
 
 def test_every_broker_config_says_what_it_is_for() -> None:
     followed = {key.broker_name for key in TOPIC_CONFIGS.values()} - {""}
-    assert {*BROKER_CONFIGS, *NODE_FACTS, *ONLY_DYNAMIC} == set(BROKER_DOCS) | followed
+    assert {*BROKER_CONFIGS, *NODE_FACTS, *ONLY_DYNAMIC} == {
+        *BROKER_DOCS,
+        *CLUSTER_DOCS,
+        *followed,
+    }
     assert all(key.doc for key in BROKER_CONFIGS.values())
 
 

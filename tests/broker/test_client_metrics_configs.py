@@ -5,8 +5,8 @@ from kio.schema.errors import ErrorCode
 
 from broker.client_metrics_configs import read_metrics_subscription
 from broker.config_rules import ClientMetricsRules
-from broker.config_types import InvalidConfig
 from broker.refusals import Refusal
+from storage.config_types import InvalidConfig
 
 
 def test_a_subscription_without_configs_asks_every_client_for_nothing() -> None:

@@ -16,13 +16,13 @@ from broker.config_reports import (
     describe_topic_configs,
 )
 from broker.config_rules import BrokerRules, TopicRules
-from broker.config_types import ConfigSource, InvalidConfig
 from broker.dynamic_broker_config import CLUSTER_WIDE, DynamicBrokerConfig
 from broker.entity_configs import EntityConfigs
 from broker.refusals import Refusal
-from broker.topic_config_table import UNLIMITED
+from storage.config_types import ConfigSource, InvalidConfig
 from storage.entity_configs import Entity, EntityChange, EntityKind
 from storage.metadata_memory import MemoryMetadata
+from storage.topic_config_table import UNLIMITED
 
 NODE_ID = 3
 OWN = str(NODE_ID)

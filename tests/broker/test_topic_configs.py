@@ -13,12 +13,12 @@ from broker.config_changes import (
     incremental_changes,
     replaced_configs,
 )
-from broker.config_docs import TOPIC_DOCS
 from broker.config_rules import TopicRules
-from broker.config_types import InvalidConfig, format_value, parse_value
 from broker.refusals import Refusal
-from broker.topic_config_table import TOPIC_CONFIGS
-from broker.topic_configs import read_topic_config
+from storage.config_docs import TOPIC_DOCS
+from storage.config_types import InvalidConfig, format_value, parse_value
+from storage.topic_config_table import TOPIC_CONFIGS
+from storage.topic_configs import read_topic_config
 
 BROKER = read_broker_config({})
 DEFAULTS = BROKER.topic_values

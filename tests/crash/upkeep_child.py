@@ -23,7 +23,6 @@ from typing import Any, Final, NoReturn
 
 from broker.broker_configs import read_broker_config
 from broker.logs import configure_logs
-from broker.topic_policies import TopicPolicies
 from protocol.ids import Partition
 from storage import objects_directory
 from storage.builder import Builder
@@ -35,6 +34,7 @@ from storage.objects import Buffer, ObjectStore
 from storage.objects_directory import DirectoryStore
 from storage.retention import Retention
 from storage.sweeper import Sweeper
+from storage.topic_policies import TopicPolicies
 
 POOL: Final = PostgresConfig(pool_size=2)
 CONFIG: Final = UpkeepConfig(

@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from broker.broker_configs import read_broker_config
-from broker.topic_policies import topic_policy as policy_of_brokers
 from spark.upkeep.topic_policies import CLUSTER_WIDE, TopicPolicies, topic_policy
 from storage.entity_configs import EntityChange
 from storage.metadata_memory import MemoryMetadata
+from storage.topic_policies import topic_policy as policy_of_brokers
 
 BROKERS: tuple[dict[str, str], ...] = (
     {},

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from broker.broker_configs import read_broker_config
-from broker.topic_policies import topic_policy
 from storage.metadata import Topic
 from storage.policies import TopicPolicy
+from storage.topic_policies import topic_policy
 
 
 def read_policy(

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from broker.config_types import (
+from storage.config_types import (
     ConfigValue,
     InvalidConfig,
     integer,
     order_problems,
     parse_values,
 )
-from broker.schema_subjects import SubjectStrategy, strategy_of
-from broker.topic_config_table import (
+from storage.subject_strategies import SubjectStrategy, strategy_of
+from storage.topic_config_table import (
     COMPACT,
     DELETE,
     KEY_STRATEGY,

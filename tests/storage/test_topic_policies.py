@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from broker.broker_configs import read_broker_config
-from broker.topic_policies import TopicPolicies
 from protocol.compression import Codec
 from storage.metadata_memory import MemoryMetadata
 from storage.policies import TopicPolicy
+from storage.topic_policies import TopicPolicies
 
 
 async def policy_of(configs: dict[str, str], **broker: str) -> TopicPolicy:

@@ -10,8 +10,8 @@ and definitions made for Apache Kafka work, and have no effect here: their docs 
 from dataclasses import dataclass
 from typing import Final
 
-from broker.config_docs import TOPIC_DOCS
-from broker.config_types import (
+from storage.config_docs import TOPIC_DOCS
+from storage.config_types import (
     LONG_MAX,
     Check,
     ConfigKey,
@@ -21,7 +21,7 @@ from broker.config_types import (
     Range,
     replica_list,
 )
-from broker.schema_subjects import DEFAULT_STRATEGY, STRATEGY_NAMES
+from storage.subject_strategies import DEFAULT_STRATEGY, STRATEGY_NAMES
 
 PRODUCER_COMPRESSION: Final = "producer"
 UNCOMPRESSED: Final = "uncompressed"

@@ -1,21 +1,21 @@
-"""The upkeep process's copy of the topics: what each one's configs ask of the background work.
+"""A copy of all topics: what each one's configs ask of the background work.
 
 A topic whose stored configs cannot be read (a later version of the broker wrote them) has no policy
 here: nothing is done to it, and everything to the others.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 import structlog
 
-from broker.config_types import InvalidConfig, shortened, told_of
-from broker.topic_config_table import PRODUCER_COMPRESSION, TOPIC_CONFIGS, UNCOMPRESSED
-from broker.topic_configs import TopicValues, read_topic_config
 from protocol.compression import Codec
+from storage.config_types import InvalidConfig, shortened, told_of
 from storage.metadata import MetadataStore, Topic
 from storage.policies import TopicPolicy
+from storage.topic_config_table import PRODUCER_COMPRESSION, TOPIC_CONFIGS, UNCOMPRESSED
+from storage.topic_configs import TopicValues, read_topic_config
 
 log = structlog.get_logger()
 
@@ -25,7 +25,7 @@ def topic_policy(topic: Topic, defaults: TopicValues) -> TopicPolicy:
 
     Args:
         topic: as it is stored.
-        defaults: BrokerConfig.topic_values.
+        defaults: of the brokers (cluster_config_table.topic_defaults).
 
     Raises:
         InvalidConfig: one of its configs cannot be read, or is not known.
@@ -87,12 +87,17 @@ class TopicPolicies:
             self._version = changes.version
 
     def follow(self, defaults: TopicValues) -> None:
-        """Let topics follow other defaults (BrokerConfig.topic_values) from now on."""
+        """Let topics follow other defaults from now on."""
         if defaults == self._defaults:
             return
         self._defaults = defaults
         for topic in self._topics.values():
             self._take(topic)
+
+    @property
+    def topics(self) -> Mapping[UUID, Topic]:
+        """All of them, also those without a policy."""
+        return self._topics
 
     def get(self, topic_id: UUID) -> TopicPolicy | None:
         """Return a topic's policy; None if it is not known (yet), gone, or cannot be read."""

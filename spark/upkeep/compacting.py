@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
+import structlog
+
 from protocol.ids import Partition
 from spark.upkeep.partition_work import PartitionDone, PartitionOrder, PartitionWork, in_turns
 from spark.upkeep.stores import UpkeepStores, open_upkeep
@@ -19,6 +21,8 @@ from storage.segments import CleanableRange, TaskKind
 from storage.task_lease import claimed
 from storage.usage import UPKEEP_CLIENT
 from storage.usage_counter import charged
+
+log = structlog.get_logger()
 
 TRIES: Final = 5
 """A builder may merge segments under a round; what the round did until then counts."""
@@ -52,10 +56,13 @@ async def plan_compactions(order: PartitionOrder) -> list[PartitionWork]:
 
 def _partitions(stores: UpkeepStores, topics: Collection[str]) -> list[Partition]:
     is_wanted = stores.policies.wanted(topics)
-    wanted = [item for item in stores.policies.all().items() if is_wanted(item[0])]
+    wanted = [item for item in stores.policies.all() if is_wanted(item[0])]
     others = [policy.name for _, policy in wanted if not policy.compact]
     if topics and others:
         raise LookupError(f"the cleanup.policy of {', '.join(sorted(others))} is not compact")
+    if not stores.policies.is_whole:
+        log.warning("nothing is compacted", reason="not all configs of the cluster can be read")
+        return []
     return [
         Partition(topic_id, index)
         for topic_id, policy in wanted

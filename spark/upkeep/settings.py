@@ -5,9 +5,11 @@ from typing import Annotated, Final
 
 import typer
 
-from spark.jobs.options import UpkeepOptions, parse_pairs
+from spark.jobs.options import UpkeepOptions, WrongUsage, parse_pairs
 from spark.upkeep.stores import UpkeepOrder
+from spark.upkeep.topic_policies import read_started_with
 from storage.config import UpkeepConfig
+from storage.config_types import InvalidConfig
 
 DEFAULTS: Final = UpkeepConfig()
 _PANEL: Final = "As brokers are set"
@@ -74,12 +76,18 @@ def upkeep_order(
     """Return what executors are told.
 
     Raises:
-        WrongUsage: the log is not found, or `--set` has no equals sign.
+        WrongUsage: the log is not found, or `--set` has no equals sign, or no value that brokers
+            take.
     """
+    settings = parse_pairs("--set", started_with or ())
+    try:
+        read_started_with(settings)
+    except InvalidConfig as invalid:
+        raise WrongUsage(f"--set: {invalid}") from invalid
     return UpkeepOrder(
         location=options.location(),
         config=config,
-        started_with=parse_pairs("--set", started_with or ()),
+        started_with=settings,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from protocol.ids import Partition
 from spark.log_location import LogLocation
-from spark.upkeep.topic_policies import TopicPolicies
+from spark.upkeep.topic_policies import ClusterPolicies
 from storage.builder import Builder
 from storage.compaction import Compactor
 from storage.config import PostgresConfig, UpkeepConfig
@@ -79,7 +79,7 @@ class UpkeepStores:
 
     metadata: JobTasks
     objects: CountedStore
-    policies: TopicPolicies
+    policies: ClusterPolicies
     config: UpkeepConfig
 
     def builder(self) -> Builder:
@@ -96,7 +96,7 @@ class UpkeepStores:
             metadata=self.metadata,
             objects=self.objects,
             config=self.config,
-            policy_of=self.policies.get,
+            policy_of=self.policies.cleaning,
             clock=time.monotonic,
         )
 
@@ -125,7 +125,7 @@ async def open_upkeep(order: UpkeepOrder) -> AsyncIterator[UpkeepStores]:
         await check_same_cluster(metadata, objects)
         usage = UsageCounter(metadata, client_id=UPKEEP_CLIENT, now_ms=now_ms)
         stack.push_async_callback(usage.close, GOODBYE_S)
-        policies = TopicPolicies(metadata, order.started_with)
+        policies = ClusterPolicies(metadata, order.started_with)
         await policies.refresh()
         yield UpkeepStores(
             metadata=metadata,

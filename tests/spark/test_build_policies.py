@@ -1,11 +1,18 @@
 """What jobs take topics' configs to mean, against what brokers take them to mean."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from broker.broker_configs import read_broker_config
-from spark.upkeep.topic_policies import CLUSTER_WIDE, TopicPolicies, topic_policy
+from broker.broker_settings import check_dynamic_configs
+from spark.jobs.options import UpkeepOptions, WrongUsage
+from spark.upkeep.settings import upkeep_order
+from spark.upkeep.topic_policies import CLUSTER_WIDE, ClusterPolicies
+from storage.cluster_config_table import DYNAMIC_CONFIGS
+from storage.config import UpkeepConfig
+from storage.config_types import InvalidConfig
 from storage.entity_configs import EntityChange
 from storage.metadata_memory import MemoryMetadata
 from storage.topic_policies import topic_policy as policy_of_brokers
@@ -28,6 +35,16 @@ TOPICS: tuple[dict[str, str], ...] = (
     {"compression.type": "snappy", "retention.bytes": "123"},
     {"compression.type": "producer", "min.compaction.lag.ms": "1", "max.message.bytes": "99"},
 )
+UNREADABLE: tuple[dict[str, str], ...] = (
+    {"retention.later": "1"},
+    {"cleanup.policy": "compact", "compact.later": "no"},
+    {"cleanup.policy": "compact,later"},
+    {"compression.type": "brotli"},
+    {"max.message.bytes": "many"},
+    {"min.cleanable.dirty.ratio": "nan"},
+    {"retention.ms": "-5"},
+    {"segment.bytes": "2_000_000"},
+)
 
 
 @pytest.mark.parametrize("brokers", BROKERS)
@@ -40,7 +57,81 @@ async def test_policies_are_those_of_brokers(
         "t", partition_count=2, replication_factor=1, configs=configs
     )
     theirs = policy_of_brokers(topic, read_broker_config(brokers).topic_values)
-    assert topic_policy(topic, brokers) == theirs
+    policies = ClusterPolicies(metadata, brokers)
+    await policies.refresh()
+    assert policies.get(topic.topic_id) == theirs
+
+
+@pytest.mark.parametrize("brokers", BROKERS)
+async def test_what_is_set_of_the_cluster_counts_as_it_does_for_brokers(
+    brokers: dict[str, str],
+) -> None:
+    # Given a cluster of which something is set while it runs, as far as that is possible
+    cluster_wide = {name: value for name, value in brokers.items() if name in DYNAMIC_CONFIGS}
+    started_with = {"log.retention.hours": "2", "log.segment.bytes": "3000000", "broker.rack": "a"}
+    metadata = MemoryMetadata(Random(1))
+    topic = await metadata.create_topic("t", partition_count=2, replication_factor=1, configs={})
+    await metadata.alter_entity_configs([EntityChange(entity=CLUSTER_WIDE, changes=cluster_wide)])
+
+    # Then jobs make of it what brokers make of it
+    policies = ClusterPolicies(metadata, started_with)
+    await policies.refresh()
+    theirs = read_broker_config(started_with, cluster_wide=cluster_wide)
+    assert policies.get(topic.topic_id) == policy_of_brokers(topic, theirs.topic_values)
+
+
+@pytest.mark.parametrize("configs", UNREADABLE)
+async def test_topics_are_refused_that_brokers_refuse(configs: dict[str, str]) -> None:
+    metadata = MemoryMetadata(Random(1))
+    topic = await metadata.create_topic(
+        "t", partition_count=1, replication_factor=1, configs=configs
+    )
+    with pytest.raises(InvalidConfig):
+        policy_of_brokers(topic, read_broker_config({}).topic_values)
+    policies = ClusterPolicies(metadata, {})
+    await policies.refresh()
+    assert policies.get(topic.topic_id) is None
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"log.cleaner.min.compaction.lag.ms": "30d"},
+        {"log.cleaner.later": "1"},
+        {"max.connections": "-1"},
+        {"num.partitions": "3"},
+    ],
+)
+async def test_nothing_is_cleaned_while_the_clusters_configs_cannot_be_read(
+    configs: dict[str, str],
+) -> None:
+    # Given a topic to compact, and something set of the cluster that only a later version reads
+    metadata = MemoryMetadata(Random(1))
+    compacted = {"cleanup.policy": "compact"}
+    topic = await metadata.create_topic(
+        "t", partition_count=1, replication_factor=1, configs=compacted
+    )
+    await metadata.alter_entity_configs([EntityChange(entity=CLUSTER_WIDE, changes=configs)])
+    _, problems = check_dynamic_configs(configs)
+    assert problems  # brokers clean nothing either
+
+    # Then it is built, but not cleaned
+    policies = ClusterPolicies(metadata, {})
+    await policies.refresh()
+    assert policies.get(topic.topic_id) is not None
+    assert policies.cleaning(topic.topic_id) is None
+
+    # And when all can be read again, it is
+    unset = EntityChange(entity=CLUSTER_WIDE, changes=dict.fromkeys(configs))
+    await metadata.alter_entity_configs([unset])
+    await policies.refresh()
+    assert policies.cleaning(topic.topic_id) == policies.get(topic.topic_id)
+
+
+def test_a_job_takes_no_setting_that_brokers_refuse(tmp_path: Path) -> None:
+    options = UpkeepOptions(log={"data": str(tmp_path)})
+    with pytest.raises(WrongUsage, match=r"log\.roll\.ms"):
+        upkeep_order(options, ["log.roll.ms=5m"], UpkeepConfig())
 
 
 async def test_what_is_set_of_the_cluster_and_of_topics_is_followed() -> None:
@@ -49,16 +140,18 @@ async def test_what_is_set_of_the_cluster_and_of_topics_is_followed() -> None:
     one = await metadata.create_topic("one", partition_count=1, replication_factor=1, configs={})
     later = {"compression.type": "brotli"}
     await metadata.create_topic("new", partition_count=1, replication_factor=1, configs=later)
-    policies = TopicPolicies(metadata, {"log.segment.bytes": "2000000"})
+    policies = ClusterPolicies(metadata, {"log.segment.bytes": "2000000"})
     await policies.refresh()
-    assert [each.name for each in policies.all().values()] == ["one"]
-    assert policies.all()[one.topic_id].segment_bytes == 2_000_000
+    assert [(topic_id, each.segment_bytes) for topic_id, each in policies.all()] == [
+        (one.topic_id, 2_000_000)
+    ]
 
     # When the cluster is set otherwise, then that comes before what brokers are started with
     change = EntityChange(entity=CLUSTER_WIDE, changes={"log.segment.bytes": "3000000"})
     await metadata.alter_entity_configs([change])
     await policies.refresh()
-    assert policies.all()[one.topic_id].segment_bytes == 3_000_000
+    (changed,) = (each for _, each in policies.all())
+    assert changed.segment_bytes == 3_000_000
     assert policies.wanted(["one"])(one.topic_id)
     assert policies.name_of(one.topic_id) == "one"
 

@@ -25,8 +25,9 @@ from tests.broker.admin.wire import Wire
 from tests.clients.confluent import Confluent
 from tests.clients.kcat import kcat
 from tests.clients.records import ConsumedRecord, SentRecord, by_partition, check_dense_offsets
-from tests.support.broker import start_broker
+from tests.support.broker import BrokerProcess, start_broker
 from tests.support.three_brokers import Trio, three_brokers
+from tests.support.tls import metric
 from tests.support.wire import WireClient, milliseconds, request_entities
 
 UNKNOWN_TOPIC: Final = ErrorCode.unknown_topic_or_partition
@@ -47,6 +48,20 @@ def numbered(name: str, count: int) -> list[SentRecord]:
 def numbers(records: Sequence[ConsumedRecord], name: str) -> list[int]:
     """Return the values of one producer's records, in the order in which they are read."""
     return [int(record.value or b"") for record in records if record.key == name.encode()]
+
+
+def written_by(brokers: Sequence[BrokerProcess]) -> list[float]:
+    """Return how many records each of them has committed."""
+    return [metric(broker, "streamhouse_records_committed_total") for broker in brokers]
+
+
+def read_from(brokers: Sequence[BrokerProcess]) -> list[float]:
+    """Return how often each of them has answered a Fetch with records of a partition."""
+    return [metric(broker, "streamhouse_partition_reads_total") for broker in brokers]
+
+
+def grown(before: Sequence[float], after: Sequence[float]) -> list[float]:
+    return [now - earlier for earlier, now in zip(before, after, strict=True)]
 
 
 def test_they_are_one_cluster(trio: Trio) -> None:
@@ -101,8 +116,11 @@ def test_a_new_topic_is_at_once_usable_everywhere(
 def test_kcat_writes_through_one_and_reads_through_another(trio: Trio, topic: str) -> None:
     trio.rack_clients[2].create_topic(topic, partition_count=3)
     lines = b"".join(b"key-%d\tvalue-%d\n" % (number, number) for number in range(100))
-    kcat(trio.bootstraps[0]).produce(topic, lines)
-    records = kcat(trio.bootstraps[1]).consume(topic)
+    written, read = written_by(trio.brokers), read_from(trio.brokers)
+    kcat(trio.bootstraps[0], client_id="kcat,rack=a").produce(topic, lines)
+    records = kcat(trio.bootstraps[1], client_id="kcat,rack=b").consume(topic)
+    assert grown(written, written_by(trio.brokers)) == [100, 0, 0]
+    assert [count > 0 for count in grown(read, read_from(trio.brokers))] == [False, True, False]
     assert {(record.key, record.value) for record in records} == {
         (b"key-%d" % number, b"value-%d" % number) for number in range(100)
     }
@@ -136,7 +154,8 @@ def test_a_consumer_at_the_end_sees_what_another_broker_commits(
     # Given a consumer that waits at the end of a topic; with 0 it asks again and again instead
     trio.rack_clients[0].create_topic(topic, partition_count=1)
     settings: dict[str, Any] = {"group.id": "assigned-by-hand", "enable.auto.commit": False}
-    settings["fetch.wait.max.ms"] = max_wait_ms
+    settings |= {"fetch.wait.max.ms": max_wait_ms, "client.id": "test,rack=b"}
+    written, read = written_by(trio.brokers), read_from(trio.brokers)
     consumer = Consumer({"bootstrap.servers": trio.bootstraps[1], **settings})
     consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
     try:
@@ -155,6 +174,8 @@ def test_a_consumer_at_the_end_sees_what_another_broker_commits(
             )
     finally:
         consumer.close()
+    assert grown(written, written_by(trio.brokers)) == [5, 0, 0]
+    assert [count > 0 for count in grown(read, read_from(trio.brokers))] == [False, True, False]
 
 
 async def test_a_fetch_for_many_bytes_is_answered_when_another_broker_commits_them(
@@ -265,8 +286,11 @@ def test_a_broker_may_come_and_be_killed_at_any_time(
 ) -> None:
     # Given a fourth broker, which has acknowledged records
     trio.rack_clients[0].create_topic(topic, partition_count=1)
-    fourth = start_broker(tmp_path, *trio.arguments, environment=trio.environment)
-    Confluent(bootstrap=fourth.bootstrap).produce(topic, numbered("fourth", 100))
+    rack = ("--set", "broker.rack=d")
+    fourth = start_broker(tmp_path, *trio.arguments, *rack, environment=trio.environment)
+    client = Confluent(bootstrap=fourth.bootstrap, client_id="test,rack=d")
+    client.produce(topic, numbered("fourth", 100))
+    assert written_by([fourth]) == [100]
 
     # When it is killed
     fourth.kill()

@@ -16,10 +16,12 @@ class Kcat:
 
     Attributes:
         bootstrap: HOST:PORT.
+        client_id: as it names itself to brokers; "rack=NAME" in it chooses leaders there.
     """
 
     path: str
     bootstrap: str
+    client_id: str = "kcat"
 
     def produce(
         self,
@@ -45,7 +47,7 @@ class Kcat:
         idempotent = ["-X", "enable.idempotence=true"]  # so that a retry cannot change the order
         options = [word for header in headers for word in ("-H", header)]
         options += ["-Z"] if empty_is_null else []
-        command = [self.path, "-P", "-b", self.bootstrap, "-t", topic, "-K", "\t", "-z", codec]
+        command = [*self._command("-P"), "-t", topic, "-K", "\t", "-z", codec]
         run([*command, *idempotent, *options], stdin=lines, timeout_s=120)
 
     def consume(self, topic: str) -> list[ConsumedRecord]:
@@ -53,18 +55,23 @@ class Kcat:
 
         Keys, values and header values must be UTF-8: kcat prints them inside JSON.
         """
-        command = [self.path, "-C", "-b", self.bootstrap, "-t", topic, "-o", "beginning"]
+        command = [*self._command("-C"), "-t", topic, "-o", "beginning"]
         output = run([*command, "-e", "-q", "-J"], timeout_s=120)
         return [record_of_kcat(json.loads(line)) for line in output.stdout.split("\n") if line]
 
+    def _command(self, mode: str) -> list[str]:
+        return [self.path, mode, "-b", self.bootstrap, "-X", f"client.id={self.client_id}"]
 
-def kcat(bootstrap: str) -> Kcat:
+
+def kcat(bootstrap: str, *, client_id: str = "kcat") -> Kcat:
     """Return kcat.
 
     Raises:
         ProgramMissing: it is not installed, and Debian's package cannot be.
     """
-    return Kcat(path=program("kcat", debian_package="kcat"), bootstrap=bootstrap)
+    return Kcat(
+        path=program("kcat", debian_package="kcat"), bootstrap=bootstrap, client_id=client_id
+    )
 
 
 def record_of_kcat(line: dict[str, Any]) -> ConsumedRecord:

@@ -152,6 +152,8 @@ class TransactionMetrics:
             ("result",),
             registry=registry,
         )
+        for result in ("committed", "aborted"):
+            self._ended.labels(result)  # a rate needs a 0 to begin from
         self._overdue = Counter(
             "streamhouse_transactions_overdue",
             "Transactions aborted by this broker because they were past their timeout.",

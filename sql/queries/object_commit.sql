@@ -1,5 +1,5 @@
--- Make an uploaded object's batches part of the log. The function (migrations/*transactions*) tells
--- what goes in and what comes out. Arrays are text: {1, 2, 3}.
+-- Make an uploaded object's batches part of the log. The function tells what goes in and what comes
+-- out. Arrays are text: {1, 2, 3}.
 -- $1 path text, $2 size bigint;
 -- per partition: $3 topic_id uuid[], $4 partition int[], $5 batch_count int[],
 --   $16 leader_epoch bigint[];
@@ -7,6 +7,7 @@
 --   $10 producer int[], $11 producer_epoch int[], $12 base_sequence int[];
 -- per producer and partition: $13 index into $3 and $4 int[], $14 producer_id bigint[];
 -- per batch: $15 transaction smallint[], $18 index into $17 int[]; $17 transactional_id text[].
+-- Function: migrations/0017_forgotten_producers.sql
 SELECT
     state, outcomes, base_offsets, log_start_offsets, last_stable_offsets, aborted_counts
 FROM streamhouse_internal.commit_object(

@@ -5,6 +5,7 @@
 -- in the object: $11 byte_start bigint, $12 byte_length bigint, $13 index_length int,
 -- $14 max_timestamp_ms bigint.
 -- released: ids of objects that rows were of, for object_release.
+-- Function: migrations/0015_compacted_swaps.sql
 SELECT replaced, released
 FROM streamhouse_internal.replace_compacted_segments(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14

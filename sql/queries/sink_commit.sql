@@ -1,10 +1,11 @@
--- Make the objects of a batch part of the log, all or none. The function (migrations/*sink_batches*)
--- tells what goes in and what comes out. Arrays of numbers are text: {1, 2, 3}.
+-- Make the objects of a batch part of the log, all or none. The function tells what goes in and what
+-- comes out. Arrays of numbers are text: {1, 2, 3}.
 -- $1 sink_id text, $2 batch_id bigint, $3 forget after, milliseconds bigint or null;
 -- per object: $4 path text[], $5 size bigint[], $6 run_count int[];
 -- per run: $7 topic_id uuid[], $8 partition int[], $9 batch_count int[];
 -- per record batch: $10 start bigint[], $11 length bigint[], $12 record_count int[],
 --   $13 max_timestamp_ms bigint[].
+-- Function: migrations/0013_sink_batches.sql
 SELECT verdict, named
 FROM streamhouse_internal.commit_sink_batch(
     $1, $2, $3::bigint * interval '1 millisecond',

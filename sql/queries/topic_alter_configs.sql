@@ -2,6 +2,7 @@
 -- expected.
 -- $1 topic_id uuid, $2 changes jsonb (a string sets, null unsets), $3 replace boolean: unset all others,
 -- $4 expected jsonb: all that has to be set as yet, or null for whatever is.
+-- Function: migrations/0024_unchanged_configs.sql
 SELECT
     altered, (topic).topic_id, (topic).name, (topic).partition_count, (topic).replication_factor,
     (topic).configs

@@ -3,6 +3,7 @@
 -- row, and alone in one if there are no others. No row if there is no such partition.
 -- $1 topic_id uuid, $2 partition int; $3 first offset bigint, $4 one past the last bigint;
 -- $5 most of them int.
+-- Function: migrations/0007_transactions.sql
 SELECT p.aborted_count, p.log_start_offset, a.producer_id, a.first_offset, a.last_offset
 FROM (
     SELECT found.aborted_count, found.log_start_offset FROM streamhouse_internal.partitions AS found

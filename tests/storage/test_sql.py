@@ -1,6 +1,7 @@
 """Every statement is text that Postgres understands, and migrations make what it speaks of."""
 
 import asyncio
+import re
 
 import asyncpg
 import pytest
@@ -42,6 +43,21 @@ def test_every_statement_begins_with_what_it_does() -> None:
         for number in range(1, 20):
             if f"${number}" in statement and name != "object_commit":
                 assert f"${number}" in comment, f"{name} does not document ${number}"
+
+
+def test_a_statement_that_calls_a_function_says_where_the_one_in_force_is() -> None:
+    # Given which migration was the last to define each function
+    newest = {
+        name: migration.name
+        for migration in migrations()
+        for name in re.findall(r"CREATE (?:OR REPLACE )?FUNCTION ([\w.]+)", migration.text)
+    }
+
+    # Then it is the one that each statement sends its reader to, and there are no other pointers
+    for name in query_names():
+        called = re.findall(r"(streamhouse_internal\.\w+)\(", query(name))
+        expected = [f"{newest[function]}.sql" for function in called]
+        assert re.findall(r"migrations/(\S*)", query(name)) == expected, name
 
 
 async def test_statements_reach_rows_by_key(postgres_dsn: str) -> None:

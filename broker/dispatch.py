@@ -130,7 +130,7 @@ class Dispatch:
         if isinstance(error, CONDITIONS):
             return self._error(request, code_of(error))
         header = request.header
-        # here and in group_writes.py: a bug costs this request, not the broker
+        # a bug costs this request, not the broker; test_guards.py lists where else one is caught
         log.error(
             "bug in a handler",
             api=APIS[header.api_key].name,

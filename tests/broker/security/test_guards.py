@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,18 @@ FORBIDDEN: Final = {
 
 PLACES_ONLY: Final = ROOT / "storage" / "recover_scratch.py"
 """Puts as many ? into a statement for its private SQLite as a row has fields, and nothing else."""
+
+CATCHING_BUGS: Final = Counter(
+    {
+        "broker/dispatch.py": 2,
+        "broker/group_writes.py": 1,
+        "broker/ordered_answers.py": 1,
+        "broker/transaction_upkeep.py": 1,
+        "storage/resting_partitions.py": 1,
+        "storage/worker_threads.py": 1,
+    }
+)
+"""How often bugs are caught: they cost one request, row or partition, or go to who waits for it."""
 
 STATEMENT_CALLS: Final = {"execute", "fetch", "fetchrow", "fetchval", "executemany", "prepare"}
 SECRET: Final = re.compile(
@@ -75,6 +88,17 @@ def compared_secrets(tree: ast.Module) -> list[int]:
             ):
                 lines.append(node.lineno)
     return lines
+
+
+def catches_bugs(handler: ast.ExceptHandler) -> bool:
+    """Tell whether any error ends there; one that is raised again, after cleaning up, does not."""
+    caught = {
+        named(one)
+        for one in ast.walk(handler.type or ast.Name("BaseException"))
+        if isinstance(one, ast.Name)
+    }
+    raises = any(isinstance(node, ast.Raise) for node in ast.walk(handler))
+    return "Exception" in caught or ("BaseException" in caught and not raises)
 
 
 @pytest.mark.parametrize("rule", FORBIDDEN)
@@ -132,6 +156,35 @@ def test_statements_are_constants() -> None:
         and isinstance(node.args[0], ast.JoinedStr | ast.BinOp)
     ]
     assert found == []
+
+
+def test_bugs_are_caught_in_these_places_only() -> None:
+    found = Counter(
+        path
+        for path, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ExceptHandler) and catches_bugs(node)
+    )
+    assert found == CATCHING_BUGS
+
+
+@pytest.mark.parametrize(
+    ("caught", "then", "is_found"),
+    [
+        ("except Exception", "pass", True),
+        ("except (OSError, Exception) as error", "raise", True),
+        ("except", "pass", True),
+        ("except BaseException", "pass", True),
+        ("except BaseException", "raise", False),
+        ("except OSError", "pass", False),
+    ],
+)
+def test_the_rule_about_bugs_finds_what_it_is_for(
+    caught: str, then: str, *, is_found: bool
+) -> None:
+    tree = syntax_tree(f"try:\n    work()\n{caught}:\n    {then}\n")
+    (handler,) = (node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler))
+    assert catches_bugs(handler) is is_found
 
 
 def test_nothing_imports_what_runs_what_it_reads() -> None:

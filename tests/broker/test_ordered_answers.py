@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from broker.answer_when import Answer, AnswerWhen
 from broker.connection import CloseConnection
 from broker.ordered_answers import OrderedAnswers
+from tests.support import virtual_time
 
 
 class Peer:
@@ -78,45 +79,51 @@ async def test_finish_waits_for_what_is_owed() -> None:
     assert peer.received == [b"later", b"last"]
 
 
-async def test_what_waits_for_a_commit_keeps_its_place_and_is_made_once() -> None:
-    # Given requests whose answers wait for commits: of nothing, of two, of one that fails to tell
-    peer, loop = Peer(), asyncio.get_running_loop()
-    commits = [loop.create_future() for _ in range(3)]
-    made: list[bytes] = []
+def test_what_waits_for_a_commit_keeps_its_place_and_is_made_once() -> None:
+    async def scenario() -> None:
+        # Given requests whose answers wait for commits: of none, of two, of one that cannot tell
+        peer, loop = Peer(), asyncio.get_running_loop()
+        commits = [loop.create_future() for _ in range(3)]
+        made: list[bytes] = []
 
-    def make(answer: bytes) -> Answer:
-        made.append(answer)
-        return answer
+        def make(answer: bytes) -> Answer:
+            made.append(answer)
+            return answer
 
-    def fail() -> Answer:
-        raise CloseConnection("acks=0")
+        def fail() -> Answer:
+            raise CloseConnection("acks=0")
 
-    peer.answers.add(AnswerWhen(commits[:2], 30.0, partial(make, b"both")), lambda: None)
-    peer.answers.add(AnswerWhen([], 30.0, partial(make, b"none")), lambda: None)
-    peer.answers.add(AnswerWhen(commits[2:], None, fail), partial(peer.done.append, 3))
-    peer.answers.add(b"never", lambda: None)
+        peer.answers.add(AnswerWhen(commits[:2], 30.0, partial(make, b"both")), lambda: None)
+        peer.answers.add(AnswerWhen([], 30.0, partial(make, b"none")), lambda: None)
+        peer.answers.add(AnswerWhen(commits[2:], None, fail), partial(peer.done.append, 3))
+        peer.answers.add(b"never", lambda: None)
 
-    # When commits come, the last ones first
-    commits[2].set_result(None)
-    commits[1].set_result(None)
-    await asyncio.sleep(0.001)
-    assert peer.received == []
-    assert (made, peer.done) == ([b"none"], [3])
-    commits[0].set_result(None)
-    await asyncio.sleep(0.001)
+        # When commits come, the last ones first
+        commits[2].set_result(None)
+        commits[1].set_result(None)
+        await asyncio.sleep(0.001)
+        assert peer.received == []
+        assert (made, peer.done) == ([b"none"], [3])
+        commits[0].set_result(None)
+        await asyncio.sleep(0.001)
 
-    # Then the answers come in their order, and the connection ends where one cannot be told
-    assert peer.received == [b"both", b"none"]
-    assert made == [b"none", b"both"]
-    assert peer.refused == ["acks=0"]
+        # Then the answers come in their order, and the connection ends where one cannot be told
+        assert peer.received == [b"both", b"none"]
+        assert made == [b"none", b"both"]
+        assert peer.refused == ["acks=0"]
+
+    virtual_time.run(scenario())
 
 
-async def test_an_answer_goes_out_when_its_time_is_over() -> None:
-    peer = Peer()
-    commit = asyncio.get_running_loop().create_future()
-    peer.answers.add(AnswerWhen([commit], 0.01, lambda: b"too late"), lambda: None)
-    await peer.answers.finish()
-    assert peer.received == [b"too late"]
-    commit.set_result(None)
-    await asyncio.sleep(0.001)
-    assert peer.received == [b"too late"]
+def test_an_answer_goes_out_when_its_time_is_over() -> None:
+    async def scenario() -> None:
+        peer = Peer()
+        commit = asyncio.get_running_loop().create_future()
+        peer.answers.add(AnswerWhen([commit], 0.01, lambda: b"too late"), lambda: None)
+        await peer.answers.finish()
+        assert peer.received == [b"too late"]
+        commit.set_result(None)
+        await asyncio.sleep(0.001)
+        assert peer.received == [b"too late"]
+
+    virtual_time.run(scenario())

@@ -5,6 +5,7 @@ from typing import Final
 
 from broker.memory import REQUEST_BYTES
 from protocol.records import Record, build_batch
+from tests.broker.test_http import get
 from tests.support.broker import BrokerProcess
 from tests.support.request_memory import held_bytes, until_held
 from tests.support.row_locks import locked
@@ -46,14 +47,17 @@ async def test_a_consumer_that_waits_for_records_holds_nothing(
     await wire.create_topic(topic)
     request = fetch_request([(topic, 0, 0)], max_wait_ms=60_000)
     async with await WireClient.connect(broker.bootstrap) as consumer:
+        series = f'streamhouse_partition_high_watermark{{topic="{topic}"'
+        assert series not in get(broker, "/metrics")
         waiting = asyncio.create_task(consumer.ask(request))
 
-        # When it has begun to wait, then it holds none
-        await asyncio.sleep(0.1)
+        # When it is served, by which its partition comes into use, then it soon holds none
+        async with asyncio.timeout(BEGUN_S):
+            while series not in get(broker, "/metrics"):
+                await asyncio.sleep(0.05)
         await until_held(broker, 0, BEGUN_S)
-        assert not waiting.done()
 
-        # And it has its answer all the same
+        # And it has its answer all the same, not before there is a record
         await wire.produce(topic, build_batch([Record(offset_delta=0, value=b"v")]))
         (partition,) = (await waiting).responses[0].partitions
         assert (partition.error_code, partition.high_watermark) == (0, 1)

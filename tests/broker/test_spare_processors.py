@@ -8,6 +8,7 @@ import pytest
 from broker import spare_processors
 from broker.spare_processors import COMES_BACK, LOOK_S, SpareProcessors, UnhurriedStore, idle_s
 from storage.objects_memory import MemoryStore
+from tests.support import virtual_time
 
 PATIENCE_S = 60.0
 
@@ -101,39 +102,42 @@ def test_who_is_seldom_let_run_has_no_more_patience() -> None:
     assert machine.spare.may_work()
 
 
-async def test_requests_to_the_store_wait_for_it() -> None:
-    # Given a machine that is busy
-    machine = Machine()
-    machine.others = 2.0
-    machine.works(1)
-    store = UnhurriedStore(MemoryStore(), machine.spare)
+def test_requests_to_the_store_wait_for_it() -> None:
+    async def scenario() -> None:
+        # Given a machine that is busy
+        machine = Machine()
+        machine.others = 2.0
+        machine.works(1)
+        store = UnhurriedStore(MemoryStore(), machine.spare)
 
-    # When something is to be stored, and read
-    put = asyncio.create_task(store.put("a/b", [b"record"]))
-    for _ in range(3):
+        # When something is to be stored, and read
+        put = asyncio.create_task(store.put("a/b", [b"record"]))
+        for _ in range(3):
+            await asyncio.sleep(LOOK_S)
+            machine.go_on(LOOK_S)
+        assert not put.done()
+
+        # Then it is as soon as others need less
+        machine.others = 0.0
+        machine.go_on(LOOK_S * 2)
+        await put
+        machine.others = 2.0
+        machine.works(1)
+        get = asyncio.create_task(store.get("a/b", 0, 6))
         await asyncio.sleep(LOOK_S)
-        machine.go_on(LOOK_S)
-    assert not put.done()
+        assert not get.done()
+        machine.others = 0.0
+        machine.go_on(LOOK_S * 2)
+        assert bytes(await get) == b"record"
 
-    # Then it is as soon as others need less
-    machine.others = 0.0
-    machine.go_on(LOOK_S * 2)
-    await put
-    machine.others = 2.0
-    machine.works(1)
-    get = asyncio.create_task(store.get("a/b", 0, 6))
-    await asyncio.sleep(LOOK_S)
-    assert not get.done()
-    machine.others = 0.0
-    machine.go_on(LOOK_S * 2)
-    assert bytes(await get) == b"record"
+        # And nothing else waits
+        machine.others = 2.0
+        machine.works(1)
+        assert [found.path async for found in store.list("a/")] == ["a/b"]
+        await store.delete(["a/b"])
+        assert [found.path async for found in store.list("a/")] == []
 
-    # And nothing else waits
-    machine.others = 2.0
-    machine.works(1)
-    assert [found.path async for found in store.list("a/")] == ["a/b"]
-    await store.delete(["a/b"])
-    assert [found.path async for found in store.list("a/")] == []
+    virtual_time.run(scenario())
 
 
 def test_processors_are_idle_as_the_kernel_says(

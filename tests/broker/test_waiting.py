@@ -9,6 +9,7 @@ import pytest
 from broker import waiting
 from broker.answer_when import AnswerWhen
 from broker.waiting import Timeouts, Wait
+from tests.support import virtual_time
 
 
 def unresolved() -> asyncio.Future[Any]:
@@ -32,27 +33,30 @@ async def test_it_waits_for_all() -> None:
     assert isinstance(failed.exception(), ValueError)
 
 
-async def test_each_ends_at_its_time_whatever_the_order_in_which_they_began() -> None:
-    # Given waits with different times, and some that are over before theirs
-    loop, timeouts, ended = asyncio.get_running_loop(), Timeouts(), {}
-    began_s = loop.time()
+def test_each_ends_at_its_time_whatever_the_order_in_which_they_began() -> None:
+    async def scenario() -> None:
+        # Given waits with different times, and some that are over before theirs
+        loop, timeouts, ended = asyncio.get_running_loop(), Timeouts(), {}
+        began_s = loop.time()
 
-    def end(name: float) -> None:
-        ended[name] = loop.time() - began_s
+        def end(name: float) -> None:
+            ended[name] = loop.time() - began_s
 
-    for timeout_s in (0.06, 0.02, 0.04, 3_600.0):
-        timeouts.add(Wait([unresolved()], partial(end, timeout_s)), timeout_s)
-        resolved = unresolved()
-        timeouts.add(Wait([resolved], partial(end, -timeout_s)), timeout_s)
-        resolved.set_result(None)
+        for timeout_s in (0.06, 0.02, 0.04, 3_600.0):
+            timeouts.add(Wait([unresolved()], partial(end, timeout_s)), timeout_s)
+            resolved = unresolved()
+            timeouts.add(Wait([resolved], partial(end, -timeout_s)), timeout_s)
+            resolved.set_result(None)
 
-    # When time goes by
-    await asyncio.sleep(0.1)
+        # When time goes by
+        await asyncio.sleep(0.1)
 
-    # Then each of those that were not over has ended at its time, and the last one waits
-    assert [name for name in ended if name > 0] == [0.02, 0.04, 0.06]
-    assert all(name <= at_s < name + 0.03 for name, at_s in ended.items() if name > 0)
-    assert sum(name < 0 for name in ended) == 4
+        # Then each of those that were not over has ended at its time, and the last one waits
+        assert [name for name in ended if name > 0] == [0.02, 0.04, 0.06]
+        assert all(at_s == pytest.approx(name) for name, at_s in ended.items() if name > 0)
+        assert sum(name < 0 for name in ended) == 4
+
+    virtual_time.run(scenario())
 
 
 async def test_what_is_over_is_let_go_of_whatever_its_timeout(

@@ -78,6 +78,7 @@ async def test_reads_survive_a_restart_of_the_server(own_s3_server: S3Server) ->
         assert [type(read.exception()) for read in reads] == [ObjectMissing] * 4
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("trouble", ["killed", "paused"])
 async def test_a_server_that_stays_away_is_unavailable_at_the_deadline(
     own_s3_server: S3Server, trouble: str

@@ -57,6 +57,7 @@ async def test_a_server_that_asks_for_fewer_requests_gets_fewer(s3_server: S3Ser
         assert traffic.health.state is StoreState.THROTTLED
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("verb", ["put", "get"])
 async def test_one_that_refuses_all_is_not_hammered_and_given_up_at_the_deadline(
     s3_server: S3Server, verb: str
@@ -81,6 +82,7 @@ async def test_one_that_refuses_all_is_not_hammered_and_given_up_at_the_deadline
         assert traffic.health.state is StoreState.THROTTLED
 
 
+@pytest.mark.alone
 async def test_a_get_without_an_answer_is_sent_again_on_another_connection(
     s3_server: S3Server,
 ) -> None:

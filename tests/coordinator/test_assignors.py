@@ -147,6 +147,7 @@ def test_uniform_spreads_each_topic() -> None:
         assert {p.topic_id for p in share} == topics
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", ASSIGNORS)
 @pytest.mark.parametrize("kinds", [1, 2, 1_000])
 def test_a_thousand_members_and_ten_thousand_partitions_take_less_than_a_second(

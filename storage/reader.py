@@ -6,6 +6,16 @@ read as a whole. All pieces that the fetch needs, of all its partitions, are got
 readers who go from one offset to the next will need soon (storage/read_ahead.py). Nothing here is
 waited for by producers or by tail reads: GETs have places of their own, and so have bytes in use.
 
+    reader.py            one fetch: gives way (cold_pace.py), plans, holds; byte_budget.py bounds
+                         what all fetches have in use
+    read_planner.py      from offsets to pieces: metadata, segment_indexes.py, along read_ahead.py
+    read_plan.py         pieces of objects, and which of them one GET fetches; arithmetic
+    block_hold.py        what one reader needs, kept in block_cache.py until it has it
+    block_cache.py       what was read lately; a block_fetch.py for each GET
+    cold_gets.py         places for these GETs and for those of segment_indexes.py -> objects.get
+    objects_s3.py        s3_tries.py (as many at a time as flow_limit.py says), hedged_gets.py
+    objects_directory.py threads, object_read.py, into memory of read_buffers.py
+
 Rows are swapped while they are read: wal ranges become segments, segments are compacted. The bytes
 of what was replaced stay for a while; a read that comes too late even for that plans once more.
 """

@@ -17,8 +17,6 @@ from tests.support.ports import free_port
 PATIENCE_S: Final = 60.0
 GLANCE_S: Final = 0.005
 SHOWN_CHARACTERS: Final = 4_000
-# Below the range from which the kernel takes the ports of outgoing connections: a client that tries
-# a dead broker's port again and again would, once in a while, be given that very port.
 
 T = TypeVar("T")
 

@@ -81,13 +81,3 @@ def stores() -> Stores:
         _stores.clear()
         _stores[os.getpid()] = found
     return found
-
-
-def close_stores() -> None:
-    """Close those of this process; who asks for them again opens them anew.
-
-    Workers of Spark just end: nothing in a store that was only read needs a goodbye.
-    """
-    found = _stores.pop(os.getpid(), None)
-    if found is not None:
-        found.close()

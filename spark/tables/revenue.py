@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark.tables import late, windows
@@ -79,13 +79,6 @@ class Step:
     closed_windows: DataFrame
     aside: DataFrame
     carried: Carried
-
-
-def nothing_carried(session: SparkSession) -> Carried:
-    """Return what is there before the first event."""
-    return Carried(
-        **{name: session.createDataFrame([], schema) for name, schema in CARRIED_SCHEMAS.items()}
-    )
 
 
 def judged(events: DataFrame, carried: Carried, rules: Rules) -> DataFrame:

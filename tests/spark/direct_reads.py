@@ -1,10 +1,12 @@
 """Reads of format("streamhouse") as a driver and its executors do them, without a session."""
 
 import asyncio
+import os
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from spark.sources import stores
 from spark.sources.direct_batch import plan_batch
 from spark.sources.split import Split
 from spark.sources.split_reader import read_split
@@ -15,6 +17,13 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 def plan_read(options: Mapping[str, str]) -> list[Split]:
     return asyncio.run(plan_batch({"includeHeaders": "true", **options}))
+
+
+def close_stores() -> None:
+    """Close the stores of this process; a later read opens them anew."""
+    found = stores._stores.pop(os.getpid(), None)
+    if found is not None:
+        found.close()
 
 
 def read_rows(splits: Iterable[Split]) -> list[dict[str, Any]]:

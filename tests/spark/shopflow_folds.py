@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pyspark.sql import DataFrame, SparkSession
 
 from spark.tables import orders, revenue
-from spark.tables.revenue import Carried, Rules
+from spark.tables.revenue import CARRIED_SCHEMAS, Carried, Rules
 from tests.spark.shopflow import Event, records
 
 
@@ -25,7 +25,7 @@ class Folded:
 
 
 def fold(session: SparkSession, batches: Sequence[Sequence[Event]], rules: Rules) -> Folded:
-    carried = revenue.nothing_carried(session)
+    carried = nothing_carried(session)
     outcomes = []
     for batch in batches:
         events = orders.decode(records(session, batch))
@@ -35,6 +35,13 @@ def fold(session: SparkSession, batches: Sequence[Sequence[Event]], rules: Rules
         outcomes.append((outcome.running, outcome.closed_windows, outcome.aside))
     running, closed, aside = (_together(list(parts)) for parts in zip(*outcomes, strict=True))
     return Folded(running=running, closed_windows=closed, aside=aside, carried=carried)
+
+
+def nothing_carried(session: SparkSession) -> Carried:
+    """Return what is there before the first event."""
+    return Carried(
+        **{name: session.createDataFrame([], schema) for name, schema in CARRIED_SCHEMAS.items()}
+    )
 
 
 def kept(carried: Carried) -> Carried:

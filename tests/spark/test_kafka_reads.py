@@ -3,15 +3,13 @@
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from uuid import UUID
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
 from pyspark.testing import assertDataFrameEqual
 
-from spark.sources.cut import Range, TopicPartition
-from spark.sources.kafka import client_options, cut_options
+from spark.sources.kafka import client_options
 from tests.clients.spark_session import Spark
 from tests.spark.kafka_logs import KafkaLogs, at
 
@@ -102,11 +100,15 @@ def test_a_time_after_all_records_is_refused_by_default(spark: Spark) -> None:
 @pytest.mark.usefixtures("logs")
 def test_a_cut_is_read_and_nothing_else(spark: Spark) -> None:
     # Given one partition of two
-    place = TopicPartition(topic=TOPIC, partition=0, topic_id=UUID(int=0))
-    cut = {place: Range(start=1, end=3)}
+    cut = {
+        "assign": {TOPIC: [0]},
+        "startingOffsets": {TOPIC: {"0": 1}},
+        "endingOffsets": {TOPIC: {"0": 3}},
+    }
 
     # When
-    reader = spark.session.read.format("kafka").options(**cut_options(cut))
+    reader = spark.session.read.format("kafka")
+    reader = reader.options(**{name: json.dumps(value) for name, value in cut.items()})
     records = reader.options(**client_options(spark.bootstrap, {})).load()
 
     # Then

@@ -8,12 +8,13 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from spark.sources.kafka import client_options, login_properties
+from spark.sources.kafka import client_options
 from tests.spark.kafka_logs import Batches, at
 from tests.support.certificates import make_authority
 from tests.support.sasl import ADMIN, PASSWORD, running_sasl_broker
 
 PATIENCE_S = 30
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 QUICK = {"default.api.timeout.ms": "5000", "request.timeout.ms": "3000"}
 
 
@@ -30,7 +31,13 @@ class Guarded:
     truststore: str
 
     def options(self, password: str = PASSWORD) -> dict[str, str]:
-        login = login_properties(ADMIN, password, truststore=self.truststore)
+        login = {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.jaas.config": f'{SCRAM} required username="{ADMIN}" password="{password}";',
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": self.truststore,
+        }
         return client_options(self.bootstrap, {**login, **QUICK})
 
 

@@ -50,7 +50,6 @@ def test_an_unknown_part_is_named(scratch: Path) -> None:
     assert "workers" in errors
 
 
-@pytest.mark.clients
 def test_a_quick_run_leaves_a_report_and_nothing_else(tmp_path: Path, scratch: Path) -> None:
     # When one part is measured on ours alone
     raw = tmp_path / "raw.json"
@@ -78,7 +77,6 @@ def test_a_quick_run_leaves_a_report_and_nothing_else(tmp_path: Path, scratch: P
     assert not list(scratch.iterdir())
 
 
-@pytest.mark.clients
 def test_an_interrupted_run_ends_all_that_it_has_started(scratch: Path) -> None:
     # Given a run whose broker serves
     run = start("--only", "throughput", "--contenders", "ours", scratch=scratch)

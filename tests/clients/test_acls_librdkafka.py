@@ -29,8 +29,6 @@ from tests.clients.secured_confluent import (
     until_refused,
 )
 
-pytestmark = pytest.mark.clients
-
 SCRAM: Final = ("SASL_SSL", "SCRAM-SHA-512")
 TOPIC_REFUSED: Final = "TOPIC_AUTHORIZATION_FAILED"
 GROUP_REFUSED: Final = "GROUP_AUTHORIZATION_FAILED"

@@ -22,8 +22,6 @@ from tests.clients.spark_session import Spark
 from tests.clients.stored_batches import CODECS, stored_batches
 from tests.clients.topics import new_topic
 
-pytestmark = pytest.mark.clients
-
 PRODUCERS = ("kcat", "confluent", "aiokafka", "java_tools", "spark")
 READERS_ON_THE_JVM = ("console_consumer", "spark")
 SUBSET = 5_000  # more than one batch and one answer of every client

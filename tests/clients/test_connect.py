@@ -4,15 +4,12 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
 from tests.clients.confluent import Confluent
 from tests.clients.connect import Config, Connect
-
-pytestmark = pytest.mark.clients
 
 TAKEOVER = {
     "scheduled.rebalance.max.delay.ms": "0",

@@ -11,8 +11,6 @@ from tests.clients.kcat import Kcat
 from tests.clients.records import Reader, by_partition, check_dense_offsets, check_same_flights
 from tests.clients.topics import new_topic
 
-pytestmark = pytest.mark.clients
-
 PARTITION_COUNT = 6
 
 

@@ -10,8 +10,6 @@ from tests.clients.java_tools import JavaTools
 from tests.clients.processes import ProgramFailed
 from tests.clients.topics import new_topic
 
-pytestmark = pytest.mark.clients
-
 
 def test_topics_are_created_described_listed_grown_and_deleted(java_tools: JavaTools) -> None:
     topic = f"admin-{uuid.uuid4().hex[:8]}"

@@ -4,15 +4,12 @@ import json
 import re
 from pathlib import Path
 
-import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.clients.confluent import Confluent
 from tests.clients.java_tools import JavaTools
 from tests.clients.records import SentRecord
 from tests.clients.topics import new_topic
-
-pytestmark = pytest.mark.clients
 
 
 def test_log_directories_tell_how_large_a_partition_is(

@@ -17,8 +17,6 @@ from tests.clients.records import ConsumedRecord
 from tests.clients.spark_session import Spark, records_of
 from tests.clients.stored_batches import CODECS, stored_batches
 
-pytestmark = pytest.mark.clients
-
 COMPACT: Final = {"cleanup.policy": "compact"}
 FORGETS, REMEMBERS, EMPTIED = "forgets-tombstones", "remembers-tombstones", "emptied"
 SHARED_KEYS, OWN_KEYS = 60, 20

@@ -20,8 +20,6 @@ from tests.clients.long_logs import LongLogs, Written, latest_of
 from tests.clients.records import SentRecord, check_dense_offsets, check_same_flights
 from tests.clients.stored_batches import CODECS, stored_batches
 
-pytestmark = pytest.mark.clients
-
 SCHEMAS: Final = "_schemas"
 SUBJECTS, VERSIONS = 30, 6
 NOOP: Final = b'{"keytype":"NOOP","magic":0}'

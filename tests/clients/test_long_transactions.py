@@ -11,8 +11,6 @@ from tests.clients.long_log_readers import COMMITTED, UNCOMMITTED, LongLogReader
 from tests.clients.long_logs import LongLogs, Written, latest_of
 from tests.clients.records import ConsumedRecord
 
-pytestmark = pytest.mark.clients
-
 BUILT, COMPACTED, OPEN = "built-transactions", "compacted-transactions", "open-transaction"
 CONFIGS: Final = {
     BUILT: {"retention.ms": "-1"},

@@ -12,8 +12,6 @@ from tests.clients.records import Reader, SentRecord
 from tests.clients.spark_session import Spark, records_of
 from tests.clients.topics import new_topic
 
-pytestmark = pytest.mark.clients
-
 SUBSET = 20_000
 HOUR_MS = 3_600_000
 

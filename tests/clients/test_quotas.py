@@ -17,8 +17,6 @@ from tests.support.broker import BrokerProcess, running_broker
 from tests.support.quota_wire import set_quotas
 from tests.support.wire import WireClient
 
-pytestmark = pytest.mark.clients
-
 RATE = 1_000_000
 SETTLED_S, MEASURED_S = 1.5, 5.0
 VALUE = bytes(1000)

@@ -16,8 +16,6 @@ from tests.clients.records import Headers, Reader, SentRecord
 from tests.clients.spark_session import Spark
 from tests.clients.topics import new_topic
 
-pytestmark = pytest.mark.clients
-
 HEADERS: Headers = (("trace", b"1"), ("empty", b""), ("trace", b"2"), ("nothing", None))
 SHAPES = (
     SentRecord(key=b"key", value=b"value"),

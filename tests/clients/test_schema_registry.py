@@ -21,8 +21,6 @@ from tests.clients.apicurio import Apicurio, running_apicurio
 from tests.clients.confluent import Confluent
 from tests.support.broker import BrokerProcess, running_broker
 
-pytestmark = pytest.mark.clients
-
 ORDER = json.dumps(
     {
         "type": "record",

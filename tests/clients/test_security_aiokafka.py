@@ -24,8 +24,6 @@ from tests.clients.refused_logins import (
 from tests.clients.secured import Secured, acl, traffic
 from tests.clients.secured_brokers import REAUTH_MS
 
-pytestmark = pytest.mark.clients
-
 DONE: Final = "done"
 CALL_S: Final = 20.0
 SCRAM: Final = ("SASL_SSL", "SCRAM-SHA-256")

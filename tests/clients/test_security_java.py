@@ -21,8 +21,6 @@ from tests.clients.secured import Secured, acl, traffic
 from tests.clients.secured_java import CALL_S, DONE, SOURCE, JavaOutcome, SecuredJava
 from tests.oracle.tool_runner import tool_runner
 
-pytestmark = pytest.mark.clients
-
 SCRAM: Final = ("SASL_SSL", "SCRAM-SHA-256")
 GLANCE_S: Final = 0.02
 TWICE: Final = "2"

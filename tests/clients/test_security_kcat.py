@@ -31,8 +31,6 @@ from tests.clients.refused_logins import (
 from tests.clients.secured import USERS, Secured, acl, password_of, traffic
 from tests.support.token_server import TokenServer, running_token_server
 
-pytestmark = pytest.mark.clients
-
 (NEWER_LIBRARY,) = (
     Path(confluent_kafka.__file__).parents[1].glob("confluent_kafka.libs/librdkafka-*")
 )

@@ -33,8 +33,6 @@ from tests.clients.secured_confluent import (
     until_refused,
 )
 
-pytestmark = pytest.mark.clients
-
 RECORDS: Final = tuple("abc")
 SCRAM: Final = ("SASL_SSL", "SCRAM-SHA-512")
 TWICE: Final = 2

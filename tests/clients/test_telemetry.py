@@ -14,8 +14,6 @@ from tests.clients.confluent import Confluent
 from tests.clients.java_tools import MAIN_CLASSES, JavaTools, java_tools
 from tests.support.broker import BrokerProcess
 
-pytestmark = pytest.mark.clients
-
 SEEN_S = 60.0
 GLANCE_S = 0.1
 

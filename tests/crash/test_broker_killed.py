@@ -8,8 +8,6 @@ import random
 import time
 from pathlib import Path
 
-import pytest
-
 from storage.postgres_binaries import socket_directory, unix_socket_dsn
 from tests.crash.cluster_faults import BUG
 from tests.crash.conftest import Judge
@@ -17,8 +15,6 @@ from tests.crash.index_checks import count_rows, wrong_rows
 from tests.crash.processes import killable_broker, until
 from tests.crash.upkeep_faults import BUSY, BUSY_ROUNDS, await_upkeep, kill_upkeep
 from tests.crash.workload import Load, running_load
-
-pytestmark = pytest.mark.crash
 
 SETTINGS = [word for setting in BUSY_ROUNDS for word in ("--set", setting)]
 KILLS = 7

@@ -4,13 +4,9 @@ import random
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.crash.conftest import Judge
 from tests.crash.processes import killable_broker, postgres_pid
 from tests.crash.workload import Load, running_load
-
-pytestmark = pytest.mark.crash
 
 STOPS = 3
 MOST_CALM_S = 1.0

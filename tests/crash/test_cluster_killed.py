@@ -9,8 +9,6 @@ import random
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from tests.clients.confluent import Confluent
 from tests.conftest import Tell
 from tests.crash.checks import report
@@ -19,8 +17,6 @@ from tests.crash.cluster_faults import Faults, cluster
 from tests.crash.cluster_ledger import PARTITIONS, TOPICS
 from tests.crash.cluster_run import Run, running_members
 from tests.crash.index_checks import report_index
-
-pytestmark = pytest.mark.crash
 
 SECONDS: Final = float(os.environ.get("CLUSTER_SECONDS") or 20)
 

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from tests.clients.confluent import Confluent
 from tests.clients.topics import new_topic
 from tests.conftest import Tell
@@ -26,8 +24,6 @@ from tests.crash.exactly_once_reading import read_output, read_source
 from tests.crash.exactly_once_run import PROTOCOLS, running_processors
 from tests.crash.exactly_once_settings import SOURCE_PARTITIONS, TARGET_PARTITIONS, key_of
 from tests.support.three_brokers import Trio
-
-pytestmark = pytest.mark.crash
 
 SECONDS: Final = float(os.environ.get("EXACTLY_ONCE_SECONDS") or 15)
 

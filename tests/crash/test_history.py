@@ -21,8 +21,6 @@ from tests.history.load import load
 from tests.history.record import Recorder
 from tests.history.run import create_topics, finish, working
 
-pytestmark = pytest.mark.crash
-
 SECONDS: Final = float(os.environ.get("HISTORY_SECONDS") or 15)
 CALM_S: Final = 3.0  # before the faults, and behind them
 

@@ -15,8 +15,6 @@ from tests.crash.processes import GLANCE_S, killable_broker
 from tests.support.s3_server import S3Server
 from tests.support.wire import WireClient
 
-pytestmark = pytest.mark.crash
-
 BUDGET_BYTES: Final = 64 * MiB
 CACHE_BYTES: Final = 16 * MiB
 UPLOAD_BYTES: Final = WriterConfig().max_uploads * WriterConfig().flush_bytes  # a copy of each body

@@ -12,8 +12,6 @@ from tests.crash.processes import KillableBroker, killable_broker
 from tests.crash.workload import Load, running_load
 from tests.support.s3_server import S3Server
 
-pytestmark = pytest.mark.crash
-
 AWAY_S = 10.0
 MOST_CALM_S = 1.0
 BUCKET = "crash"

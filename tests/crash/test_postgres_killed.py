@@ -6,8 +6,6 @@ import signal
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.crash.conftest import Judge
 from tests.crash.external_postgres import ExternalPostgres, external_postgres
 from tests.crash.processes import (
@@ -17,8 +15,6 @@ from tests.crash.processes import (
     postgres_pid,
 )
 from tests.crash.workload import Load, Workload, running_load
-
-pytestmark = pytest.mark.crash
 
 EMBEDDED_KILLS = 4
 EXTERNAL_KILLS = 3

@@ -30,8 +30,6 @@ from tests.crash.upkeep_child import Moment, Order
 from tests.crash.upkeep_log import COMPACTED, HOUR_MS, LogModel, WrittenLog
 from tests.support.postgres import create_database, maintenance, postgres_server, until
 
-pytestmark = pytest.mark.crash
-
 ROOT: Final = Path(__file__).parents[2]
 TRIALS: Final = 12
 LIVES: Final = 8

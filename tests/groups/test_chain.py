@@ -4,16 +4,12 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import cycle, islice, pairwise
 
-import pytest
-
 from tests.groups.conftest import NewTopic
 from tests.groups.copies import Place, copies_in, reads, record_counts_of
 from tests.groups.history import check, ownerships, report
 from tests.groups.member import Member
 from tests.groups.members import Members
 from tests.groups.producing import numbered_records
-
-pytestmark = pytest.mark.clients
 
 PARTITIONS = 4
 HOPS = 3

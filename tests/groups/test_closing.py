@@ -8,8 +8,6 @@ from tests.groups.members import Members
 from tests.groups.producing import numbered_records
 from tests.groups.settings import Protocol
 
-pytestmark = pytest.mark.clients
-
 CLOSED_S = 2.0
 ENOUGH = 100
 

@@ -17,8 +17,6 @@ from tests.groups.both_types import BEFORE, COUNT, Groups, new_groups
 from tests.groups.consumer_groups_tool import ConsumerGroupsTool, Row
 from tests.groups.members import running_members
 
-pytestmark = pytest.mark.clients
-
 
 @pytest.fixture(scope="module")
 def tool(bootstrap: str) -> ConsumerGroupsTool:

@@ -21,8 +21,6 @@ from tests.groups.members import Members, running_members
 from tests.groups.producing import NumberedRecords, numbered_records
 from tests.groups.settings import Protocol
 
-pytestmark = [pytest.mark.clients, pytest.mark.crash]
-
 PARTITIONS = 4
 KILLS = 2
 STARTS_S = 120.0  # ten members at a time, four of them with a JVM

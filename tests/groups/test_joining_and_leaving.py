@@ -11,8 +11,6 @@ from tests.groups.members import Members
 from tests.groups.producing import numbered_records
 from tests.groups.settings import Protocol
 
-pytestmark = pytest.mark.clients
-
 PARTITIONS = 6
 
 

@@ -12,8 +12,6 @@ from tests.groups.producing import numbered_records
 from tests.groups.settings import Protocol
 from tests.support.host import waiting_since_now
 
-pytestmark = pytest.mark.clients
-
 PARTITIONS = 6
 SESSION_MS = 3_000  # of the classic members
 REACTION_S = 1.0

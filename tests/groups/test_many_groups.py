@@ -10,8 +10,6 @@ from tests.groups.conftest import NewTopic
 from tests.groups.crowd import Crowding, joined_at_once, seconds_until
 from tests.groups.settings import Protocol, Settings
 
-pytestmark = pytest.mark.clients
-
 GROUPS = 50
 MEMBERS = 4
 PARTITIONS = 8

@@ -16,8 +16,6 @@ from tests.groups.member import Library
 from tests.groups.members import Members
 from tests.groups.settings import Protocol
 
-pytestmark = pytest.mark.clients
-
 LIBRARIES: tuple[Library, ...] = ("librdkafka", "aiokafka", "java")
 COUNT = 20
 METADATA = "as of 2026 ✓"

@@ -13,8 +13,6 @@ from tests.groups.members import Members
 from tests.groups.producing import numbered_records
 from tests.groups.settings import Protocol
 
-pytestmark = pytest.mark.clients
-
 PARTITIONS = 6
 SESSION_MS = 45_000  # a JVM may take long to start
 WATCHED_S = 1.0  # three heartbeat intervals: whoever must rejoin has heard of it

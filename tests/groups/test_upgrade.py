@@ -4,16 +4,12 @@ Brokers convert the group when the first member of the other protocol comes (KIP
 migration"); classic members must use a cooperative assignor whose protocol version allows it.
 """
 
-import pytest
-
 from tests.groups.conftest import NewTopic
 from tests.groups.history import check, ownerships, read_twice, report
 from tests.groups.member import Member
 from tests.groups.members import Members
 from tests.groups.producing import numbered_records
 from tests.groups.settings import Protocol
-
-pytestmark = pytest.mark.clients
 
 PARTITIONS = 6
 

@@ -2,12 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.oracle.apache_kafka import ApacheKafka
 from tests.oracle.tools import run_tools
-
-pytestmark = pytest.mark.clients
 
 
 def test_the_stock_tools_print_what_they_print_at_apache_kafka(

@@ -10,7 +10,6 @@ from typing import Final
 
 import asyncpg
 import psutil
-import pytest
 
 from storage.postgres_pool import Connection
 from tests.clients.confluent import Confluent
@@ -68,7 +67,6 @@ def environment_of(cluster: Cluster) -> dict[str, str]:
     }
 
 
-@pytest.mark.crash
 async def test_a_worker_that_dies_in_the_middle_does_no_harm(tmp_path: Path) -> None:
     # Given a log that is not built
     cluster = await asyncio.to_thread(new_cluster, tmp_path)

@@ -13,8 +13,6 @@ from tests.clients.topics import new_topic
 from tests.spark import flights_plain, flights_tables
 from tests.spark.flights_ways import Way
 
-pytestmark = pytest.mark.clients
-
 PARTITION_COUNT = 4
 
 

@@ -29,8 +29,6 @@ from tests.transactions.client import (
 )
 from tests.transactions.conftest import NewTopic
 
-pytestmark = pytest.mark.clients
-
 PARTITIONS: Final = 3
 MANY_PARTITIONS: Final = 24
 RECORDS: Final = 1_000

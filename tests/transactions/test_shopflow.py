@@ -16,8 +16,6 @@ from tests.clients.topics import new_topic
 from tests.transactions.client import Library, read_values
 from tests.transactions.shopflow_totals import TotalsSettings
 
-pytestmark = pytest.mark.clients
-
 ROOT: Final = Path(__file__).parents[2]
 SESSION_MS: Final = 1_500
 PAID: Final = (10, 25, 5, 60)

@@ -35,8 +35,6 @@ AGAIN = {
 }
 """What makes every stock client try again."""
 
-pytestmark = pytest.mark.crash
-
 
 @pytest.fixture
 def postgres(tmp_path: Path) -> Iterator[ExternalPostgres]:

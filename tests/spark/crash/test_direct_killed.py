@@ -19,8 +19,6 @@ from tests.spark.crash.job_process import JobProcess, running_job
 from tests.spark.crash.keyed_input import send
 from tests.spark.crash.topic_checks import check_copy
 
-pytestmark = pytest.mark.crash
-
 RECORDS: Final = 3_000
 BATCH_RECORDS: Final = 450
 MORE_PARTITIONS: Final = 5

@@ -4,8 +4,6 @@ import random
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from spark.tables.late import DUPLICATE, LATE, UNREADABLE, Patience
 from spark.tables.windows import Lengths
 from tests.conftest import Tell
@@ -17,8 +15,6 @@ from tests.spark.crash.judge import violations
 from tests.spark.crash.table_files import batch_files, batches_of, rows_of
 from tests.spark.shopflow import order_events, produce
 from tests.spark.shopflow_answers import Verdicts, running, verdicts, windows
-
-pytestmark = pytest.mark.crash
 
 EVENTS: Final = 1_500
 PARTITIONS: Final = 3

@@ -18,8 +18,6 @@ from tests.spark.crash.judge import violations
 from tests.spark.crash.keyed_input import KeyedInput, number_of, send
 from tests.spark.crash.warehouse_tables import KINDS, WarehouseTables
 
-pytestmark = pytest.mark.crash
-
 RECORDS: Final = 4_000
 BATCH_OFFSETS: Final = 600
 SCHEMA: Final = "event_id string, number bigint, amount bigint"

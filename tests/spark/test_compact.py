@@ -1,6 +1,7 @@
 """Logs that Spark compacts, against those that a broker's cleaner compacts."""
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from spark.upkeep.building import build_partitions, plan_builds
 from spark.upkeep.compacting import compact_partitions, plan_compactions
 from spark.upkeep.partition_work import Outcome, PartitionDone, PartitionOrder
 from spark.upkeep.spread import spread
+from spark.upkeep.topic_policies import CLUSTER_WIDE
+from storage.entity_configs import EntityChange
+from storage.metadata_postgres import PostgresMetadata
 from tests.clients.confluent import Confluent
 from tests.clients.records import ConsumedRecord, SentRecord, by_partition
 from tests.spark.upkeep_clusters import (
@@ -100,3 +104,33 @@ def test_what_is_left_is_what_a_brokers_cleaner_leaves(
 def _latest_read(records: list[ConsumedRecord]) -> dict[bytes | None, bytes | None]:
     ascending = sorted(records, key=lambda record: record.timestamp_ms)
     return {record.key: record.value for record in ascending}
+
+
+def test_nothing_is_compacted_while_the_clusters_configs_cannot_be_read(
+    session: SparkSession, cluster: Cluster
+) -> None:
+    # Given a topic to compact, and a lag of the cluster that only a later version can read
+    sent = rounds_of(2, 20, keyless=False)
+    with cluster.broker() as broker:
+        Confluent(bootstrap=broker.bootstrap).create_topic(
+            "keys", partition_count=1, configs=COMPACTED
+        )
+        send_rounds(broker.bootstrap, "keys", sent)
+    build_all(session, cluster)
+    lag = {"log.cleaner.min.compaction.lag.ms": "30d"}
+    set_cluster_wide(cluster, lag)
+
+    # When the job runs, then it finds nothing to do, until that can be read again
+    assert compact(session, cluster, "keys", everything=True) == []
+    set_cluster_wide(cluster, dict.fromkeys(lag))
+    (done,) = compact(session, cluster, "keys", everything=True)
+    assert done.outcome is Outcome.DONE
+
+
+def set_cluster_wide(cluster: Cluster, configs: Mapping[str, str | None]) -> None:
+    async def alter() -> None:
+        metadata = await PostgresMetadata.open(cluster.dsn)
+        await metadata.alter_entity_configs([EntityChange(entity=CLUSTER_WIDE, changes=configs)])
+        await metadata.close()
+
+    asyncio.run(alter())

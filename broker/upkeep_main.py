@@ -1,8 +1,9 @@
 """The upkeep process: an interpreter of its own beside the broker's, so that no request waits (D6).
 
 broker/upkeep_process.py starts it: its order is the first line of its standard input, its reports
-go to its standard output. It is nice to the broker, and ends at once when its standard input does,
-because it was told to or because the broker is no more: all that it does can be cut off anywhere.
+go to its standard output. It is nice to the broker, if it has any patience, and ends at once when
+its standard input does, because it was told to or because the broker is no more: all that it does
+can be cut off anywhere.
 """
 
 import asyncio
@@ -33,13 +34,15 @@ log = structlog.get_logger()
 def main() -> None:
     """Be the upkeep process."""
     configure_logs()
-    give_way(NICENESS)
-    take_what_is_idle()
     reports = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints does not spoil a report
     line = sys.stdin.buffer.readline()
     if line:  # else the broker has ended before it said anything
-        sys.exit(uvloop.run(_work(read_order(line), reports)))
+        order = read_order(line)
+        if order.upkeep.patience_ms:
+            give_way(NICENESS)
+            take_what_is_idle()
+        sys.exit(uvloop.run(_work(order, reports)))
 
 
 async def _work(order: UpkeepOrder, reports: BinaryIO) -> int:

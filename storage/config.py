@@ -95,7 +95,7 @@ class UpkeepConfig:
             they reserved more than RESERVED_LIFETIME_S ago.
         delete_delay_ms: bytes go so long after the last row that named them.
         patience_ms: while its machine is busy it keeps still for so long (and longer only after
-            a pause); 0 for never.
+            a pause), and then gives way to whatever else runs; 0 for neither.
     """
 
     enabled: bool = True

@@ -281,13 +281,24 @@ def test_a_record_with_an_impossible_time_is_compacted_around_and_found_by_time(
         assert {*read(broker, "t")} == {b"1", b"new"}
 
 
+@pytest.mark.parametrize("patience_ms", [60_000, 0])
+def test_an_upkeep_process_with_patience_gives_way(data: Path, patience_ms: int) -> None:
+    # Given a broker whose upkeep has patience, or none
+    patience = {"STREAMHOUSE_UPKEEP__PATIENCE_MS": str(patience_ms)}
+    with killable_broker(data, environment=QUICK | patience) as broker:
+        upkeep = the_upkeep_of(broker.process)
+
+        # Then it is nice to the broker, or is not
+        assert upkeep.nice() == (10 if patience_ms else 0)
+        gives_way = patience_ms and sessions_have_shares()
+        policy = os.SCHED_IDLE if gives_way else os.SCHED_OTHER
+        assert os.sched_getscheduler(upkeep.pid) == policy
+
+
 def test_an_upkeep_process_that_is_killed_comes_back(data: Path) -> None:
     with quick_broker(data) as broker:
-        # Given a broker with its upkeep process, which is nice to it
+        # Given a broker with its upkeep process
         upkeep = the_upkeep_of(broker.process)
-        assert upkeep.nice() == 10
-        policy = os.SCHED_IDLE if sessions_have_shares() else os.SCHED_OTHER
-        assert os.sched_getscheduler(upkeep.pid) == policy
         assert not re.search("postgresql://|password", " ".join(upkeep.cmdline()))
 
         # When that is killed

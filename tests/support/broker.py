@@ -76,7 +76,7 @@ def start_broker(
 
     Without a STREAMHOUSE_UPKEEP__ variable in its environment it has no upkeep process: most tests
     are about something else. With one that says more than that it has one, upkeep does not wait
-    for a machine that is less busy.
+    for a machine that is less busy, and gives way to nothing.
 
     Raises:
         BrokerFailed: it ended, or was not ready in time.

@@ -17,7 +17,7 @@ from tests.clients.records import ConsumedRecord, SentRecord, check_dense_offset
 from tests.spark.upkeep_clusters import KEPT_FOR_EVER, rounds_of, send_rounds, send_transactions
 
 FOR_EVER = dict([KEPT_FOR_EVER.removeprefix("log.").split("=")])
-COUNT = 7
+COUNT = 3
 BATCH = {"maxOffsetsPerTrigger": "250"}
 
 

@@ -16,7 +16,7 @@ from spark.jobs.replay import backfill, compare, swap_if_whole
 from spark.jobs.warehouse import load
 from spark.sinks.warehouse import TableFormat
 from tests.clients.confluent import Confluent
-from tests.spark.warehouse_runs import FORMATS, by_offset, contents, loader, make_again, send
+from tests.spark.warehouse_runs import FORMATS, LAKES, by_offset, contents, loader, make_again, send
 
 BIGINT = "id bigint, amount bigint"
 DOUBLE = "id bigint, amount double"
@@ -100,17 +100,19 @@ def test_a_swap_while_a_loader_starts(
     assert contents(warehouse) == ([0, 1, 2], [])
 
 
+@pytest.mark.parametrize("table_format", LAKES)
 def test_a_swap_before_a_loader_is_prepared(
     session: SparkSession,
     confluent: Confluent,
     topic: str,
     tmp_path: Path,
+    table_format: TableFormat,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given a table, and one made anew beside it
     confluent.create_topic(topic, partition_count=1)
-    send(confluent, topic, [b'{"id":0}', b'{"id":1}'])
-    run = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.delta)
+    send(confluent, topic, [b'{"id":0}', b'{"id":1}', b"bad"])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, table_format)
     load(run("id bigint"))
     made = backfill(run("id double"))
 
@@ -128,7 +130,7 @@ def test_a_swap_before_a_loader_is_prepared(
 
     # Then it goes on with the one that was made
     assert run().warehouse.generation() == made
-    assert contents(run().warehouse) == ([0, 1, 2], [])
+    assert contents(run().warehouse) == ([0, 1, 3], [2])
 
 
 @pytest.mark.parametrize("table_format", FORMATS)

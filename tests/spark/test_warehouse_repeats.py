@@ -13,9 +13,7 @@ from spark.sinks import tables
 from spark.sinks.warehouse import TableFormat
 from spark.tables.deadletter import LEFT_OUT
 from tests.clients.confluent import Confluent
-from tests.spark.warehouse_runs import contents, loader, send
-
-LAKES = (TableFormat.delta, TableFormat.iceberg)
+from tests.spark.warehouse_runs import LAKES, contents, loader, send
 
 
 @pytest.mark.parametrize("table_format", LAKES)

@@ -16,6 +16,7 @@ from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
 
 FORMATS: Final = tuple(TableFormat)
+LAKES: Final = (TableFormat.delta, TableFormat.iceberg)
 START_MS: Final = 1_782_295_200_000  # 2026-06-24T10:00:00Z
 
 Load = Callable[..., Loading]

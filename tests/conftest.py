@@ -26,6 +26,8 @@ from tests.support.wire import WireClient
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.oracle.tool_runner import ToolRunner
+
 settings.register_profile("ci", max_examples=50, deadline=None)
 settings.register_profile("exhaustive", max_examples=5000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
@@ -117,6 +119,15 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"
     session = local_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def tool_runner() -> Iterator["ToolRunner"]:
+    """Kafka's stock tools in a JVM that stays."""
+    from tests.oracle.tool_runner import tool_runner  # noqa: PLC0415 - few tests need it
+
+    with tool_runner() as runner:
+        yield runner
 
 
 @pytest.fixture

@@ -30,7 +30,9 @@ from tests.clients.long_logs import LongLogs, running_long_logs
 from tests.clients.records import READERS, Reader
 from tests.clients.secured import Secured
 from tests.clients.secured_brokers import STRICT, Strictness, running_secured
+from tests.clients.shared_java_tools import shared_java_tools
 from tests.clients.spark_session import Spark
+from tests.oracle.tool_runner import ToolRunner
 
 
 @pytest.fixture(scope="session")
@@ -74,8 +76,8 @@ def kcat_fixture(bootstrap: str) -> Kcat:
 
 
 @pytest.fixture(scope="session", name="java_tools")
-def java_tools_fixture(bootstrap: str) -> JavaTools:
-    return java_tools(bootstrap)
+def java_tools_fixture(bootstrap: str, tool_runner: ToolRunner) -> JavaTools:
+    return shared_java_tools(bootstrap, tool_runner)
 
 
 @pytest.fixture(scope="session")

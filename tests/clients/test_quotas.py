@@ -12,7 +12,9 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.clients.java_tools import JavaTools, java_tools
+from tests.clients.java_tools import JavaTools
+from tests.clients.shared_java_tools import shared_java_tools
+from tests.oracle.tool_runner import ToolRunner
 from tests.support.broker import BrokerProcess, running_broker
 from tests.support.quota_wire import set_quotas
 from tests.support.wire import WireClient
@@ -32,8 +34,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture(scope="module")
-def tools(broker: BrokerProcess) -> JavaTools:
-    return java_tools(broker.bootstrap)
+def tools(broker: BrokerProcess, tool_runner: ToolRunner) -> JavaTools:
+    return shared_java_tools(broker.bootstrap, tool_runner)
 
 
 @pytest.fixture

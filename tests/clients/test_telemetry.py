@@ -11,7 +11,9 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.clients.confluent import Confluent
-from tests.clients.java_tools import MAIN_CLASSES, JavaTools, java_tools
+from tests.clients.java_tools import MAIN_CLASSES, JavaTools
+from tests.clients.shared_java_tools import shared_java_tools
+from tests.oracle.tool_runner import ToolRunner
 from tests.support.broker import BrokerProcess
 
 SEEN_S = 60.0
@@ -19,8 +21,8 @@ GLANCE_S = 0.1
 
 
 @pytest.fixture(scope="module")
-def tools(broker: BrokerProcess) -> JavaTools:
-    return java_tools(broker.bootstrap)
+def tools(broker: BrokerProcess, tool_runner: ToolRunner) -> JavaTools:
+    return shared_java_tools(broker.bootstrap, tool_runner)
 
 
 @pytest.fixture(scope="module")

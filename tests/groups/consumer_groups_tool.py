@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.clients.java_tools import JavaTools
-from tests.clients.processes import run
 
-MAIN_CLASS: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-TIMEOUT_S: Final = 60.0
 HEADER: Final = re.compile(r"^(GROUP|TOPIC) +[A-Z]")
 COORDINATOR: Final = "COORDINATOR (ID)"
 
@@ -44,9 +41,7 @@ class ConsumerGroupsTool:
         Raises:
             ProgramFailed: it ended with another code than 0, or not in time.
         """
-        java = self.tools.command(MAIN_CLASS)
-        command = (*java, "--bootstrap-server", self.tools.bootstrap, *arguments)
-        text = run(command, timeout_s=TIMEOUT_S).stdout
+        text = self.tools.run("kafka-consumer-groups", *arguments).stdout
         return Printed(text=text, rows=rows_in(text))
 
 

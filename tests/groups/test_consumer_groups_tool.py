@@ -11,16 +11,17 @@ from pathlib import Path
 import pytest
 
 from tests.clients.confluent import Confluent
-from tests.clients.java_tools import java_tools
+from tests.clients.shared_java_tools import shared_java_tools
 from tests.groups.asking import committed
 from tests.groups.both_types import BEFORE, COUNT, Groups, new_groups
 from tests.groups.consumer_groups_tool import ConsumerGroupsTool, Row
 from tests.groups.members import running_members
+from tests.oracle.tool_runner import ToolRunner
 
 
 @pytest.fixture(scope="module")
-def tool(bootstrap: str) -> ConsumerGroupsTool:
-    return ConsumerGroupsTool(tools=java_tools(bootstrap))
+def tool(bootstrap: str, tool_runner: ToolRunner) -> ConsumerGroupsTool:
+    return ConsumerGroupsTool(tools=shared_java_tools(bootstrap, tool_runner))
 
 
 @pytest.fixture(scope="module")

@@ -65,9 +65,9 @@ class SecuredJava:
             lines.writelines(f"{name}={value}\n" for name, value in {**_SOON, **more}.items())
         return file
 
-    def act(self, login: Login, *action: str) -> JavaOutcome:
-        """Have SecuredClient do one thing."""
-        arguments = (str(self.properties(login)), *action)
+    def act(self, login: Login, *action: str, **more: str) -> JavaOutcome:
+        """Have SecuredClient do one thing, with more properties."""
+        arguments = (str(self.properties(login, **more)), *action)
         ran = self.runner.run("SecuredClient", arguments, stdin="", timeout_s=CALL_S)
         *lines, last = ran.stdout.splitlines() or [ran.stderr]
         word, _, names = last.partition("\t")

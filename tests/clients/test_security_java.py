@@ -119,7 +119,8 @@ def test_what_is_taken_away_in_the_middle_ends(java: SecuredJava, secured: Secur
             action: tuple[str, ...] = ("send-until-refused", topic)
             if user == transacting:
                 action = ("transact-until-refused", topic, user)
-            running.append(pool.submit(java.act, login, *action))
+            soon = {"delivery.timeout.ms": "5000"}
+            running.append(pool.submit(java.act, login, *action, **soon))
         _wait_for_records(secured, topics)
 
         secured.revoke(*acl(writing, "WRITE", "TOPIC", topics[0]))

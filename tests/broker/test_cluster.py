@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 
 from protocol.records import Record, build_batch
 from tests.clients.confluent import Confluent
-from tests.support.broker import BrokerFailed
+from tests.support.broker import BrokerFailed, start_broker
 from tests.support.load import Load
 from tests.support.ports import free_port
 from tests.support.three_brokers import Trio, leader_first, three_brokers
@@ -302,7 +302,12 @@ def test_who_comes_with_the_address_of_a_live_broker_does_not_end_it(trio: Trio)
     # When another process comes with the same advertised address
     # Then that one ends after a while with a message that names the remedy
     with pytest.raises(BrokerFailed, match=f"alive advertises {first.bootstrap}.*--advertise"):
-        trio.start("newcomer", "--advertise", first.bootstrap)
+        start_broker(
+            trio.home / "newcomer",
+            *(*trio.arguments, "--advertise", first.bootstrap),
+            environment=trio.environment,
+            program=("tests.support.impatient_broker",),
+        )
 
     # And nobody has noticed
     assert sorted(node_ids(trio)) == [0, 1, 2]

@@ -12,11 +12,11 @@ import asyncio
 import os
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from itertools import count
-from pathlib import Path
 from typing import Final
 
+import pytest
+import pytest_asyncio
 from confluent_kafka import Message, Producer
 
 from tests.clients.confluent import Confluent
@@ -30,6 +30,9 @@ from tests.support.three_brokers import BUCKET
 from tests.support.throttling_proxy import ThrottlingProxy
 from tests.support.wire import WireClient, leader_of
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+TESTS: Final = 3
 SOON_S: Final = 60.0
 GLANCE_S: Final = 0.05
 
@@ -38,7 +41,8 @@ class Scene:
     """A broker whose object store can be held up, and another that comes and goes.
 
     Attributes:
-        topic: one partition, which the other broker leads whenever it is there.
+        topic: one partition, which the other broker leads whenever it is there; each test has its
+            own.
     """
 
     def __init__(self, proxy: ThrottlingProxy, start: Callable[[str], BrokerProcess]) -> None:
@@ -46,18 +50,31 @@ class Scene:
         self.proxy = proxy
         self.start = start
         self.topic = ""
+        self._topics: list[str] = []
 
     async def begin(self) -> None:
-        """Start both, make topics until the other one leads one, and stop it."""
+        """Start both, make topics until the other one leads one for each test, and stop it."""
         self.broker = await asyncio.to_thread(self.start, "b1")
         self.other = await asyncio.to_thread(self.start, "b2")
+        numbers = count()
         async with await WireClient.connect(self.other.bootstrap) as wire:
-            for number in count():
-                self.topic = f"topic-{number}"
+            while len(self._topics) < TESTS:
+                self.topic = f"topic-{next(numbers)}"
                 await wire.create_topic(self.topic)
                 if leader_of(await wire.describe(self.topic)) == self.other.bootstrap:
-                    break
+                    self._topics.append(self.topic)
         await self.other_goes()
+
+    def next_topic(self) -> None:
+        """Take a topic of which nobody knows yet."""
+        self.topic = self._topics.pop()
+
+    async def clear(self) -> None:
+        """Leave all as it was: nothing is held up, the other broker is away."""
+        self.proxy.puts_pass.set()
+        self.proxy.held.clear()
+        if self.other.process.poll() is None:
+            await self.other_goes()
 
     async def other_comes(self) -> None:
         """Start the other broker, wait until it leads the topic, and append a record there."""
@@ -91,8 +108,9 @@ async def leads(broker: BrokerProcess, topic: str) -> None:
             await asyncio.sleep(GLANCE_S)
 
 
-@asynccontextmanager
-async def scene(home: Path) -> AsyncIterator[Scene]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def scene(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+    home = tmp_path_factory.mktemp("overtaken")
     dsn = await create_empty_database()
     addresses = {name: f"127.0.0.1:{free_port()}" for name in ("b1", "b2")}
     with S3Server.start(home / "s3") as s3:
@@ -124,90 +142,94 @@ async def scene(home: Path) -> AsyncIterator[Scene]:
                     await asyncio.to_thread(broker.stop)
 
 
-async def test_librdkafka_reports_nothing_that_is_not_in_the_log(tmp_path: Path) -> None:
-    async with scene(tmp_path) as its:
-        # Given an idempotent producer whose first batch is held up
-        reported: list[tuple[bytes | None, int | None]] = []
-
-        def on_delivery(error: object, message: Message) -> None:
-            assert error is None
-            reported.append((message.value(), message.offset()))
-
-        settings = {"bootstrap.servers": its.broker.bootstrap, "enable.idempotence": True}
-        producer = Producer({**settings, "linger.ms": 0})
-        its.proxy.puts_pass.clear()
-        producer.produce(its.topic, b"first", partition=0, on_delivery=on_delivery)
-        await its.held_up(1)
-
-        # When its leader is another broker for a while, and then the second is sent
-        await its.other_comes()
-        await its.other_goes()
-        producer.produce(its.topic, b"second", partition=0, on_delivery=on_delivery)
-        await its.held_up(2)
-        its.proxy.puts_pass.set()
-        assert await asyncio.to_thread(producer.flush, SOON_S) == 0
-
-        # Then both are in the log, in order, where the producer was told
-        assert await its.values() == [b"between", b"first", b"second"]
-        assert reported == [(b"first", 1), (b"second", 2)]
+@pytest_asyncio.fixture(loop_scope="module")
+async def its(scene: Scene) -> AsyncIterator[Scene]:
+    scene.next_topic()
+    yield scene
+    await scene.clear()
 
 
-async def test_the_java_producer_loses_nothing(tmp_path: Path) -> None:
-    async with scene(tmp_path) as its:
-        # Given the stock tool, which sends each line when it has waited a second for more
-        tools = java_tools(its.broker.bootstrap)
-        producer = await asyncio.create_subprocess_exec(
-            *tools.command(MAIN_CLASSES["kafka-console-producer"]),
-            *("--bootstrap-server", its.broker.bootstrap, "--topic", its.topic),
-            *("--request-timeout-ms", "60000"),
-            stdin=PIPE,
-            stderr=PIPE,
-        )
-        assert producer.stdin is not None
-        its.proxy.puts_pass.clear()
-        producer.stdin.write(b"first\n")
-        await its.held_up(1)
+async def test_librdkafka_reports_nothing_that_is_not_in_the_log(its: Scene) -> None:
+    # Given an idempotent producer whose first batch is held up
+    reported: list[tuple[bytes | None, int | None]] = []
 
-        # When the same happens
-        await its.other_comes()
-        await its.other_goes()
-        producer.stdin.write(b"second\n")
-        await its.held_up(2)
-        its.proxy.puts_pass.set()
-        producer.stdin.close()
-        _, errors = await asyncio.wait_for(producer.communicate(), SOON_S)
+    def on_delivery(error: object, message: Message) -> None:
+        assert error is None
+        reported.append((message.value(), message.offset()))
 
-        # Then both are in the log, in order
-        assert await its.values() == [b"between", b"first", b"second"]
-        assert producer.returncode == 0
-        assert b"ERROR" not in errors, errors.decode()
+    settings = {"bootstrap.servers": its.broker.bootstrap, "enable.idempotence": True}
+    producer = Producer({**settings, "linger.ms": 0})
+    its.proxy.puts_pass.clear()
+    producer.produce(its.topic, b"first", partition=0, on_delivery=on_delivery)
+    await its.held_up(1)
+
+    # When its leader is another broker for a while, and then the second is sent
+    await its.other_comes()
+    await its.other_goes()
+    producer.produce(its.topic, b"second", partition=0, on_delivery=on_delivery)
+    await its.held_up(2)
+    its.proxy.puts_pass.set()
+    assert await asyncio.to_thread(producer.flush, SOON_S) == 0
+
+    # Then both are in the log, in order, where the producer was told
+    assert await its.values() == [b"between", b"first", b"second"]
+    assert reported == [(b"first", 1), (b"second", 2)]
 
 
-async def test_the_java_producer_goes_to_a_new_leader_without_a_pause(tmp_path: Path) -> None:
-    async with scene(tmp_path) as its:
-        # Given the stock tool, which has sent a record, and would pause for two minutes
-        tools = java_tools(its.broker.bootstrap)
-        pause = ("retry.backoff.ms=120000", "retry.backoff.max.ms=120000")
-        producer = await asyncio.create_subprocess_exec(
-            *tools.command(MAIN_CLASSES["kafka-console-producer"]),
-            *("--bootstrap-server", its.broker.bootstrap, "--topic", its.topic, "--sync"),
-            *("--command-property", pause[0], "--command-property", pause[1]),
-            stdin=PIPE,
-            stderr=PIPE,
-        )
-        assert producer.stdin is not None
-        producer.stdin.write(b"first\n")
-        async with asyncio.timeout(SOON_S):
-            while await its.values() != [b"first"]:
-                await asyncio.sleep(GLANCE_S)
+async def test_the_java_producer_loses_nothing(its: Scene) -> None:
+    # Given the stock tool, which sends each line when it has waited a second for more
+    tools = java_tools(its.broker.bootstrap)
+    producer = await asyncio.create_subprocess_exec(
+        *tools.command(MAIN_CLASSES["kafka-console-producer"]),
+        *("--bootstrap-server", its.broker.bootstrap, "--topic", its.topic),
+        *("--request-timeout-ms", "60000"),
+        stdin=PIPE,
+        stderr=PIPE,
+    )
+    assert producer.stdin is not None
+    its.proxy.puts_pass.clear()
+    producer.stdin.write(b"first\n")
+    await its.held_up(1)
 
-        # When another broker leads, and it sends the next to the old leader
-        await its.other_comes()
-        producer.stdin.write(b"second\n")
-        producer.stdin.close()
-        _, errors = await asyncio.wait_for(producer.communicate(), SOON_S)
+    # When the same happens
+    await its.other_comes()
+    await its.other_goes()
+    producer.stdin.write(b"second\n")
+    await its.held_up(2)
+    its.proxy.puts_pass.set()
+    producer.stdin.close()
+    _, errors = await asyncio.wait_for(producer.communicate(), SOON_S)
 
-        # Then that one's answer tells where the new one is (KIP-951), where it goes at once
-        assert producer.returncode == 0
-        assert b"NOT_LEADER_OR_FOLLOWER" in errors, errors.decode()
-        assert await its.values() == [b"first", b"between", b"second"]
+    # Then both are in the log, in order
+    assert await its.values() == [b"between", b"first", b"second"]
+    assert producer.returncode == 0
+    assert b"ERROR" not in errors, errors.decode()
+
+
+async def test_the_java_producer_goes_to_a_new_leader_without_a_pause(its: Scene) -> None:
+    # Given the stock tool, which has sent a record, and would pause for two minutes
+    tools = java_tools(its.broker.bootstrap)
+    pause = ("retry.backoff.ms=120000", "retry.backoff.max.ms=120000")
+    producer = await asyncio.create_subprocess_exec(
+        *tools.command(MAIN_CLASSES["kafka-console-producer"]),
+        *("--bootstrap-server", its.broker.bootstrap, "--topic", its.topic, "--sync"),
+        *("--command-property", pause[0], "--command-property", pause[1]),
+        stdin=PIPE,
+        stderr=PIPE,
+    )
+    assert producer.stdin is not None
+    producer.stdin.write(b"first\n")
+    async with asyncio.timeout(SOON_S):
+        while await its.values() != [b"first"]:
+            await asyncio.sleep(GLANCE_S)
+
+    # When another broker leads, and it sends the next to the old leader
+    await its.other_comes()
+    producer.stdin.write(b"second\n")
+    producer.stdin.close()
+    _, errors = await asyncio.wait_for(producer.communicate(), SOON_S)
+
+    # Then that one's answer tells where the new one is (KIP-951), where it goes at once
+    assert producer.returncode == 0
+    assert b"NOT_LEADER_OR_FOLLOWER" in errors, errors.decode()
+    assert await its.values() == [b"first", b"between", b"second"]

@@ -17,7 +17,7 @@ from tests.crash.upkeep_faults import BUSY, BUSY_ROUNDS, await_upkeep, kill_upke
 from tests.crash.workload import Load, running_load
 
 SETTINGS = [word for setting in BUSY_ROUNDS for word in ("--set", setting)]
-KILLS = 7
+KILLS = 4
 MOST_CALM_S = 0.8
 START_S = 1.2  # a start takes about this long
 UPKEEP_TOO = 0.25  # how often the upkeep process is killed, too

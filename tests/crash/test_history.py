@@ -22,7 +22,7 @@ from tests.history.record import Recorder
 from tests.history.run import create_topics, finish, working
 
 SECONDS: Final = float(os.environ.get("HISTORY_SECONDS") or 15)
-CALM_S: Final = 3.0  # before the faults, and behind them
+CALM_S: Final = 1.0  # before the faults, and behind them
 
 
 def test_a_history_with_faults_breaks_no_promise(

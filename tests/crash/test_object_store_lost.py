@@ -1,4 +1,4 @@
-"""An S3 server that is away for ten seconds: producers wait, nothing is dropped or refused."""
+"""An S3 server that is away for a while: producers wait, nothing is dropped or refused."""
 
 import random
 import time
@@ -12,7 +12,8 @@ from tests.crash.processes import KillableBroker, killable_broker
 from tests.crash.workload import Load, running_load
 from tests.support.s3_server import S3Server
 
-AWAY_S = 10.0
+PAUSED_S = 10.0  # two tries of an upload in vain
+KILLED_S = 5.0  # it refuses at once
 MOST_CALM_S = 1.0
 BUCKET = "crash"
 
@@ -47,7 +48,7 @@ def test_an_object_store_paused(
         # When the store answers nothing for a while
         with workload.fault("SIGSTOP of the S3 server") as mending:
             server.pause()
-            time.sleep(AWAY_S)
+            time.sleep(PAUSED_S)
             mending.begins()
             server.resume()
     # Then every record is there, once, where it was acknowledged
@@ -63,10 +64,10 @@ def test_an_object_store_killed(
     # Given a broker under load
     with running_load(broker.bootstrap, Load(), seed=seed) as workload:
         time.sleep(dice.uniform(0, MOST_CALM_S))  # records flow; the moment is not chosen
-        # When the store is killed, and started again ten seconds later
+        # When the store is killed, and started again five seconds later
         with workload.fault("kill -9 of the S3 server") as mending:
             server.kill()
-            time.sleep(AWAY_S)
+            time.sleep(KILLED_S)
             mending.begins()
             server.restart()
     # Then every record is there, once, where it was acknowledged

@@ -13,7 +13,7 @@ from tests.groups.producing import numbered_records
 
 PARTITIONS = 4
 HOPS = 3
-KILLS = 4
+KILLS = 3
 RATE = 300
 
 

@@ -28,7 +28,7 @@ from tests.clients.confluent import Confluent
 from tests.streams.word_count import WordCount, killed_in_the_end
 from tests.support.broker import running_broker
 
-KILLS: Final = int(os.environ.get("STREAMHOUSE_TEST_KILLS", "4"))
+KILLS: Final = int(os.environ.get("STREAMHOUSE_TEST_KILLS", "2"))
 PARTITIONS: Final = 2
 WORDS: Final = [f"word-{number}" for number in range(40)]
 WORDS_PER_LINE: Final = 4

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -79,7 +80,7 @@ def test_a_quick_run_leaves_a_report_and_nothing_else(tmp_path: Path, scratch: P
 
 def test_an_interrupted_run_ends_all_that_it_has_started(scratch: Path) -> None:
     # Given a run whose broker serves
-    run = start("--only", "throughput", "--contenders", "ours", scratch=scratch)
+    run = start("--quick", "--only", "throughput", "--contenders", "ours", scratch=scratch)
     assert run.stderr is not None
     line = ""
     while "throughput: produce" not in line:
@@ -94,7 +95,7 @@ def test_an_interrupted_run_ends_all_that_it_has_started(scratch: Path) -> None:
 
     # Then it tells how far it came, and leaves neither processes nor files
     assert run.returncode == 130, errors
-    assert "interrupted: 0 of" in errors
+    assert re.search(r"^interrupted: \d+ of", errors, re.MULTILINE)
     assert "targets:" in output
     deadline_s = time.monotonic() + 10
     while left := [child for child in children if child.is_running()]:

@@ -22,7 +22,7 @@ from tests.support.wire import API_VERSIONS, ConnectionEnded, WireClient
 CLOSED: Final = "connection closed"
 UNREADABLE: Final = "not to be read by the codec"
 WITHOUT_IDS: Final = (38, 39, 40)  # answers that are the same to the byte
-AT_ONCE: Final = 6
+AT_ONCE: Final = 16
 SIZE_BYTES: Final = 4
 GIVEN_S: Final = 20.0
 SETTLE_S: Final = 3.0

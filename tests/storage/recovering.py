@@ -1,7 +1,7 @@
 """A broker whose Postgres is lost, and the commands that work without one."""
 
 import json
-import subprocess
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,9 +13,11 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from tests.clients.confluent import CALL_TIMEOUT_S, Confluent
 from tests.crash.processes import KillableBroker, kill_postgres, killable_broker
+from tests.streamctl.forks import forks
 
 REPOSITORY: Final = Path(__file__).parents[2]
 COMMAND: Final = (sys.executable, "-c", "from streamctl.main import main; main()")
+COMMAND_S: Final = 120.0
 SEGMENT_ROWS: Final = 6
 BUILDS: Final = {
     "STREAMHOUSE_UPKEEP__BUILD_INTERVAL_MS": "200",
@@ -41,15 +43,8 @@ class Said:
 
 def streamctl(*arguments: str) -> Said:
     """Run a command as people do."""
-    ended = subprocess.run(
-        (*COMMAND, *arguments),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        cwd=REPOSITORY,
-        check=False,
-    )
-    return Said(ended.returncode, ended.stdout, ended.stderr)
+    ended = forks().run(arguments, stdin=b"", environment=os.environ, timeout_s=COMMAND_S)
+    return Said(ended.exit_code, ended.out.decode(), ended.err.decode())
 
 
 @contextmanager

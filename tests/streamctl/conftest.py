@@ -23,6 +23,7 @@ from streamctl.cluster import Cluster
 from streamctl.connection import Connection
 from streamctl.groups import Groups
 from streamctl.main import main
+from tests.streamctl.forks import forks
 from tests.support.broker import running_broker
 
 BOOTSTRAP_VARIABLE: Final = "STREAMHOUSE_TEST_BOOTSTRAP"
@@ -107,16 +108,10 @@ class Streamctl:
     bootstrap: str
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> Ended:
-        ended = subprocess.run(
-            (*COMMAND, *arguments),
-            input=stdin,
-            capture_output=True,
-            env=self._environment(),
-            cwd=REPOSITORY,
-            timeout=FINISH_S,
-            check=False,
+        ended = forks().run(
+            arguments, stdin=stdin, environment=self._environment(), timeout_s=FINISH_S
         )
-        return Ended(exit_code=ended.returncode, out=ended.stdout, err=ended.stderr.decode())
+        return Ended(exit_code=ended.exit_code, out=ended.out, err=ended.err.decode())
 
     def well(self, *arguments: str, stdin: bytes = b"") -> Ended:
         """Run a command that has to succeed."""
@@ -149,7 +144,8 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield named
         return
     home = tmp_path_factory.mktemp("streamctl") / "data"
-    with running_broker(home, "--set", "group.initial.rebalance.delay.ms=0") as broker:
+    settings = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000")
+    with running_broker(home, *(word for one in settings for word in ("--set", one))) as broker:
         yield broker.bootstrap
 
 

@@ -13,6 +13,7 @@ Send = Callable[..., None]
 WAIT_S = 30
 PROTOCOLS = ("classic", "consumer")  # KIP-848 is the second
 RAW = ("--format", "raw")
+SHORT_SESSION = ("-X", "session.timeout.ms=2000", "-X", "heartbeat.interval.ms=400")
 
 
 def _values(partition: int, count: int, *, padding: int = 0) -> list[str]:
@@ -78,7 +79,7 @@ def test_a_new_group_starts_at_the_end_and_stays_there(
 ) -> None:
     # Given a group that has only just found its place at the end of a topic
     send(topic, 1, _values(1, 3))
-    _start(streamctl, topic, group, "-X", "session.timeout.ms=6000").kill()
+    _start(streamctl, topic, group, *SHORT_SESSION).kill()
 
     # When records come while it has no member
     send(topic, 1, ["new"])
@@ -125,8 +126,7 @@ def test_auto_commit_does_not_wait_for_the_end(
     streamctl: Streamctl, send: Send, groups: Groups, topic: str, group: str
 ) -> None:
     # Given a member that has shown a record and sits idle
-    session = ("-X", "session.timeout.ms=6000")
-    member = _start(streamctl, topic, group, "--auto-commit", *session)
+    member = _start(streamctl, topic, group, "--auto-commit", *SHORT_SESSION)
     send(topic, 4, _values(4, 1))
     assert member.read_line() == "4/0"
 
@@ -143,7 +143,7 @@ def test_a_crash_skips_nothing_and_repeats_one_batch_at_most(
     send(topic, 0, _values(0, 3000, padding=300))
     member = streamctl.start(
         *("consume", "--topic", topic, "--group", group, "--from-beginning", *RAW),
-        *("-X", "session.timeout.ms=6000"),
+        *SHORT_SESSION,
     )
     member.wait_for_note("Ctrl-C ends")
     read = [member.read_line() for _ in range(900)]

@@ -62,7 +62,8 @@ def test_asks_a_broker(broker):
 def test_asks_the_same_broker(broker):
     pass
 """
-OPTIONS = ("-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "error")
+OPTIONS = ("-p", "no:cacheprovider", "-p", "xdist.plugin", "-W", "error")
+ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # others take seconds, and have no part in it
 POSTPONED = ["test_disturbed", "test_asks_a_broker", "test_asks_the_same_broker"]
 
 
@@ -93,7 +94,7 @@ def _pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "pytest", *OPTIONS, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{folder}", "COLUMNS": "200"},
+        env={**os.environ, **ALONE, "PYTHONPATH": f"{ROOT}:{folder}", "COLUMNS": "200"},
         capture_output=True,
         text=True,
         timeout=60,

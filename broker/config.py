@@ -1,10 +1,9 @@
 """Settings of one broker process: flags, then STREAMHOUSE_… variables, then --config FILE.toml.
 
-The only reader of the environment. Every mistake is listed at once.
+With config_sources.py the only reader of the environment. Every mistake is listed at once.
 """
 
 import os
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -19,11 +18,11 @@ from pydantic_settings import (
 
 from broker.addresses import parse_address
 from broker.broker_configs import BrokerConfig, read_broker_config
+from broker.config_sources import read_file, read_pairs, read_sources
 from broker.http_problems import http_problems
 from broker.listener_checks import address_problems, tls_problems
 from broker.listeners import parse_listener
 from broker.metrics_config import MetricsConfig
-from broker.process_title import hide_secrets
 from broker.sasl_problems import sasl_problems
 from broker.secrets_config import RegistryLogin, Secrets
 from storage.config import (
@@ -99,21 +98,8 @@ class Settings(BaseSettings):
 
     @field_validator("set", mode="before")
     @classmethod
-    def _read_pairs(cls, value: object) -> object:
-        """Take name=value,name=value or a list of them, as flags and variables have it."""
-        if isinstance(value, str):
-            value = value.split(",")
-        if isinstance(value, dict):
-            return {name: format_toml(one) for name, one in value.items()}
-        if not isinstance(value, list | tuple):
-            return value
-        pairs = {}
-        for text in value:
-            name, separator, one = str(text).partition("=")
-            if not separator or not name.strip():
-                raise ValueError(f"{hide_secrets([str(text)])[0]!r}: use name=value")
-            pairs[name.strip()] = one
-        return pairs
+    def _read_pairs(cls, said: list[object]) -> dict[str, str]:
+        return read_pairs(said)
 
     @classmethod
     def settings_customise_sources(
@@ -124,7 +110,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings
+        return (init_settings,)  # read_sources has put all of them together
 
     @property
     def store_url(self) -> str:
@@ -142,8 +128,9 @@ def read_settings(flags: dict[str, Any], config_file: Path | None) -> tuple[Sett
         InvalidSettings: it lists every mistake.
     """
     problems: list[str] = []
+    file = _read_file(config_file)
     try:
-        settings = Settings(**(_below_environment(config_file) | flags))
+        settings = Settings(**read_sources(Settings, flags, file))
     except ValidationError as invalid:
         for error in invalid.errors():
             place = ".".join(str(part) for part in error["loc"])
@@ -172,11 +159,6 @@ def read_settings(flags: dict[str, Any], config_file: Path | None) -> tuple[Sett
     if problems:
         raise InvalidSettings("\n".join(problems))
     return settings, broker_config
-
-
-def format_toml(value: object) -> str:
-    """Return the text of a TOML value as Kafka's configs have it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _address_problems(settings: Settings) -> list[str]:
@@ -234,14 +216,8 @@ def _stores_problems(settings: Settings) -> list[str]:
     return problems
 
 
-def _below_environment(config_file: Path | None) -> dict[str, Any]:
-    """Return the file's keys that no variable sets; flags are handled by the caller's merge."""
-    if config_file is None:
-        return {}
+def _read_file(config_file: Path | None) -> dict[str, Any]:
     try:
-        values = tomllib.loads(config_file.read_text())
-    except (OSError, tomllib.TOMLDecodeError) as error:
+        return read_file(config_file) if config_file is not None else {}
+    except (OSError, ValueError) as error:
         raise InvalidSettings(f"--config {config_file}: {error}") from error
-    return {
-        name: value for name, value in values.items() if f"{PREFIX}{name}".upper() not in os.environ
-    }

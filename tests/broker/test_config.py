@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from broker.addresses import Address, parse_address
 from broker.config import InvalidSettings, read_settings
 from broker.free_addresses import AddressNotUsable, check_addresses
+from tests.clients.confluent import Confluent
 from tests.support.broker import BrokerFailed, running_broker, start_broker
 from tests.support.ports import free_port, free_ports
 from tests.support.postgres import create_empty_database
@@ -69,6 +71,83 @@ def test_flags_win_over_the_environment_and_that_over_the_file(
     assert settings.http == "127.0.0.1:3"
     assert settings.listen == ("variable:2", "variable:3")
     assert settings.store_url == "file:///file"
+
+
+@pytest.mark.parametrize(
+    ("file", "variable", "flags"),
+    [
+        ('[set]\n"num.partitions" = 6\n', "", ["broker.rack=a"]),
+        ('[set]\n"num.partitions" = 6\n', "broker.rack=a", []),
+        ('[set]\n"num.partitions" = 5\n', "num.partitions=6", ["broker.rack=a"]),
+        ('set = "num.partitions=5"\n', "num.partitions=6,broker.rack=b", ["broker.rack=a"]),
+    ],
+)
+def test_broker_settings_of_all_places_count_name_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, variable: str, flags: list[str]
+) -> None:
+    # Given broker settings in several places
+    path = tmp_path / "streamhouse.toml"
+    path.write_text(file)
+    if variable:
+        monkeypatch.setenv("STREAMHOUSE_SET", variable)
+
+    # When they are read, then none hides another, and of one name the nearest counts
+    _, config = read_settings({"set": flags} if flags else {}, path)
+    assert config.explicit == {"num.partitions": "6", "broker.rack": "a"}
+
+
+def test_a_mistake_in_a_farther_place_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMHOUSE_SET", "num.partitions")
+    with pytest.raises(InvalidSettings, match=r"set: 'num\.partitions': use name=value"):
+        read_settings({"set": ["broker.rack=a"]}, None)
+
+
+async def test_a_files_authorizer_is_in_force_beside_a_flag(tmp_path: Path) -> None:
+    # Given a file that lets nobody but admin create topics
+    path = tmp_path / "streamhouse.toml"
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    path.write_text(
+        f'[set]\n"authorizer.class.name" = "{authorizer}"\n"super.users" = "User:admin"\n'
+    )
+
+    # When a broker is started with it and with another broker setting as a flag
+    arguments = ("--config", str(path), "--set", "broker.rack=a")
+    with running_broker(tmp_path / "data", *arguments) as broker:
+        # Then nobody else can
+        with pytest.raises(KafkaException) as refused:
+            Confluent(bootstrap=broker.bootstrap).create_topic("t", partition_count=1)
+        assert refused.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_variables_win_over_the_file_in_groups_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given groups of settings in the file, and a part of them as variables
+    path = tmp_path / "streamhouse.toml"
+    path.write_text(
+        f'[secrets]\nhttp_token = "{"f" * 40}"\nbootstrap_user = "file"\n'
+        "[upkeep]\npatience_ms = 1\nsegment_rows = 7\n"
+    )
+    monkeypatch.setenv("STREAMHOUSE_SECRETS__HTTP_TOKEN", "v" * 40)
+    monkeypatch.setenv("STREAMHOUSE_SECRETS__BOOTSTRAP_PASSWORD", "variable")
+    monkeypatch.setenv("STREAMHOUSE_UPKEEP__PATIENCE_MS", "2")
+
+    # When they are read, then those count, and beside them what only the file says
+    settings, _ = read_settings({}, path)
+    assert settings.secrets.http_token == "v" * 40
+    assert settings.secrets.bootstrap_user == "file"
+    assert settings.upkeep.patience_ms == 2
+    assert settings.upkeep.segment_rows == 7
+
+
+def test_names_in_the_file_count_in_any_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "streamhouse.toml"
+    path.write_text('HTTP = "127.0.0.1:1"\nStore = "file:///file"\n')
+    monkeypatch.setenv("STREAMHOUSE_HTTP", "127.0.0.1:2")
+    settings, _ = read_settings({}, path)
+    assert (settings.http, settings.store) == ("127.0.0.1:2", "file:///file")
 
 
 def test_all_mistakes_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not marked 
 )
 
 from broker.config import InvalidSettings, Settings, read_settings
+from broker.config_sources import read_sources
 from broker.process_title import hide_secrets as hide_of_streamhouse
 from broker.secrets_config import Secrets
 from broker.upkeep_order import UpkeepOrder
@@ -351,7 +352,7 @@ def test_no_repr_shows_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("KEY_PASSWORD", "BOOTSTRAP_PASSWORD", "HTTP_TOKEN"):
         monkeypatch.setenv(f"STREAMHOUSE_SECRETS__{name}", "hunter2-hunter2")
     monkeypatch.setenv("STREAMHOUSE_SCHEMA_REGISTRY__PASSWORD", "hunter2-hunter2")
-    settings = Settings()
+    settings = Settings(**read_sources(Settings, {}, {}))
     order = UpkeepOrder(
         dsn=settings.postgres,
         store_url="",

@@ -1,0 +1,78 @@
+"""What flags, STREAMHOUSE_… variables and --config FILE.toml say, one over the other."""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic_settings import BaseSettings, EnvSettingsSource
+
+from broker.process_title import hide_secrets
+
+
+def read_sources(
+    settings_class: type[BaseSettings], flags: Mapping[str, Any], file: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what all of them say, by field name; of several the nearest counts.
+
+    Groups of settings are merged name by name. `set` is a list of what each says of it, the nearest
+    last: they have it in several forms, and a mistake in any of them is to be told.
+
+    Raises:
+        SettingsError: a variable that has to be JSON is none.
+    """
+    sources = (file, EnvSettingsSource(settings_class)(), flags)
+    merged: dict[str, Any] = {}
+    for source in sources:
+        for name, value in source.items():
+            below = merged.get(name)
+            if isinstance(below, dict) and isinstance(value, dict):
+                merged[name] = below | value
+            else:
+                merged[name] = value
+    return merged | {"set": [source["set"] for source in sources if "set" in source]}
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """Return the keys of a --config file, with names in any case, as variables have them.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no TOML.
+    """
+    return {name.lower(): value for name, value in tomllib.loads(path.read_text()).items()}
+
+
+def read_pairs(said: Iterable[object]) -> dict[str, str]:
+    """Return broker settings by Kafka's names; of a name that comes twice the last one counts.
+
+    Args:
+        said: each is a table, name=value,name=value or a list of name=value.
+
+    Raises:
+        ValueError: it tells how to mend it, and shows no secret.
+    """
+    pairs: dict[str, str] = {}
+    for one in said:
+        match one:
+            case dict():
+                pairs |= {name: _format_toml(value) for name, value in one.items()}
+            case str():
+                pairs |= map(_read_pair, one.split(","))
+            case list() | tuple():
+                pairs |= map(_read_pair, one)
+            case _:
+                raise ValueError("use name=value")
+    return pairs
+
+
+def _read_pair(text: object) -> tuple[str, str]:
+    name, separator, value = str(text).partition("=")
+    if not separator or not name.strip():
+        raise ValueError(f"{hide_secrets([str(text)])[0]!r}: use name=value")
+    return name.strip(), value
+
+
+def _format_toml(value: object) -> str:
+    """Return the text of a TOML value as Kafka's configs have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

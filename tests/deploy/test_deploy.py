@@ -40,7 +40,7 @@ from tests.support.s3_server import REGION, S3Server
 COMPOSE: Final[dict[str, Any]] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 SERVICES: Final[dict[str, Any]] = COMPOSE["services"]
 BROKERS: Final = ("b1", "b2", "b3")
-TOKEN_VARIABLE: Final = "STREAMHOUSE_HTTP_TOKEN"
+TOKEN_VARIABLE: Final = "STREAMHOUSE_SECRETS__HTTP_TOKEN"
 TOKEN: Final = "0123456789abcdef" * 4
 
 ReadSettings = Callable[[Sequence[str], Mapping[str, str]], Settings]

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -37,8 +37,11 @@ from storage.postgres_dsn import check_dsn
 
 PREFIX: Final = "STREAMHOUSE_"
 
-_OF_OTHERS: Final = ("config", "bootstrap")
-"""What the command line reads itself, and what tells `streamctl` where brokers are."""
+_OF_OTHERS: Final = ("config", "bootstrap", "spark_master", "registry_user_info")
+"""What the command line reads itself, and what is for `streamctl` and Spark's jobs."""
+
+_WITHOUT: Final = {"postgres": "an embedded one", "store": "a directory"}
+"""What a broker has that is told nothing."""
 
 _PLAIN_WORDS: Final = {
     "extra_forbidden": "no such setting",
@@ -71,7 +74,11 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        validate_default=False,  # only what was given can be a mistake
     )
 
     listen: Annotated[tuple[str, ...], NoDecode] = ("127.0.0.1:9092",)
@@ -95,6 +102,15 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(value.split(",")) if isinstance(value, str) else value
+
+    @field_validator(*_WITHOUT)
+    @classmethod
+    def _check_given(cls, value: str, field: ValidationInfo) -> str:
+        """Refuse an empty one: some script's variable was not set, and it meant no other place."""
+        if not value.strip():
+            name = str(field.field_name)
+            raise ValueError(f"empty; leave --{name} out for {_WITHOUT[name]}")
+        return value
 
     @field_validator("set", mode="before")
     @classmethod

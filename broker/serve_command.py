@@ -103,10 +103,11 @@ def serve_command(
         ),
     ] = None,
     workers: Annotated[
-        int | None,
+        str | None,
         typer.Option(
+            metavar="<int>",
             help="Broker processes, on consecutive ports from those of --listen and --http."
-            "  [default: 1]"
+            "  [default: 1]",
         ),
     ] = None,
     config: Annotated[
@@ -151,7 +152,7 @@ def serve_command(
             ("store", store),
             ("workers", workers),
         )
-        if value or value == 0
+        if value is not None
     }
     try:
         if settings:

@@ -397,6 +397,35 @@ def test_an_address_that_nobody_can_connect_to_needs_an_advertised_one(listen: s
     read_settings({"listen": (listen,), "advertise": ("broker.example:9092",)}, None)
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"), [("store", "for a directory"), ("postgres", "for an embedded one")]
+)
+def test_an_empty_place_is_refused_and_not_taken_as_none(
+    monkeypatch: pytest.MonkeyPatch, name: str, remedy: str
+) -> None:
+    told = f"{name}: empty; leave --{name} out {remedy}"
+    result = serve(f"--{name}", "", "--workers", "0")
+    assert result.returncode == 2
+    assert f"streamhouse: {told}\n" in result.stderr
+    monkeypatch.setenv(f"STREAMHOUSE_{name}".upper(), "")
+    with pytest.raises(InvalidSettings, match=told):
+        read_settings({}, None)
+
+
+def test_variables_of_the_other_commands_do_not_keep_a_broker_from_starting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("BOOTSTRAP", "SPARK_MASTER", "REGISTRY_USER_INFO"):
+        monkeypatch.setenv(f"STREAMHOUSE_{name}", "x")
+    read_settings({}, None)
+
+
+def test_what_is_no_number_is_told_in_plain_words() -> None:
+    result = serve("--workers", "x")
+    assert result.returncode == 2
+    assert result.stderr == "streamhouse: workers: use a whole number\n"
+
+
 async def test_each_listener_tells_its_own_advertised_address(tmp_path: Path) -> None:
     # Given two listeners, one of them advertised under another name
     inside, outside = free_port(), free_port()

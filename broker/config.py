@@ -101,7 +101,9 @@ class Settings(BaseSettings):
     @field_validator("listen", "advertise", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
-        return tuple(value.split(",")) if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        return tuple(text.strip() for text in value.split(","))
 
     @field_validator(*_WITHOUT)
     @classmethod

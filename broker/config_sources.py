@@ -1,13 +1,18 @@
 """What flags, STREAMHOUSE_… variables and --config FILE.toml say, one over the other."""
 
+import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from broker.process_title import hide_secrets
+
+_COMMA_BEFORE_NAME: Final = re.compile(r",(?=\s*[a-z][\w.-]*\s*=)")
+"""Values have commas, too. Kafka's names begin with a small letter, those in a distinguished name
+(CN=…,OU=…) with a capital one."""
 
 
 def read_sources(
@@ -38,9 +43,13 @@ def read_file(path: Path) -> dict[str, Any]:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no TOML.
+        ValueError: it is no TOML, or not in UTF-8.
     """
-    return {name.lower(): value for name, value in tomllib.loads(path.read_text()).items()}
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"save it as UTF-8: {error}") from error
+    return {name.lower(): value for name, value in tomllib.loads(text).items()}
 
 
 def read_pairs(said: Iterable[object]) -> dict[str, str]:
@@ -56,9 +65,9 @@ def read_pairs(said: Iterable[object]) -> dict[str, str]:
     for one in said:
         match one:
             case dict():
-                pairs |= {name: _format_toml(value) for name, value in one.items()}
+                pairs |= _read_table(one)
             case str():
-                pairs |= map(_read_pair, one.split(","))
+                pairs |= map(_read_pair, _COMMA_BEFORE_NAME.split(one))
             case list() | tuple():
                 pairs |= map(_read_pair, one)
             case _:
@@ -70,9 +79,31 @@ def _read_pair(text: object) -> tuple[str, str]:
     name, separator, value = str(text).partition("=")
     if not separator or not name.strip():
         raise ValueError(f"{hide_secrets([str(text)])[0]!r}: use name=value")
-    return name.strip(), value
+    return name.strip(), value.strip()
+
+
+def _read_table(table: Mapping[str, object]) -> dict[str, str]:
+    """Return a TOML table's values as Kafka's configs have them."""
+    if any(isinstance(value, dict) for value in table.values()):
+        names = ", ".join(f'"{name}" = …' for name in _dotted_names(table) if "." in name)
+        raise ValueError(f"quote names with dots: {names}")
+    return {name: _format_toml(value) for name, value in table.items()}
+
+
+def _dotted_names(table: Mapping[str, object]) -> Iterator[str]:
+    """Yield what the names were before TOML took their dots for tables in tables."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from (f"{name}.{rest}" for rest in _dotted_names(value))
+        else:
+            yield name
 
 
 def _format_toml(value: object) -> str:
-    """Return the text of a TOML value as Kafka's configs have it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    match value:
+        case bool():
+            return str(value).lower()
+        case list():
+            return ",".join(map(_format_toml, value))
+        case _:
+            return str(value)

@@ -465,6 +465,61 @@ def test_broker_settings_come_by_variable_and_by_file_too(
     assert not config.auto_create_topics_enable
 
 
+@pytest.mark.parametrize(
+    ("variable", "file"),
+    [
+        ("num.partitions=3, log.cleanup.policy=compact,delete", ""),
+        ("log.cleanup.policy = compact,delete,num.partitions = 3", ""),
+        ("", '[set]\n"num.partitions" = 3\n"log.cleanup.policy" = ["compact", "delete"]\n'),
+        ("", 'set = "log.cleanup.policy=compact,delete,num.partitions=3"\n'),
+    ],
+)
+def test_broker_settings_that_are_lists_come_by_variable_and_by_file_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, file: str
+) -> None:
+    if variable:
+        monkeypatch.setenv("STREAMHOUSE_SET", variable)
+    path = tmp_path / "streamhouse.toml"
+    path.write_text(file)
+    _, config = read_settings({}, path)
+    assert config.explicit == {"num.partitions": "3", "log.cleanup.policy": "compact,delete"}
+
+
+def test_a_distinguished_name_is_not_split_at_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    users = "User:CN=a,OU=b,O=c"
+    monkeypatch.setenv("STREAMHOUSE_SET", f"super.users={users},num.partitions=3")
+    _, config = read_settings({}, None)
+    assert config.explicit == {"super.users": users, "num.partitions": "3"}
+
+
+def test_addresses_of_a_variable_may_have_blanks_between_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STREAMHOUSE_LISTEN", "127.0.0.1:1, 127.0.0.1:2")
+    settings, _ = read_settings({}, None)
+    assert settings.listen == ("127.0.0.1:1", "127.0.0.1:2")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (
+            b"[set]\nnum.partitions = 6\nlog.retention.ms = 1\n",
+            'set: quote names with dots: "num.partitions" = …, "log.retention.ms" = …',
+        ),
+        (b"set = 6\n", "set: use name=value"),
+        ("data = 'é'\n".encode("latin-1"), "FILE: save it as UTF-8"),
+        (b"listen = [\n", "FILE: Invalid value"),
+    ],
+)
+def test_mistakes_in_the_file_say_what_to_write(tmp_path: Path, content: bytes, told: str) -> None:
+    path = tmp_path / "streamhouse.toml"
+    path.write_bytes(content)
+    with pytest.raises(InvalidSettings) as mistake:
+        read_settings({}, path)
+    assert told in str(mistake.value).replace(f"--config {path}", "FILE")
+
+
 def test_another_databases_dsn_is_refused_at_once() -> None:
     with pytest.raises(InvalidSettings, match="postgresql://"):
         read_settings({"postgres": "mysql://host/db"}, None)

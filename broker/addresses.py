@@ -31,4 +31,8 @@ def parse_address(text: str, *, listener: bool) -> Address:
     host, separator, port = rest.rpartition(":")
     if not separator or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"{text!r}: use HOST:PORT, for example 127.0.0.1:9092")
+    try:
+        host.encode("idna")  # as the resolver does
+    except UnicodeError:
+        raise ValueError(f"{text!r}: use HOST:PORT, with a host that can be a name") from None
     return Address(host.strip("[]"), int(port))

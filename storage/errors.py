@@ -85,7 +85,7 @@ class PostgresNotTrusted(NothingWritten):
 
 
 class PostgresRefused(NothingWritten):
-    """There is no such database, or no such user with that password, or none who may come in."""
+    """There is no such host or database, or no such user with that password and enough rights."""
 
 
 class WrongStore(StorageError):

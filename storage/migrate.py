@@ -9,7 +9,7 @@ import structlog
 
 from sql import Migration, migrations, query
 from storage.config import PostgresConfig
-from storage.errors import DatabaseNotSupported
+from storage.errors import DatabaseNotSupported, PostgresRefused
 from storage.postgres_pool import Connection, unavailable_without_answer, unavailable_without_entry
 
 MIGRATE_TIMEOUT_S = 300.0
@@ -22,6 +22,7 @@ async def migrate(dsn: str, config: PostgresConfig) -> list[str]:
 
     Raises:
         DatabaseNotSupported: this code must not touch that database.
+        PostgresRefused: the role may not do it; the message says what it lacks.
         MetadataUnavailable: no answer; retrying is safe.
     """
     with unavailable_without_entry():
@@ -36,8 +37,11 @@ async def migrate(dsn: str, config: PostgresConfig) -> list[str]:
                 f"the metadata database has encoding {encoding}; make one with ENCODING 'UTF8'"
             )
         with unavailable_without_answer():
-            async with connection.transaction():
-                applied = await _apply_missing(connection)
+            try:
+                async with connection.transaction():
+                    applied = await _apply_missing(connection)
+            except asyncpg.InsufficientPrivilegeError as error:
+                raise await _refusal(connection, error) from error
             await connection.close()
     finally:
         connection.terminate()
@@ -63,6 +67,7 @@ async def missing_migrations(dsn: str, config: PostgresConfig) -> list[str]:
 
     Raises:
         DatabaseNotSupported: other code migrated that database.
+        PostgresRefused: the role may not look; the message says what it lacks.
         MetadataUnavailable: no answer; retrying is safe.
     """
     with unavailable_without_entry():
@@ -71,13 +76,28 @@ async def missing_migrations(dsn: str, config: PostgresConfig) -> list[str]:
         )
     try:
         with unavailable_without_answer():
-            rows = await connection.fetch(query("migration_list"))
+            try:
+                rows = await connection.fetch(query("migration_list"))
+            except asyncpg.InsufficientPrivilegeError as error:
+                raise await _refusal(connection, error) from error
     except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
         rows = []
     finally:
         connection.terminate()
     applied = {row["name"]: row["checksum"] for row in rows}
     return [migration.name for migration in find_missing(applied, migrations())]
+
+
+async def _refusal(
+    connection: Connection, error: asyncpg.InsufficientPrivilegeError
+) -> PostgresRefused:
+    """Say what a role lacks that the server has refused something to."""
+    ((database, role, owner),) = await connection.fetch(query("migration_owner"))
+    if owner is not None and owner != role:
+        fix = f"the brokers' tables belong to the role {owner}: connect as that one"
+    else:
+        fix = f"brokers make schemas of their own: GRANT CREATE ON DATABASE {database} TO {role}"
+    return PostgresRefused(f"{error}; {fix}")
 
 
 def find_missing(applied: dict[str, str], known: list[Migration]) -> list[Migration]:

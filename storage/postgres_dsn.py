@@ -14,6 +14,7 @@ _ENCRYPTED: Final = ("require", "verify-ca", "verify-full")
 _FILES: Final = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _LOOPBACK_NAME: Final = "localhost"
 _PORT: Final = "5432"
+_HIGHEST_PORT: Final = 65535
 
 
 def check_dsn(dsn: str) -> None:
@@ -29,10 +30,14 @@ def check_dsn(dsn: str) -> None:
         ports = [host.rpartition(":")[2] for host in _host_texts(parts.netloc) if _has_port(host)]
     except ValueError:  # the brackets of an IPv6 address, or characters that are no host's
         raise ValueError(FORM) from None
+    options = parse_qsl(parts.query)
+    ports += [port for name, value in options if name == "port" for port in value.split(",")]
     readable = all(port.isascii() and port.isdecimal() for port in ports)
     if not readable or parts.fragment or "@" in parts.path:
         raise ValueError(f"{FORM}, with / ? # and % in user and password percent-encoded")
-    for name, path in parse_qsl(parts.query):
+    if any(int(port) > _HIGHEST_PORT for port in ports):
+        raise ValueError(f"{FORM}, with a port of {_HIGHEST_PORT} or less")
+    for name, path in options:
         if name in _FILES and not Path(path).is_file():
             raise ValueError(f"{name}: there is no file {path}")
 

@@ -74,7 +74,7 @@ def unavailable_without_entry() -> Iterator[None]:
 
     Where asking again cannot help, until somebody mends the DSN or the server, it is
     PostgresNotTrusted (the certificate is another's, or there is no TLS) or PostgresRefused (no
-    such database, no such user, another password).
+    such host, no such database, no such user, another password).
     """
     try:
         yield
@@ -82,6 +82,8 @@ def unavailable_without_entry() -> Iterator[None]:
         raise PostgresNotTrusted(f"no connection as the DSN wants it: {error}{_TLS_FIX}") from error
     except _REFUSALS as error:
         raise PostgresRefused(f"cannot connect: {error}") from error
+    except UnicodeError as error:  # from before a resolver is asked
+        raise PostgresRefused("cannot connect: no host has such a name") from error
     except (*NO_ANSWER, asyncpg.PostgresError) as error:
         if _NO_TLS in str(error):
             raise PostgresNotTrusted(f"{error}: it has no TLS, and sslmode wants it") from error

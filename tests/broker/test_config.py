@@ -48,7 +48,11 @@ def test_addresses(text: str, address: Address) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["9092", "host", "host:", ":9092", "host:port", "host:65536", "ftp://h:1"]
+    "text",
+    [
+        *("9092", "host", "host:", ":9092", "host:port", "host:65536", "ftp://h:1"),
+        *("a..b:1", "SSL://.a:1", f"{'a' * 64}:1"),
+    ],
 )
 def test_what_is_no_address_says_what_is(text: str) -> None:
     with pytest.raises(ValueError, match="use HOST:PORT"):
@@ -313,6 +317,16 @@ def test_a_host_that_nobody_knows_is_named(tmp_path: Path) -> None:
     assert "cannot listen on nosuch.invalid:19093" in result.stderr
     assert "--listen" in result.stderr
     assert "--data" not in result.stderr
+
+
+def test_a_postgres_host_that_is_no_name_ends_the_start(tmp_path: Path) -> None:
+    result = serve(
+        *("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", str(tmp_path)),
+        STREAMHOUSE_POSTGRES="postgresql://u:pa55word@a..b/log",
+    )
+    assert result.returncode == 1
+    assert "database log at a..b:5432: cannot connect: no host has such a name" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 async def test_a_database_that_is_not_there_ends_the_start_at_once(tmp_path: Path) -> None:

@@ -2,15 +2,16 @@
 
 import asyncio
 import re
+from urllib.parse import quote, urlsplit
 
 import asyncpg
 import pytest
 
 from sql import Migration, migrations, query, query_names
 from storage.config import PostgresConfig
-from storage.errors import DatabaseNotSupported
+from storage.errors import DatabaseNotSupported, PostgresRefused
 from storage.metadata_postgres import PostgresMetadata
-from storage.migrate import find_missing, migrate
+from storage.migrate import find_missing, migrate, missing_migrations
 from storage.postgres_pool import Connection
 from tests.contracts.metadata_stores import create_partitions, write
 from tests.support.postgres import create_database, create_empty_database
@@ -118,6 +119,41 @@ async def test_a_database_of_newer_code_is_refused() -> None:
     # When this version opens it, then it refuses, and says why
     with pytest.raises(DatabaseNotSupported, match=r"newer.*9999_future"):
         await PostgresMetadata.open(dsn)
+
+
+async def in_place_of_the_owner(dsn: str, statement: str) -> str:
+    """Return the address for a role that owns nothing; `statement` is run before, by who does."""
+    connection: Connection = await asyncpg.connect(dsn)
+    role = f"guest of {await connection.fetchval('SELECT current_database()')}"
+    await connection.execute(f'CREATE ROLE "{role}" LOGIN; {statement.format(role=role)}')
+    await connection.close()
+    return dsn.replace("//streamhouse@", f"//{quote(role)}@")
+
+
+async def test_a_role_that_may_not_create_schemas_is_told_what_it_lacks() -> None:
+    # Given an empty database, and a role that may only connect to it
+    dsn = await in_place_of_the_owner(await create_empty_database(), "")
+
+    # When it migrates, then the answer is the statement that mends it
+    with pytest.raises(
+        PostgresRefused, match=r'GRANT CREATE ON DATABASE (empty_\d+) TO "guest of \1"'
+    ):
+        await migrate(dsn, PostgresConfig())
+
+    # And looking what there is to do is not refused
+    assert len(await missing_migrations(dsn, PostgresConfig())) == len(migrations())
+
+
+async def test_a_role_that_the_schema_does_not_belong_to_is_told_so() -> None:
+    # Given a migrated database, and another role that may create schemas of its own
+    database = await create_database()
+    grant = f"GRANT CREATE ON DATABASE {urlsplit(database).path[1:]} TO " + '"{role}"'
+    dsn = await in_place_of_the_owner(database, grant)
+
+    # When it migrates, or looks what there is to do, then it is told whose the tables are
+    for ask in (migrate, missing_migrations):
+        with pytest.raises(PostgresRefused, match="belong to the role streamhouse"):
+            await ask(dsn, PostgresConfig())
 
 
 def test_a_migration_that_was_changed_afterwards_is_refused() -> None:

@@ -190,6 +190,9 @@ def serve(dsn: str, data: Path) -> "subprocess.CompletedProcess[str]":
         "postgresql://u:hunter2@[::1/d",
         "postgresql://db:hunter2/d",
         "postgresql://u:hunter2@db:port/d",
+        "postgresql://u:hunter2@db:99999/d",
+        "postgresql://u:hunter2@/d?host=db&port=99999",
+        "postgresql://u:hunter2@/d?port=none",
         "postgresql://u:hunter2@db/d?sslmode=verify-full&sslrootcert=/no/such/file",
     ],
 )

@@ -28,7 +28,14 @@ from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
 from storage.objects import Buffer, StoredObject
 from storage.path_rules import check_path, check_prefix
 from storage.s3_body import PartsBody
-from storage.s3_errors import code_of, describe, is_transient, status_of
+from storage.s3_errors import (
+    CLIENT_ERRORS,
+    code_of,
+    describe,
+    describe_client,
+    is_transient,
+    status_of,
+)
 from storage.s3_tries import S3Tries
 from storage.store_traffic import StoreTraffic
 
@@ -63,7 +70,11 @@ class S3Store:
 
     @classmethod
     async def open(cls, config: S3Config, traffic: StoreTraffic | None = None) -> Self:
-        """Make a client with credentials from the standard chain; nothing is sent yet."""
+        """Make a client with credentials from the standard chain; nothing is sent yet.
+
+        Raises:
+            ObjectStoreUnavailable: none can be made; the message says what to mend.
+        """
         style = "path" if config.endpoint else "auto"
         options = AioConfig(
             connect_timeout=CONNECT_TIMEOUT_S,
@@ -75,14 +86,15 @@ class S3Store:
             s3={"addressing_style": style, "payload_signing_enabled": False},
         )
         resources = AsyncExitStack()
-        client = await resources.enter_async_context(
-            get_session().create_client(
-                "s3",
-                region_name=config.region,
-                endpoint_url=config.endpoint or None,
-                config=options,
-            )
+        making = get_session().create_client(
+            "s3", region_name=config.region, endpoint_url=config.endpoint or None, config=options
         )
+        try:
+            client = await resources.enter_async_context(making)
+        except CLIENT_ERRORS as error:
+            raise ObjectStoreUnavailable(
+                f"s3://{config.bucket}: {describe_client(error)}"
+            ) from error
         client.meta.events.register_last("before-call.s3", _expect_only_if_large)
         return cls(config, client, resources, traffic or StoreTraffic())
 

@@ -147,7 +147,11 @@ def _endpoint(url: str) -> str:
     parts = _split(url)
     if "@" in parts.netloc:
         raise ValueError("credentials do not belong into the endpoint; set AWS_ACCESS_KEY_ID ...")
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    try:
+        is_whole = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is no number, or too high a one
+        is_whole = False
+    if not is_whole:
         raise ValueError("the endpoint is no URL; use http://host:port or https://host")
     if parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError("the endpoint must end after the port; the prefix follows the bucket")

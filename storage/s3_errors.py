@@ -11,7 +11,9 @@ from botocore.exceptions import (
     CredentialRetrievalError,
     HTTPClientError,
     IncompleteReadError,
+    InvalidRegionError,
     NoCredentialsError,
+    ProfileNotFound,
 )
 from botocore.exceptions import (
     ConnectionError as NoConnection,
@@ -23,6 +25,8 @@ from botocore.parsers import ResponseParserError
 
 # Everything that a request to S3 raises for reasons outside this process.
 S3_ERRORS: Final = (ClientError, BotoCoreError, ResponseParserError, TransferError, TimeoutError)
+# Everything that making a client raises for such reasons; a ValueError is about the endpoint.
+CLIENT_ERRORS: Final = (BotoCoreError, ValueError)
 
 _TRANSIENT_ERRORS: Final = (
     CredentialRetrievalError,
@@ -48,6 +52,8 @@ _THROTTLE_CODES: Final = frozenset(
 )
 _CREDENTIALS_FIX: Final = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the bucket's policy"
 _REGION_FIX: Final = "name the bucket's region in the store URL: ?region=R"
+_PROFILE_FIX: Final = "AWS_PROFILE names one of AWS_CONFIG_FILE (~/.aws/config)"
+_ENDPOINT_FIX: Final = "name the server in the store URL: ?endpoint=URL"
 _CERTIFICATE_FIX: Final = "its certificate is not trusted; AWS_CA_BUNDLE names an authority's file"
 _NO_TLS_REASONS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 _NO_TLS_FIX: Final = "the server speaks no TLS: use http:// or another port in the endpoint"
@@ -60,6 +66,14 @@ _FIXES: Final = {
     "RequestTimeTooSkewed": "set this machine's clock",
     "SignatureDoesNotMatch": _CREDENTIALS_FIX,
 }
+
+
+# How to mend what keeps a client from being made; the first that fits.
+_CLIENT_FIXES: Final = (
+    (ProfileNotFound, _PROFILE_FIX),
+    (InvalidRegionError, _REGION_FIX),
+    (ValueError, _ENDPOINT_FIX),
+)
 
 
 def status_of(error: ClientError) -> int:
@@ -101,6 +115,18 @@ def describe(error: Exception) -> str:
     if fix := _tls_fix(error):
         return f"{error}; {fix}"
     return str(error) or type(error).__name__
+
+
+def describe_client(error: Exception) -> str:
+    """Say in one line why a client could not be made, and what to do about it where that is known.
+
+    Args:
+        error: one of CLIENT_ERRORS.
+    """
+    for kind, fix in _CLIENT_FIXES:
+        if isinstance(error, kind):
+            return f"{error}; {fix}"
+    return describe(error)
 
 
 def _tls_fix(error: Exception) -> str:

@@ -17,6 +17,7 @@ from storage import objects_s3
 from storage.config import KiB, MiB
 from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
 from storage.objects import Buffer
+from storage.open_store import open_store
 from tests.contracts.object_stores import content, fresh_s3_config, s3_store, sizes
 from tests.support.s3_server import S3Server
 
@@ -277,3 +278,26 @@ async def test_missing_credentials_are_named_at_once(
         # When the store is used, then the error tells which variables to set
         with pytest.raises(ObjectStoreUnavailable, match=r"no credentials.*AWS_ACCESS_KEY_ID"):
             await store.put("wal/1", [b"x"])
+
+
+@pytest.mark.parametrize(
+    ("variables", "options", "remedy"),
+    [
+        ({"AWS_PROFILE": "nope"}, "", r"profile \(nope\).*AWS_PROFILE"),
+        ({}, "?region=eu west", r"'eu west'.*\?region=R"),
+        ({}, "?endpoint=http://a..b:1", r"http://a\.\.b:1.*\?endpoint=URL"),
+        ({"AWS_SECRET_ACCESS_KEY": ""}, "", "AWS_SECRET_ACCESS_KEY"),
+        ({"AWS_CONFIG_FILE": __file__}, "", "Unable to parse config file"),
+    ],
+)
+@pytest.mark.usefixtures("s3_server")
+async def test_a_client_that_cannot_be_made_is_unavailable_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, variables: Mapping[str, str], options: str, remedy: str
+) -> None:
+    # Given something wrong in the environment, or in the store's URL
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    # When the store is opened, then that is no bug, and the error tells what to mend
+    with pytest.raises(ObjectStoreUnavailable, match=remedy):
+        await open_store(f"s3://records{options}")

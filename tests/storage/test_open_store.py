@@ -76,6 +76,8 @@ def test_an_s3_url_names_a_bucket_and_how_to_reach_it(url: str, config: S3Config
         ("s3://records?region=a&region=b", "'region' is there twice"),
         ("s3://records?endpoint=127.0.0.1:9000", "use http://host:port"),
         ("s3://records?endpoint=ftp://host", "use http://host:port"),
+        ("s3://records?endpoint=http://host:65536", "use http://host:port"),
+        ("s3://records?endpoint=http://host:port", "use http://host:port"),
         ("s3://records?endpoint=http://host/bucket", "must end after the port"),
     ],
 )

@@ -24,6 +24,8 @@ _SECRET: Final = re.compile(
 )
 _PATH: Final = re.compile(r"(^|(?<==))(file:/|~?/|\.\.?/)[^=?&\s]*$")
 """That of a file named like a secret is none."""
+_USER: Final = re.compile(r"(^|(?<==))postgres(ql)?://[^:@/]*@")
+"""Who has no password in a DSN is no secret, either."""
 
 
 def hide_command_line() -> None:
@@ -43,7 +45,8 @@ def hide_secrets(words: Sequence[str]) -> list[str]:
     """Return the words of a command line; where one may have a secret, *** stands instead.
 
     That is: the value of whatever is named like one, the word after a flag that is, and any word
-    with an @, which a URL has behind a login. Too much rather than too little is hidden.
+    with an @, which a URL has behind a login, but for a DSN with a user alone. Too much rather than
+    too little is hidden.
     """
     shown = []
     hides_next = False
@@ -63,5 +66,5 @@ def _shown(word: str) -> str:
 
 
 def _may_be_secret(word: str) -> bool:
-    plain = unquote(word)
+    plain = _USER.sub("", unquote(word))
     return "@" in plain or _SECRET.search(_PATH.sub("", plain)) is not None

@@ -139,7 +139,7 @@ def serve_command(
     raise_file_limit()
     if has_secrets(sys.argv[1:]):
         structlog.get_logger().warning(
-            "the command line had a secret", instead="STREAMHOUSE_POSTGRES, or --config FILE"
+            "the command line had a secret", instead="a variable or --config FILE"
         )
     flags: dict[str, Any] = {
         name: value

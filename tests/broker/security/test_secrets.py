@@ -229,7 +229,8 @@ def test_what_was_given_as_a_flag_is_hidden_and_readable_for_people(place: Place
     line = command_lines(family(place.broker.pid)[:1])[place.broker.pid].rstrip("\0")
     assert line.startswith("streamhouse serve --listen PLAINTEXT://127.0.0.1:")
     assert "--postgres *** --set" in line
-    assert "the command line had a secret" in place.broker.log.read_text()
+    log = place.broker.log.read_text()
+    assert '"instead": "a variable or --config FILE", "event": "the command line had a sec' in log
 
 
 def test_a_child_that_needs_no_secret_has_none(place: Place) -> None:
@@ -286,6 +287,13 @@ WORDS: Final[Mapping[str, str]] = {
     "--postgres": "--postgres",
     "postgresql://db/streamhouse": "postgresql://db/streamhouse",
     "postgresql://u:hunter2@db/d": "***",
+    "postgresql://u@db/d": "postgresql://u@db/d",
+    "postgres://u@/d?host=/run/postgres": "postgres://u@/d?host=/run/postgres",
+    "--postgres=postgresql://u@/d?host=/run": "--postgres=postgresql://u@/d?host=/run",
+    "postgresql://u%3Ahunter2@db/d": "***",
+    "postgresql://u@hunter2@db/d": "***",
+    "postgresql://u@db/d?password=hunter2": "***",
+    "https://hunter2@registry": "***",
     "postgresql://u:hun%40ter2@db/d": "***",
     "postgresql://u:hunter2%40db": "***",
     "postgresql://db/d?password=hunter2": "***",

@@ -45,6 +45,7 @@ _WITHOUT: Final = {"postgres": "an embedded one", "store": "a directory"}
 
 _PLAIN_WORDS: Final = {
     "extra_forbidden": "no such setting",
+    "unexpected_keyword_argument": "no such setting",
     "int_parsing": "use a whole number",
     "int_type": "use a whole number",
     "int_from_float": "use a whole number",

@@ -166,6 +166,7 @@ def test_all_mistakes_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_mistakes_are_told_in_plain_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMHOUSE_WORKERS", "two")
     monkeypatch.setenv("STREAMHOUSE_UPKEEP__ENABLED", "{maybe}")
+    monkeypatch.setenv("STREAMHOUSE_UPKEEP__PATIENC_MS", "0")
     monkeypatch.setenv("STREAMHOUSE_BOOTSTRAP", "127.0.0.1:9092")  # for streamctl
     with pytest.raises(InvalidSettings) as mistakes:
         read_settings({"set": ["{num}"], "colour": "red"}, None)
@@ -173,6 +174,7 @@ def test_mistakes_are_told_in_plain_words(monkeypatch: pytest.MonkeyPatch) -> No
         "workers: use a whole number",
         "set: '{num}': use name=value",
         "upkeep.enabled: use true or false",
+        "upkeep.patienc_ms: no such setting",
         "colour: no such setting",
     ]
 

@@ -125,7 +125,7 @@ def describe_client(error: Exception) -> str:
     """
     for kind, fix in _CLIENT_FIXES:
         if isinstance(error, kind):
-            return f"{error}; {fix}"
+            return f"{str(error).rstrip('.')}; {fix}"
     return describe(error)
 
 

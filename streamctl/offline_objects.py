@@ -53,7 +53,10 @@ async def open_object(place: str) -> AsyncIterator[StoredBytes]:
         raise UsageError(f"{place} is a bucket", fix="name an object: s3://BUCKET/KEY")
     from storage.objects_s3 import S3Store  # noqa: PLC0415 (half a second that a file saves)
 
-    store = await S3Store.open(replace(parsed, prefix=""))
+    try:
+        store = await S3Store.open(replace(parsed, prefix=""))
+    except StorageError as error:
+        raise Failure(str(error)) from error
     try:
         yield await _find(store, parsed)
     finally:

@@ -173,6 +173,7 @@ def test_what_is_no_such_object_is_named(run_here: RunHere, tmp_path: Path) -> N
         ((str(tmp_path),), 1, "Is a directory"),
         (("s3://records",), 2, "is a bucket"),
         (("http://example.test/x",), 2, "unknown object store scheme"),
+        (("s3://records/x?region=eu west",), 1, "name the bucket's region"),
     ):
         ended = run_here("segment", "dump", *arguments)
         assert ended.exit_code == exit_code

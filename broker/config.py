@@ -109,7 +109,7 @@ class Settings(BaseSettings):
     @field_validator(*_WITHOUT)
     @classmethod
     def _check_given(cls, value: str, field: ValidationInfo) -> str:
-        """Refuse an empty one: some script's variable was not set, and it meant no other place."""
+        """Refuse an empty one: a script's variable was not set, and meant something else."""
         if not value.strip():
             name = str(field.field_name)
             raise ValueError(f"empty; leave --{name} out for {_WITHOUT[name]}")

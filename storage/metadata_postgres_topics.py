@@ -16,6 +16,7 @@ from storage.errors import (
 from storage.metadata import Topic, TopicChanges
 from storage.partition_offsets import PartitionOffsets
 from storage.postgres_pool import PostgresPool
+from storage.postgres_rows import read_rows
 
 DELETE_TIMEOUT_S = 60.0  # a big topic has millions of rows in the index; they go in one transaction
 
@@ -31,7 +32,7 @@ class PostgresTopics:
         found = [row for row in rows if row["topic_id"] is not None]
         return TopicChanges(
             version=rows[0]["metadata_version"],
-            changed=[_topic(row) for row in found if not row["deleted"]],
+            changed=await read_rows([row for row in found if not row["deleted"]], _topic),
             deleted=[row["topic_id"] for row in found if row["deleted"]],
         )
 

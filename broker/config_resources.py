@@ -142,7 +142,8 @@ async def _alter(
             await services.topics.change(
                 services.metadata.alter_topic_configs(
                     topic.topic.topic_id, changes, replace=replace, expected=topic.topic.configs
-                )
+                ),
+                of=topic,
             )
         return
     entity = find_entity(request, resource.resource_type, resource.resource_name)

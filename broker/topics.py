@@ -13,12 +13,13 @@ from uuid import UUID
 import structlog
 
 from broker.broker_configs import BrokerConfig
+from broker.gradual import Gradually
 from broker.metadata_answers import EncodedAnswers
 from broker.shared_load import SharedLoad
 from protocol.ids import Partition
-from storage.errors import ConfigsChanged
+from storage.errors import ConfigsChanged, UnknownPartition
 from storage.log import Log
-from storage.metadata import MetadataStore, Topic
+from storage.metadata import MetadataStore, Topic, TopicChanges
 from storage.partition_log import PartitionLog
 from storage.topic_configs import TopicConfig, readable_topic_config
 
@@ -55,7 +56,8 @@ class Topics:
         self._by_name: dict[str, KnownTopic] = {}
         self._by_id: dict[UUID, KnownTopic] = {}
         self._version = 0
-        self._changed_here = 0
+        self._changed_here: set[UUID] = set()
+        self._doubted: list[Topic] = []
         self._watchers: list[Callable[[], None]] = []
         self.answers = EncodedAnswers()
         self.change_count = 0
@@ -105,25 +107,31 @@ class Topics:
         """
         await self._loading.run()
 
-    async def change(self, change: Awaitable[Topic]) -> KnownTopic:
+    async def change(self, change: Awaitable[Topic], of: KnownTopic | None = None) -> KnownTopic:
         """Create or alter a topic, and take note of it; raises what `change` raises.
 
         Others may have changed it, too, before the answer came, so the next poll goes back to
         where this began.
+
+        Args:
+            change: what does it in Postgres.
+            of: the topic as it is known here, if the change rests on that. When Postgres says that
+                it is another, the next refresh brings how it is.
         """
         before = self._version
         try:
             topic = await change
-        except ConfigsChanged:
-            self._version = 0  # read all anew: Postgres may even have gone back, to a standby
+        except (ConfigsChanged, UnknownPartition):
+            if of is not None:
+                self._doubted.append(of.topic)
             raise
-        self._changed_here += 1
+        self._changed_here.add(topic.topic_id)
         self._version = min(self._version, before)
         return self._put(topic)
 
     def deleted(self, topic_id: UUID) -> None:
         """Take note of a topic that was deleted here."""
-        self._changed_here += 1
+        self._changed_here.add(topic_id)
         self._remove(topic_id)
 
     def follow(self, broker: BrokerConfig) -> None:
@@ -195,15 +203,48 @@ class Topics:
         return True
 
     async def _load_changes(self) -> None:
+        """Take over what changed; again if any was changed here meanwhile.
+
+        Read all anew if Postgres has gone back, to a standby: its version is older, or it refuses
+        what rests on a topic as it is known here, and has no news of that topic.
+        """
+        since, doubted = self._version, self._doubted
+        self._doubted = []
         while True:
-            changed_here = self._changed_here
-            changes = await self._metadata.topic_changes(self._version)
-            if changed_here == self._changed_here:
-                break  # else the answer may be older than what was changed here meanwhile
-        for topic_id in changes.deleted:
-            self._remove(topic_id)
-        for topic in changes.changed:
-            known = self._by_id.get(topic.topic_id)
-            if known is None or known.topic != topic:  # else it was changed here, and is known
-                self._put(topic)
+            self._changed_here.clear()
+            changes = await self._metadata.topic_changes(since)
+            if changes.version < since:
+                since = 0
+                continue
+            await self._take(changes, all_topics=since == 0)
+            if since > 0 and any(self._is_known(topic) for topic in doubted):
+                since, doubted = 0, []
+            elif self._changed_here:
+                since = self._version
+            else:
+                break
         self._version = changes.version
+
+    async def _take(self, changes: TopicChanges, *, all_topics: bool) -> None:
+        """Take over an answer, but for what was changed here since it was asked for.
+
+        New topics come before old ones go, so that a name which passes from one to another is
+        known all the time.
+        """
+        gradually = Gradually()
+        async for topic in gradually.each(changes.changed):
+            holder = self._by_name.get(topic.name)
+            ids = {topic.topic_id} if holder is None else {topic.topic_id, holder.topic.topic_id}
+            if self._changed_here.isdisjoint(ids) and (holder is None or holder.topic != topic):
+                self._put(topic)
+        gone: Iterable[UUID] = changes.deleted
+        if all_topics:
+            gone = self._by_id.keys() - {topic.topic_id for topic in changes.changed}
+        async for topic_id in gradually.each(gone):
+            if topic_id not in self._changed_here:
+                self._remove(topic_id)
+
+    def _is_known(self, topic: Topic) -> bool:
+        """Whether it is known here just like that."""
+        known = self._by_id.get(topic.topic_id)
+        return known is not None and known.topic == topic

@@ -1,0 +1,251 @@
+"""The broker's copy of the topics: what brings it up to date, and what it costs to ask."""
+
+import asyncio
+from collections.abc import Mapping
+from random import Random
+from typing import Final, cast
+from uuid import UUID
+
+import pytest
+
+from broker.broker_configs import read_broker_config
+from broker.gradual import MANY
+from broker.topics import KnownTopic, Topics
+from protocol.ids import Partition
+from storage.errors import ConfigsChanged, UnknownPartition
+from storage.log import Log
+from storage.metadata import Topic, TopicChanges
+from storage.metadata_memory import MemoryMetadata
+from storage.partition_log import PartitionLog
+
+MANY_TOPICS: Final = 1_000
+LATER: Final = ("altered", "deleted", "again")
+
+
+class Store(MemoryMetadata):
+    """Attributes:
+    asked: the version that each question for changes began from.
+    holds: whether the next answer, once it is made, waits until it is let go.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Random(7))  # two stores give their topics the same ids
+        self.asked: list[int] = []
+        self.holds = False
+        self.made = asyncio.Event()
+        self.let_go = asyncio.Event()
+
+    async def topic_changes(self, since_version: int) -> TopicChanges:
+        self.asked.append(since_version)
+        answer = await super().topic_changes(since_version)
+        if self.holds:
+            self.holds = False
+            self.made.set()
+            await self.let_go.wait()
+        return answer
+
+
+class Partitions:
+    """The part of a log that topics need; it forgets no less than it is told to."""
+
+    def __init__(self) -> None:
+        self.forgotten: set[UUID] = set()
+
+    def partition(self, partition: Partition) -> PartitionLog:
+        return PartitionLog(partition)
+
+    def forget_topic(self, topic_id: UUID) -> None:
+        self.forgotten.add(topic_id)
+
+
+def topics_of(store: MemoryMetadata, partitions: Partitions | None = None) -> Topics:
+    log = cast("Log", partitions or Partitions())
+    return Topics(store, log, read_broker_config({}))
+
+
+async def created(store: MemoryMetadata, name: str) -> Topic:
+    return await store.create_topic(name, partition_count=1, replication_factor=1, configs={})
+
+
+async def create(store: MemoryMetadata, *names: str) -> None:
+    for name in names:
+        await created(store, name)
+
+
+async def alter(
+    topics: Topics, store: MemoryMetadata, name: str, changes: Mapping[str, str | None]
+) -> KnownTopic:
+    """Alter a topic if it is what `topics` knows; raises ConfigsChanged."""
+    known = topics.get(name)
+    assert known is not None
+    altering = store.alter_topic_configs(
+        known.topic.topic_id, changes, replace=False, expected=known.topic.configs
+    )
+    return await topics.change(altering, of=known)
+
+
+async def delete(topics: Topics, store: MemoryMetadata, name: str) -> None:
+    known = topics.get(name)
+    assert known is not None
+    await store.delete_topic(known.topic.topic_id)
+    topics.deleted(known.topic.topic_id)
+
+
+def known_topics(topics: Topics) -> dict[str, Topic]:
+    """Return what is known by name, and check that the same is known by id."""
+    known = {each.topic.name: each.topic for each in topics.all()}
+    assert set(topics._by_id) == {topic.topic_id for topic in known.values()}
+    return known
+
+
+async def test_what_went_elsewhere_is_forgotten_after_a_conflict_too() -> None:
+    # Given two brokers that know two topics
+    store, partitions = Store(), Partitions()
+    here, there = topics_of(store, partitions), topics_of(store)
+    await create(store, "stays", "goes")
+    await asyncio.gather(here.refresh(), there.refresh())
+    gone = known_topics(here)["goes"].topic_id
+
+    # When one alters the first and deletes the second, before the other alters the first
+    await alter(there, store, "stays", {"retention.ms": "1000"})
+    await delete(there, store, "goes")
+    with pytest.raises(ConfigsChanged):
+        await alter(here, store, "stays", {"retention.bytes": "1000"})
+
+    # Then the next look brings both, and reads no more than what is new
+    await here.refresh()
+    assert known_topics(here) == known_topics(there)
+    assert partitions.forgotten == {gone}
+    assert store.asked[-1] > 0
+
+    # And the change can be made
+    altered = await alter(here, store, "stays", {"retention.bytes": "1000"})
+    assert altered.topic.configs == {"retention.ms": "1000", "retention.bytes": "1000"}
+
+
+async def test_topics_that_a_failover_lost_are_forgotten() -> None:
+    # Given a copy of what Postgres has lost, but for one topic
+    store, standby = Store(), Store()
+    topics = topics_of(store)
+    await create(store, "kept", "lost", "lost too")
+    await create(standby, "kept")
+    await topics.refresh()
+
+    # When Postgres goes back to an older version, then the next look finds what is
+    topics._metadata = standby
+    await topics.refresh()
+    assert list(known_topics(topics)) == ["kept"]
+
+
+@pytest.mark.parametrize(
+    ("name", "refusal"), [("kept", ConfigsChanged), ("lost", UnknownPartition)]
+)
+async def test_a_copy_that_postgres_contradicts_without_news_is_read_anew(
+    name: str, refusal: type[Exception]
+) -> None:
+    # Given a copy of what Postgres has lost in a failover, and as many changes made since
+    store, standby = Store(), Store()
+    topics = topics_of(store)
+    await create(store, "kept", "lost")
+    await topics.refresh()
+    await alter(topics, store, "kept", {"retention.ms": "1"})
+    await create(standby, "kept")
+    standby._random.seed(8)  # what it gains is not what was lost
+    await create(standby, "gained", "gained too")
+    await topics.refresh()
+    topics._metadata = standby
+    await topics.refresh()
+    assert set(known_topics(topics)) == {"kept", "lost"}
+
+    # When it refuses a change that rests on what is not there
+    with pytest.raises(refusal):
+        await alter(topics, standby, name, {"retention.ms": "2"})
+
+    # Then the next look finds what is, and the one after that only looks for news
+    await topics.refresh()
+    assert set(known_topics(topics)) == {"kept", "gained", "gained too"}
+    assert known_topics(topics)["kept"].configs == {}
+    await topics.refresh()
+    assert standby.asked[-1] > 0
+
+
+async def test_a_name_that_passes_to_another_topic_is_known_all_the_time() -> None:
+    # Given a topic that another broker deletes and makes again
+    store = Store()
+    here, there = topics_of(store), topics_of(store)
+    await create(store, "again")
+    await asyncio.gather(here.refresh(), there.refresh())
+    seen: list[KnownTopic | None] = []
+    here.watch(lambda: seen.append(here.get("again")))
+    await delete(there, store, "again")
+    await create(store, "again")
+
+    # When this broker hears of it, then the name goes from one to the other
+    await here.refresh()
+    await there.refresh()
+    assert known_topics(here) == known_topics(there)
+    assert seen
+    assert None not in seen
+
+
+async def test_a_creation_whose_answer_comes_late_does_not_hide_a_younger_topic() -> None:
+    # Given a topic that is made here, deleted and made again elsewhere, and known here as such
+    store, answered = Store(), asyncio.Event()
+    here, there = topics_of(store), topics_of(store)
+    await create(store, "other")
+    await here.refresh()
+
+    async def create_slowly() -> Topic:
+        topic = await created(store, "again")
+        await answered.wait()
+        return topic
+
+    creating = asyncio.create_task(here.change(create_slowly()))
+    await asyncio.sleep(0)
+    await there.refresh()
+    await delete(there, store, "again")
+    await create(store, "again")
+    await asyncio.gather(here.refresh(), there.refresh())
+
+    # When the answer to the first creation comes
+    answered.set()
+    await creating
+
+    # Then the next look brings the younger one back
+    await here.refresh()
+    assert known_topics(here) == known_topics(there)
+
+
+async def test_a_long_answer_leaves_others_their_turn_and_what_they_change() -> None:
+    # Given a broker that knows two topics, and hears of many
+    store = Store()
+    await create(store, *(f"topic-{at}" for at in range(MANY_TOPICS)))
+    here, there = topics_of(store), topics_of(store)
+    for name in ("altered", "deleted"):
+        await here.change(created(store, name))
+    await create(store, "again")
+    await there.refresh()
+    refreshing = asyncio.create_task(here.refresh())
+    turns = 0
+    while len(list(here.all())) < MANY_TOPICS / 2:
+        await asyncio.sleep(0)
+        turns += 1
+
+    # When these, and one that it is about to hear of, are changed before it knows all
+    await alter(here, store, "altered", {"retention.ms": "1"})
+    await delete(here, store, "deleted")
+    await delete(there, store, "again")
+    await here.change(created(store, "again"))
+    mine = {name: known for name, known in known_topics(here).items() if name in LATER}
+    assert set(mine) == {"altered", "again"}
+
+    # Then nothing undoes that, at any time
+    while not refreshing.done():
+        await asyncio.sleep(0)
+        turns += 1
+        assert {name: each for name, each in known_topics(here).items() if name in LATER} == mine
+    assert turns > MANY_TOPICS / MANY
+
+    # And in the end it knows what others know
+    await there.refresh()
+    assert known_topics(here) == known_topics(there)

@@ -6,6 +6,7 @@ changed arrives with the next poll. A change made here is known here when its an
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
@@ -24,6 +25,10 @@ from storage.partition_log import PartitionLog
 from storage.topic_configs import TopicConfig, readable_topic_config
 
 LOOK_AGAIN_S: Final = 0.1
+"""Between two looks: names that nobody knows must not become a flood of queries."""
+
+HAS_LOOKED: Final[ContextVar[bool]] = ContextVar("HAS_LOOKED", default=False)
+"""Whether there was a look for the request at hand; what is not known after it does not exist."""
 
 log = structlog.get_logger()
 
@@ -81,12 +86,22 @@ class Topics:
         return self._by_name.get(name)
 
     async def find(self, name: str = "", topic_id: UUID | None = None) -> KnownTopic | None:
-        """Return the topic with that id or name, after a look into Postgres if need be."""
-        found = self._by_name.get(name) if topic_id is None else self._by_id.get(topic_id)
-        if found is None and self._may_look():
-            await self.refresh()
-            found = self._by_name.get(name) if topic_id is None else self._by_id.get(topic_id)
+        """Return the topic with that id or name, after a look into Postgres if need be.
+
+        Only a look that began after a client has asked tells that there is none. One is enough for
+        all that its request asks for.
+
+        Raises:
+            MetadataUnavailable: it is not known here, and there was no answer.
+        """
+        found = self._known(name, topic_id)
+        if found is None and not HAS_LOOKED.get():
+            await self.look_again()
+            found = self._known(name, topic_id)
         return found
+
+    def _known(self, name: str, topic_id: UUID | None) -> KnownTopic | None:
+        return self._by_name.get(name) if topic_id is None else self._by_id.get(topic_id)
 
     async def look_again(self) -> None:
         """Look for what a client knows and this broker does not; all share a look in LOOK_AGAIN_S.
@@ -98,6 +113,7 @@ class Topics:
         await asyncio.sleep(self._looked_s + LOOK_AGAIN_S - loop.time())
         self._looked_s = loop.time()
         await self.refresh()
+        HAS_LOOKED.set(True)
 
     async def refresh(self) -> None:
         """Bring the copy up to date with what was changed before this call.
@@ -125,6 +141,7 @@ class Topics:
             if of is not None:
                 self._doubted.append(of.topic)
             raise
+        self._looked_s = float("-inf")  # who makes what was not found costs a query in any case
         self._changed_here.add(topic.topic_id)
         self._version = min(self._version, before)
         return self._put(topic)
@@ -193,14 +210,6 @@ class Topics:
     async def poll(self) -> None:
         """Follow the changes of other brokers until cancelled."""
         await self._loading.poll("topics")
-
-    def _may_look(self) -> bool:
-        """Whether enough time has passed: unknown names must not become a flood of queries."""
-        now_s = asyncio.get_running_loop().time()
-        if now_s - self._looked_s < LOOK_AGAIN_S:
-            return False
-        self._looked_s = now_s
-        return True
 
     async def _load_changes(self) -> None:
         """Take over what changed; again if any was changed here meanwhile.

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -99,13 +100,30 @@ def test_items_that_are_appended_at_a_time_are_all_there(
 
 
 def _create(pair: Pair, topic: str, partitions: int = 1) -> None:
-    """Create a topic of two replicas at one broker, and wait until the other has heard of it."""
-    one, other = pair.wires
-    create(one, topic, partitions=partitions, replicas=2)
-    deadline_s = time.monotonic() + SEEN_S
-    while partitions_of(other, topic)[0][0].error_code is ErrorCode.unknown_topic_or_partition:
-        assert time.monotonic() < deadline_s, "the other broker never hears of the topic"
-        time.sleep(GLANCE_S)
+    """Create a topic of two replicas at one broker."""
+    assert create(pair.wires[0], topic, partitions=partitions, replicas=2).error_code == 0
+
+
+async def test_a_topic_is_known_to_all_who_ask_another_broker_at_a_time(
+    pair: Pair, topic: str
+) -> None:
+    # Given clients of one broker that have asked it for a topic that there is not
+    one, other = pair.brokers
+    async with AsyncExitStack() as connections:
+        clients = [
+            await connections.enter_async_context(await WireClient.connect(other.bootstrap))
+            for _ in range(8)
+        ]
+        for client in clients:
+            (unknown,) = (await client.describe(topic)).topics
+            assert unknown.error_code is ErrorCode.unknown_topic_or_partition
+
+        # When it is made at another, and they ask again, all at a time
+        assert create(Wire("127.0.0.1", one.port), topic).error_code is ErrorCode.none
+        answers = await asyncio.gather(*(client.describe(topic) for client in clients))
+
+    # Then it is known to each
+    assert [answer.topics[0].error_code for answer in answers] == [ErrorCode.none] * len(clients)
 
 
 async def test_each_byte_is_told_of_once(pair: Pair, topic: str) -> None:

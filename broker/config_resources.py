@@ -135,7 +135,7 @@ async def _alter(
     services = request.services
     if resource.resource_type == ResourceType.TOPIC:
         await services.topics.refresh()  # what is appended to may be another broker's change
-        topic = await find_topic(request, resource.resource_name)
+        topic = known_topic(request, resource.resource_name)
         rules = TopicRules(services.config.topic_values)
         changes = changes_of(resource, topic.topic.configs, rules)
         if not validate_only and _changes_any(topic.topic.configs, changes, replace=replace):
@@ -188,15 +188,15 @@ def find_entity(request: Request, resource_type: int, name: str) -> Entity:
     return Entity(kind, name)
 
 
-async def find_topic(request: Request, name: str) -> KnownTopic:
-    """Return a topic whose configs are asked for.
+def known_topic(request: Request, name: str) -> KnownTopic:
+    """Return a topic whose configs are asked for, once topics are up to date.
 
     Raises:
         Refusal: INVALID_TOPIC_EXCEPTION or UNKNOWN_TOPIC_OR_PARTITION.
     """
     if problem := name_problem(name):
         raise Refusal(ErrorCode.invalid_topic_exception, f"Invalid topic: {problem}.")
-    topic = await request.services.topics.find(name)
+    topic = request.services.topics.get(name)
     if topic is None:
         raise Refusal(ErrorCode.unknown_topic_or_partition, f"Topic '{name}' does not exist.")
     return topic

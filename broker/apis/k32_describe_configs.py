@@ -28,12 +28,14 @@ from broker.config_resources import (
     authorize,
     check_node_id,
     find_entity,
-    find_topic,
+    known_topic,
 )
 from broker.dynamic_broker_config import CLUSTER_WIDE
+from broker.entity_configs import EntityConfigs
 from broker.log_levels import LOG_LEVELS, LOGGERS
 from broker.refusals import CONDITIONS, refusal_of
 from broker.requests import NOT_THROTTLED, Request
+from broker.topics import Topics
 from protocol.acl import Operation
 from storage.config_types import ConfigEntry, ConfigSource
 from storage.entity_configs import Entity, EntityKind
@@ -90,21 +92,29 @@ class _Describe:
         self._synonyms: bool = body.include_synonyms
         self._documentation: bool = getattr(body, "include_documentation", False)
         self._defaults: Described = {}
-        self._refreshed = False
+        self._refreshing: dict[Topics | EntityConfigs, asyncio.Task[None]] = {}
 
     async def resource(self, resource_type: int, name: str) -> Described:
         authorize(self._request, resource_type, name, Operation.DESCRIBE_CONFIGS)
         if resource_type == ResourceType.TOPIC:
-            known = await find_topic(self._request, name)
-            return self._topic(known.topic.configs)
+            await self._refresh(self._request.services.topics)
+            return self._topic(known_topic(self._request, name).topic.configs)
         if resource_type == ResourceType.BROKER_LOGGER:
             check_node_id(self._request, name)
             return {logger: self._level(logger) for logger in LOGGERS}
         entity = find_entity(self._request, resource_type, name)
-        if not self._refreshed:
-            await self._request.services.entity_configs.refresh()  # others may have altered them
-            self._refreshed = True
+        await self._refresh(self._request.services.entity_configs)
         return {name: self._entity(entry) for name, entry in self._entries(entity).items()}
+
+    async def _refresh(self, copy: Topics | EntityConfigs) -> None:
+        """Bring a copy up to date, once for all resources: other brokers may have altered it.
+
+        Raises:
+            MetadataUnavailable: no answer, nor for resources before this one.
+        """
+        if copy not in self._refreshing:
+            self._refreshing[copy] = asyncio.create_task(copy.refresh())
+        await self._refreshing[copy]
 
     def _entries(self, entity: Entity) -> Mapping[str, ConfigEntry]:
         services = self._request.services

@@ -143,7 +143,7 @@ async def _alter(
                 services.metadata.alter_topic_configs(
                     topic.topic.topic_id, changes, replace=replace, expected=topic.topic.configs
                 ),
-                of=topic,
+                of=topic.topic,
             )
         return
     entity = find_entity(request, resource.resource_type, resource.resource_name)

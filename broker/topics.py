@@ -123,7 +123,7 @@ class Topics:
         """
         await self._loading.run()
 
-    async def change(self, change: Awaitable[Topic], of: KnownTopic | None = None) -> KnownTopic:
+    async def change(self, change: Awaitable[Topic], of: Topic | None = None) -> KnownTopic:
         """Create or alter a topic, and take note of it; raises what `change` raises.
 
         Others may have changed it, too, before the answer came, so the next poll goes back to
@@ -139,7 +139,7 @@ class Topics:
             topic = await change
         except (ConfigsChanged, UnknownPartition):
             if of is not None:
-                self._doubted.append(of.topic)
+                self._doubted.append(of)
             raise
         self._looked_s = float("-inf")  # who makes what was not found costs a query in any case
         self._changed_here.add(topic.topic_id)

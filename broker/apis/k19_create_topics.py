@@ -24,6 +24,7 @@ from broker.requests import NOT_THROTTLED, Request
 from broker.topic_requests import NewTopic, TopicPlan, plan_topics
 from protocol.acl import Operation, ResourceType
 from storage.config_types import ConfigEntry
+from storage.errors import MetadataUnavailable
 from storage.topic_config_table import TOPIC_CONFIGS
 
 _FIRST_WITH_CONFIGS: Final = 5
@@ -33,17 +34,25 @@ _AT_A_TIME: Final = 4  # of one request, so that it does not take all connection
 
 async def handle(request: Request) -> Payload:
     """Create the topics that can be, or only say which (validate_only)."""
-    body, services = request.decode(), request.services
-    existing = {known.topic.name for known in services.topics.all()}
-    plans = plan_topics(
-        [_asked(topic) for topic in body.topics], existing, services.config, _denied(request, body)
-    )
+    body = request.decode()
+    plans = await _plans(request, body)
     creation = _Creation(request, validate_only=body.validate_only)
     results = await asyncio.gather(*(creation.answer(*each) for each in plans.items()))
     response: Payload = request.types.CreateTopicsResponse(
         throttle_time=NOT_THROTTLED, topics=tuple(results)
     )
     return response
+
+
+async def _plans(request: Request, body: Any) -> dict[str, TopicPlan | Refusal]:
+    services = request.services
+    try:
+        await services.topics.refresh()  # other brokers may have deleted what is to be made
+    except MetadataUnavailable as unavailable:
+        return dict.fromkeys((topic.name for topic in body.topics), refusal_of(unavailable))
+    existing = {known.topic.name for known in services.topics.all()}
+    asked = [_asked(topic) for topic in body.topics]
+    return plan_topics(asked, existing, services.config, _denied(request, body))
 
 
 def _denied(request: Request, body: Any) -> set[str]:

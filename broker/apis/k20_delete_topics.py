@@ -9,7 +9,9 @@ whether there is such a topic, or what the topic with an id is called.
 A deleted topic is gone when its answer is sent; its bytes go later. Not done: the timeout.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -18,35 +20,50 @@ from kio.static.protocol import Payload
 
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
+from broker.services import Services
 from broker.topic_changes import TopicAccess, TopicChoice, choose_deleted
 from protocol.acl import Operation, ResourceType
-from storage.errors import UnknownPartition
+from storage.errors import MetadataUnavailable, UnknownPartition
 from storage.metadata import Topic
 
 _FIRST_BY_ID: Final = 6
 _FIRST_WITH_DISABLED: Final = 3
 _FIRST_THROTTLED: Final = 5
 
+Asked = tuple[str | None, UUID | None]
+"""A topic's name, or its id."""
+
 
 async def handle(request: Request) -> Payload:
     """Delete the topics that can be; each answers for itself."""
-    body, topics = request.decode(), request.services.topics
-    choices = _choices(request, body)
-    named = {name for name, _ in choices if name is not None}
-    access = _access(request, named)
-    for name, topic_id in choices:
-        if name not in access.hidden:  # so that topics of other brokers are known, too
-            await topics.find(name or "", topic_id)
-    known = [each.topic for each in topics.all()]
-    by_id = {topic.topic_id: topic for topic in known}
-    meant = {by_id[topic_id].name for _, topic_id in choices if topic_id in by_id}
-    access |= _access(request, meant - named)
-    chosen = choose_deleted(choices, {topic.name: topic for topic in known}, by_id, access)
-    results = [await _answer(request, choice) for choice in chosen]
+    choices = _choices(request, request.decode())
+    chosen = await _choose(request, choices)
+    results = [
+        await _answer(request, asked, choice)
+        for asked, choice in zip(dict.fromkeys(choices), chosen, strict=True)
+    ]
     response: Payload = request.types.DeleteTopicsResponse(
         throttle_time=NOT_THROTTLED, responses=tuple(results)
     )
     return response
+
+
+async def _choose(request: Request, choices: Sequence[Asked]) -> list[TopicChoice]:
+    topics = request.services.topics
+    try:
+        await topics.refresh()  # other brokers may have made, or made again, what is to be deleted
+    except MetadataUnavailable as unavailable:
+        refusal = refusal_of(unavailable)
+        return [
+            TopicChoice(name=name, topic_id=topic_id, outcome=refusal)
+            for name, topic_id in dict.fromkeys(choices)
+        ]
+    known = [each.topic for each in topics.all()]
+    by_id = {topic.topic_id: topic for topic in known}
+    named = {name for name, _ in choices if name is not None}
+    meant = {by_id[topic_id].name for _, topic_id in choices if topic_id in by_id}
+    access = _access(request, named | meant)
+    return choose_deleted(choices, {topic.name: topic for topic in known}, by_id, access)
 
 
 def _access(request: Request, names: Iterable[str]) -> TopicAccess:
@@ -61,40 +78,52 @@ def _access(request: Request, names: Iterable[str]) -> TopicAccess:
     return TopicAccess(hidden=frozenset(hidden), kept=frozenset(kept))
 
 
-def _choices(request: Request, body: Any) -> list[tuple[str | None, UUID | None]]:
+def _choices(request: Request, body: Any) -> list[Asked]:
     if request.version < _FIRST_BY_ID:
         return [(name, None) for name in body.topic_names]
     return [(topic.name, topic.topic_id) for topic in body.topics]
 
 
-async def _answer(request: Request, choice: TopicChoice) -> object:
-    outcome = choice.outcome
-    if isinstance(outcome, Topic):
-        outcome = await _delete(request, outcome)
-    refused = isinstance(outcome, Refusal)
+async def _answer(request: Request, asked: Asked, choice: TopicChoice) -> object:
+    if isinstance(choice.outcome, Topic):
+        choice = await _carry_out(request, asked, choice, choice.outcome)
+    refusal = choice.outcome if isinstance(choice.outcome, Refusal) else None
     return request.types.DeletableTopicResult(
         name=choice.name,
         topic_id=choice.topic_id,
-        error_code=outcome.code if isinstance(outcome, Refusal) else ErrorCode.none,
-        error_message=str(outcome) if refused else None,
+        error_code=refusal.code if refusal else ErrorCode.none,
+        error_message=str(refusal) if refusal else None,
     )
 
 
-async def _delete(request: Request, topic: Topic) -> Topic | Refusal:
+async def _carry_out(
+    request: Request, asked: Asked, choice: TopicChoice, topic: Topic
+) -> TopicChoice:
+    """Delete the topic, or what has its name by now; return which, or why not."""
     services = request.services
     if not services.config.delete_topic_enable:
         old = request.version < _FIRST_WITH_DISABLED
         code = ErrorCode.invalid_request if old else ErrorCode.topic_deletion_disabled
-        return Refusal(code, "This cluster does not delete topics (delete.topic.enable=false).")
+        told = "This cluster does not delete topics (delete.topic.enable=false)."
+        return replace(choice, outcome=Refusal(code, told))
     try:
         request.mutate(topic.partition_count, refused_from=_FIRST_THROTTLED)
-        await services.metadata.delete_topic(topic.topic_id)
-    except UnknownPartition:  # another broker was faster
-        services.topics.deleted(topic.topic_id)
-        return Refusal(
-            ErrorCode.unknown_topic_or_partition, f"Topic '{topic.name}' does not exist."
-        )
+        with suppress(UnknownPartition):
+            await _delete(services, topic)
+            return choice
+        (choice,) = await _choose(request, [asked])  # another broker may have made it again
+        if isinstance(choice.outcome, Topic):
+            await _delete(services, choice.outcome)
     except CONDITIONS as condition:
-        return refusal_of(condition)
+        return replace(choice, outcome=refusal_of(condition))
+    return choice
+
+
+async def _delete(services: Services, topic: Topic) -> None:
+    """Delete a topic; raises UnknownPartition if another broker was faster."""
+    try:
+        await services.metadata.delete_topic(topic.topic_id)
+    except UnknownPartition:
+        services.topics.deleted(topic.topic_id)
+        raise
     services.topics.deleted(topic.topic_id)
-    return topic

@@ -4,6 +4,8 @@ Each topic answers for itself. Assignments are accepted and counted; where recor
 depend on them (D1). ACLs: ALTER on each topic. Not done: the request's timeout.
 """
 
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -11,8 +13,10 @@ from kio.static.protocol import Payload
 
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
+from broker.services import Services
 from broker.topic_changes import MorePartitions, plan_partitions
 from protocol.acl import Operation, ResourceType
+from storage.errors import MetadataUnavailable, UnknownPartition
 from storage.metadata import Topic
 
 _FIRST_THROTTLED: Final = 3
@@ -36,15 +40,17 @@ async def handle(request: Request) -> Payload:
         for topic in body.topics
         if not request.allows(Operation.ALTER, ResourceType.TOPIC, topic.name)
     }
-    found = [await services.topics.find(each.name) for each in requests if each.name not in denied]
-    existing = {each.topic.name: each.topic for each in found if each}
-    plans = plan_partitions(requests, existing, denied)
-    wanted = {each.name: each.partition_count for each in requests}
+    try:
+        await services.topics.refresh()  # other brokers may have made, or made again, some of them
+        plans = _plans(services, requests, denied)
+    except MetadataUnavailable as unavailable:
+        plans = dict.fromkeys((each.name for each in requests), refusal_of(unavailable))
+    asked = {each.name: each for each in requests}
     results = []
     for name, plan in plans.items():
         outcome: Topic | Refusal = plan
         if isinstance(plan, Topic):
-            outcome = await _add(request, plan, wanted[name], validate_only=body.validate_only)
+            outcome = await _add(request, plan, asked[name], validate_only=body.validate_only)
         refused = isinstance(outcome, Refusal)
         results.append(
             request.types.CreatePartitionsTopicResult(
@@ -59,15 +65,35 @@ async def handle(request: Request) -> Payload:
     return response
 
 
+def _plans(
+    services: Services, requests: Sequence[MorePartitions], denied: Collection[str] = ()
+) -> dict[str, Topic | Refusal]:
+    found = [services.topics.get(each.name) for each in requests if each.name not in denied]
+    existing = {each.topic.name: each.topic for each in found if each}
+    return plan_partitions(requests, existing, denied)
+
+
 async def _add(
-    request: Request, topic: Topic, partition_count: int, *, validate_only: bool
+    request: Request, topic: Topic, asked: MorePartitions, *, validate_only: bool
 ) -> Topic | Refusal:
+    """Add partitions to the topic, or to what has its name by now; return it, or why not."""
     services = request.services
+    added = asked.partition_count - topic.partition_count
     try:
-        request.mutate(partition_count - topic.partition_count, refused_from=_FIRST_THROTTLED)
+        request.mutate(added, refused_from=_FIRST_THROTTLED)
         if validate_only:
             return topic
-        adding = services.metadata.add_partitions(topic.topic_id, partition_count)
-        return (await services.topics.change(adding)).topic
+        with suppress(UnknownPartition):
+            return await _grow(services, topic, asked.partition_count)
+        await services.topics.refresh()  # another broker may have made it again
+        plan = _plans(services, [asked])[asked.name]
+        if isinstance(plan, Refusal):
+            return plan
+        return await _grow(services, plan, asked.partition_count)
     except CONDITIONS as condition:
         return refusal_of(condition)
+
+
+async def _grow(services: Services, topic: Topic, partition_count: int) -> Topic:
+    adding = services.metadata.add_partitions(topic.topic_id, partition_count)
+    return (await services.topics.change(adding, of=topic)).topic

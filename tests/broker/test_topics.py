@@ -83,7 +83,7 @@ async def alter(
     altering = store.alter_topic_configs(
         known.topic.topic_id, changes, replace=False, expected=known.topic.configs
     )
-    return await topics.change(altering, of=known)
+    return await topics.change(altering, of=known.topic)
 
 
 async def delete(topics: Topics, store: MemoryMetadata, name: str) -> None:

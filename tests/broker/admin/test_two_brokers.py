@@ -1,21 +1,17 @@
 """What tools are told by several brokers, together and after one of them has gone."""
 
 import asyncio
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from protocol.records import Record, build_batch
+from tests.broker.admin.pair import Pair
 from tests.broker.admin.questions import (
     APPEND,
     DESCRIBE_CLUSTER,
-    SET,
     TOPIC,
     change,
     create,
@@ -26,48 +22,11 @@ from tests.broker.admin.test_log_dirs import describe, sizes
 from tests.broker.admin.test_placement import reassign
 from tests.broker.admin.test_quorum import METADATA, UNREGISTER_BROKER, quorum
 from tests.broker.admin.wire import Api, Wire
-from tests.support.broker import BrokerProcess, start_broker
-from tests.support.postgres import create_empty_database
 from tests.support.wire import WireClient
 
 PARTITIONS: Final = 8
-PATIENCE_S: Final = 20
 SEEN_S: Final = 20.0
 GLANCE_S: Final = 0.05
-
-
-@dataclass(slots=True, kw_only=True)
-class Pair:
-    """Two brokers, in racks of their own, so that both of them serve all partitions."""
-
-    brokers: list[BrokerProcess]
-
-    @property
-    def wires(self) -> list[Wire]:
-        return [Wire("127.0.0.1", broker.port) for broker in self.brokers]
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    home = tmp_path_factory.mktemp("pair")
-    dsn = asyncio.run(create_empty_database())
-    shared = ("--postgres", dsn, "--store", f"file://{home / 'objects'}")
-    brokers = [_start(home, rack, *shared) for rack in ("a", "b")]
-    asyncio.run(_know_each_other(brokers))
-    yield Pair(brokers=brokers)
-    assert [broker.stop() for broker in brokers] == [0, 0]
-
-
-async def _know_each_other(brokers: list[BrokerProcess]) -> None:
-    """Wait until each of them has heard of all."""
-    for broker in brokers:
-        async with asyncio.timeout(PATIENCE_S), await WireClient.connect(broker.bootstrap) as wire:
-            while len((await wire.describe("none")).brokers) < len(brokers):
-                await asyncio.sleep(0.05)
-
-
-def _start(home: Path, rack: str, *shared: str) -> BrokerProcess:
-    return start_broker(home / rack, *shared, "--set", f"broker.rack={rack}")
 
 
 @pytest.mark.parametrize(
@@ -97,47 +56,9 @@ def test_items_that_are_appended_at_a_time_are_all_there(
         assert set(found.value.split(",")) == {f"{item}:0" for item in range(40)}
 
 
-@pytest.mark.parametrize(("kind", "config"), [(TOPIC, "segment.ms"), (16, "interval.ms")])
-def test_what_one_broker_was_told_another_tells(pair: Pair, kind: int, config: str) -> None:
-    # Given a topic, and a subscription
-    (one, other), name = pair.wires, f"told-{kind}"
-    assert kind != TOPIC or create(one, name).error_code is ErrorCode.none
-
-    for value in ("10000", "20000", "30000"):
-        # When it is altered at one broker
-        changed = change(one, name, (config, SET, value), kind=kind)
-        assert changed.error_code is ErrorCode.none
-
-        # Then the other knows
-        (found,) = describe_configs(other, name, kind=kind, keys=(config,)).configs
-        assert found.value == value
-
-
 def _create(pair: Pair, topic: str, partitions: int = 1) -> None:
     """Create a topic of two replicas at one broker."""
     assert create(pair.wires[0], topic, partitions=partitions, replicas=2).error_code == 0
-
-
-async def test_a_topic_is_known_to_all_who_ask_another_broker_at_a_time(
-    pair: Pair, topic: str
-) -> None:
-    # Given clients of one broker that have asked it for a topic that there is not
-    one, other = pair.brokers
-    async with AsyncExitStack() as connections:
-        clients = [
-            await connections.enter_async_context(await WireClient.connect(other.bootstrap))
-            for _ in range(8)
-        ]
-        for client in clients:
-            (unknown,) = (await client.describe(topic)).topics
-            assert unknown.error_code is ErrorCode.unknown_topic_or_partition
-
-        # When it is made at another, and they ask again, all at a time
-        assert create(Wire("127.0.0.1", one.port), topic).error_code is ErrorCode.none
-        answers = await asyncio.gather(*(client.describe(topic) for client in clients))
-
-    # Then it is known to each
-    assert [answer.topics[0].error_code for answer in answers] == [ErrorCode.none] * len(clients)
 
 
 async def test_each_byte_is_told_of_once(pair: Pair, topic: str) -> None:

@@ -21,7 +21,7 @@ from broker.refusals import CONDITIONS, code_of
 from broker.requests import Request
 from broker.sasl_responses import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from broker.services import Services
-from broker.topics import HAS_LOOKED
+from broker.topic_looks import HAS_LOOKED
 from protocol.codec import encode_response, error_response, read_request_header
 from protocol.errors import MalformedRequest, UnsupportedVersion
 

@@ -1,14 +1,12 @@
 """The topics as this broker knows them: a copy of what Postgres says, brought up to date on demand.
 
 A name that is not known is looked for in Postgres before it is called unknown; what other brokers
-changed arrives with the next poll. A change made here is known here when its answer is sent.
+changed arrives with the next poll, or at once with `refresh`. A change made here is known here
+when its answer is sent.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Final
 from uuid import UUID
 
 import structlog
@@ -17,18 +15,13 @@ from broker.broker_configs import BrokerConfig
 from broker.gradual import Gradually
 from broker.metadata_answers import EncodedAnswers
 from broker.shared_load import SharedLoad
+from broker.topic_looks import HAS_LOOKED, TopicLooks
 from protocol.ids import Partition
 from storage.errors import ConfigsChanged, UnknownPartition
 from storage.log import Log
 from storage.metadata import MetadataStore, Topic, TopicChanges
 from storage.partition_log import PartitionLog
 from storage.topic_configs import TopicConfig, readable_topic_config
-
-LOOK_AGAIN_S: Final = 0.1
-"""Between two looks: names that nobody knows must not become a flood of queries."""
-
-HAS_LOOKED: Final[ContextVar[bool]] = ContextVar("HAS_LOOKED", default=False)
-"""Whether there was a look for the request at hand; what is not known after it does not exist."""
 
 log = structlog.get_logger()
 
@@ -66,8 +59,8 @@ class Topics:
         self._watchers: list[Callable[[], None]] = []
         self.answers = EncodedAnswers()
         self.change_count = 0
-        self._looked_s = float("-inf")
         self._loading = SharedLoad(self._load_changes)
+        self._looks = TopicLooks(self.refresh)
 
     @property
     def version(self) -> int:
@@ -104,16 +97,12 @@ class Topics:
         return self._by_name.get(name) if topic_id is None else self._by_id.get(topic_id)
 
     async def look_again(self) -> None:
-        """Look for what a client knows and this broker does not; all share a look in LOOK_AGAIN_S.
+        """Look for what a client knows and this broker does not; see TopicLooks.
 
         Raises:
             MetadataUnavailable: no answer.
         """
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(self._looked_s + LOOK_AGAIN_S - loop.time())
-        self._looked_s = loop.time()
-        await self.refresh()
-        HAS_LOOKED.set(True)
+        await self._looks.look()
 
     async def refresh(self) -> None:
         """Bring the copy up to date with what was changed before this call.
@@ -141,7 +130,7 @@ class Topics:
             if of is not None:
                 self._doubted.append(of)
             raise
-        self._looked_s = float("-inf")  # who makes what was not found costs a query in any case
+        self._looks.created()
         self._changed_here.add(topic.topic_id)
         self._version = min(self._version, before)
         return self._put(topic)

@@ -1,77 +1,20 @@
-"""The broker's copy of the topics: what brings it up to date, and what it costs to ask."""
+"""The broker's copy of the topics: what brings it up to date, and what it forgets."""
 
 import asyncio
 from collections.abc import Mapping
-from random import Random
-from typing import Final, cast
-from uuid import UUID
+from typing import Final
 
 import pytest
 
-from broker.broker_configs import read_broker_config
 from broker.gradual import MANY
-from broker.topics import HAS_LOOKED, LOOK_AGAIN_S, KnownTopic, Topics
-from protocol.ids import Partition
+from broker.topics import KnownTopic, Topics
 from storage.errors import ConfigsChanged, UnknownPartition
-from storage.log import Log
-from storage.metadata import Topic, TopicChanges
+from storage.metadata import Topic
 from storage.metadata_memory import MemoryMetadata
-from storage.partition_log import PartitionLog
-from tests.support import virtual_time
+from tests.broker.topic_stores import Partitions, Store, create, created, topics_of
 
 MANY_TOPICS: Final = 1_000
-ASKING_S: Final = 5.0
 LATER: Final = ("altered", "deleted", "again")
-
-
-class Store(MemoryMetadata):
-    """Attributes:
-    asked: the version that each question for changes began from.
-    holds: whether the next answer, once it is made, waits until it is let go.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(Random(7))  # two stores give their topics the same ids
-        self.asked: list[int] = []
-        self.holds = False
-        self.made = asyncio.Event()
-        self.let_go = asyncio.Event()
-
-    async def topic_changes(self, since_version: int) -> TopicChanges:
-        self.asked.append(since_version)
-        answer = await super().topic_changes(since_version)
-        if self.holds:
-            self.holds = False
-            self.made.set()
-            await self.let_go.wait()
-        return answer
-
-
-class Partitions:
-    """The part of a log that topics need; it forgets no less than it is told to."""
-
-    def __init__(self) -> None:
-        self.forgotten: set[UUID] = set()
-
-    def partition(self, partition: Partition) -> PartitionLog:
-        return PartitionLog(partition)
-
-    def forget_topic(self, topic_id: UUID) -> None:
-        self.forgotten.add(topic_id)
-
-
-def topics_of(store: MemoryMetadata, partitions: Partitions | None = None) -> Topics:
-    log = cast("Log", partitions or Partitions())
-    return Topics(store, log, read_broker_config({}))
-
-
-async def created(store: MemoryMetadata, name: str) -> Topic:
-    return await store.create_topic(name, partition_count=1, replication_factor=1, configs={})
-
-
-async def create(store: MemoryMetadata, *names: str) -> None:
-    for name in names:
-        await created(store, name)
 
 
 async def alter(
@@ -251,78 +194,3 @@ async def test_a_long_answer_leaves_others_their_turn_and_what_they_change() -> 
     # And in the end it knows what others know
     await there.refresh()
     assert known_topics(here) == known_topics(there)
-
-
-async def test_who_asks_while_a_look_is_under_way_waits_for_it() -> None:
-    # Given a topic that another broker has made, and a client that asks this one for it
-    store = Store()
-    here = topics_of(store)
-    await create(store, "new")
-    store.holds = True
-    first = asyncio.create_task(here.find("new"))
-    await store.made.wait()
-
-    # When others ask before Postgres has answered
-    (known,) = (await store.topic_changes(0)).changed
-    others = [
-        asyncio.create_task(here.find("new")),
-        asyncio.create_task(here.find(topic_id=known.topic_id)),
-    ]
-    await asyncio.sleep(0)
-    store.let_go.set()
-
-    # Then all of them find it
-    found = await asyncio.gather(first, *others)
-    assert [each and each.topic for each in found] == [known] * 3
-
-
-async def test_a_look_that_began_before_a_topic_was_made_tells_nothing_of_it() -> None:
-    # Given a look that is under way
-    store = Store()
-    here = topics_of(store)
-    store.holds = True
-    first = asyncio.create_task(here.find("new"))
-    await store.made.wait()
-
-    # When the topic is made, and a client asks for it
-    await create(store, "new")
-    second = asyncio.create_task(here.find("new"))
-    await asyncio.sleep(0)
-    store.let_go.set()
-
-    # Then there is one for who asked after it was made
-    assert await first is None
-    assert await second is not None
-
-
-def test_clients_that_ask_for_unknown_topics_all_the_time_share_a_few_looks() -> None:
-    store = Store()
-    here = topics_of(store)
-
-    async def ask(names: int) -> None:
-        """One request after the other, as a connection does."""
-        while asyncio.get_running_loop().time() < ASKING_S:
-            HAS_LOOKED.set(False)
-            assert [await here.find(f"unknown-{at}") for at in range(names)] == [None] * names
-
-    async def ask_all() -> None:
-        await asyncio.gather(*(ask(names) for names in (1, 1, 1, 100)))
-
-    # When clients ask all the time, one of them for many at once, then they are made to wait
-    virtual_time.run(ask_all())
-    assert ASKING_S / LOOK_AGAIN_S <= len(store.asked) <= 2 * ASKING_S / LOOK_AGAIN_S + 2
-
-
-def test_who_creates_topics_that_are_not_found_is_not_made_to_wait() -> None:
-    store = Store()
-    here = topics_of(store)
-
-    async def create_all() -> float:
-        for at in range(100):
-            HAS_LOOKED.set(False)
-            assert await here.find(f"topic-{at}") is None
-            await here.change(created(store, f"topic-{at}"))
-        return asyncio.get_running_loop().time()
-
-    # When a client makes one topic after the other, each after a look, then no time passes
-    assert virtual_time.run(create_all()) < LOOK_AGAIN_S

@@ -18,6 +18,7 @@ _CODES: Final = {
     Verdict.FENCED: ErrorCode.producer_fenced,
     Verdict.INVALID_STATE: ErrorCode.invalid_txn_state,
     Verdict.OPEN: ErrorCode.concurrent_transactions,
+    Verdict.UNKNOWN_PARTITION: ErrorCode.unknown_topic_or_partition,
 }
 
 

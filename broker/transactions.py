@@ -106,10 +106,10 @@ class Transactions:
     async def add(
         self, producer: Producer, partitions: Sequence[Partition], group_ids: Sequence[str] = ()
     ) -> Verdict:
-        """Let partitions and groups take part; the transaction begins if none is open.
+        """Let partitions and groups take part, all or none; it begins if none is open.
 
         Returns:
-            DONE, UNKNOWN_ID or FENCED.
+            DONE, UNKNOWN_ID, FENCED or UNKNOWN_PARTITION.
         """
         if producer.producer_epoch > LAST_EPOCH:
             return Verdict.FENCED  # nobody was told to use it

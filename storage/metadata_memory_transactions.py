@@ -70,10 +70,13 @@ class MemoryTransactions(MemoryGroups):
         self, producer: Producer, partitions: Sequence[Partition], group_ids: Sequence[str] = ()
     ) -> Verdict:
         found, verdict = self._identify(producer)
-        if found is not None:
-            found.begin(self._now_ms())
-            found.partitions.update(each for each in partitions if each in self._partitions)
-            found.group_ids.update(group_ids)
+        if found is None:
+            return verdict
+        if any(each not in self._partitions for each in partitions):
+            return Verdict.UNKNOWN_PARTITION
+        found.begin(self._now_ms())
+        found.partitions.update(partitions)
+        found.group_ids.update(group_ids)
         return verdict
 
     async def write_transaction_offsets(

@@ -51,6 +51,7 @@ class Verdict(IntEnum):
         INVALID_STATE: there is no transaction to which this could happen.
         OPEN: (init only) a transaction is open and has to be aborted first.
         GROUP_FENCED: (offsets only) another broker took the group, or it is gone.
+        UNKNOWN_PARTITION: (add only) one of the partitions does not exist; nothing is added.
     """
 
     DONE = 0
@@ -59,6 +60,7 @@ class Verdict(IntEnum):
     INVALID_STATE = 3
     OPEN = 4
     GROUP_FENCED = 5
+    UNKNOWN_PARTITION = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,10 +260,10 @@ class TransactionStore(Protocol):
     async def add_to_transaction(
         self, producer: Producer, partitions: Sequence[Partition], group_ids: Sequence[str] = ()
     ) -> Verdict:
-        """Let partitions and groups take part; the transaction begins if none is open.
+        """Let partitions and groups take part, all or none; it begins if none is open.
 
         Returns:
-            DONE, UNKNOWN_ID or FENCED.
+            DONE, UNKNOWN_ID, FENCED or UNKNOWN_PARTITION.
         """
 
     async def write_transaction_offsets(

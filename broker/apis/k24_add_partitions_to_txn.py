@@ -76,6 +76,10 @@ async def _results(
             operation = Operation.WRITE if from_client else None
             topics = await look_up_topics(request, asked, operation)
             codes = await _codes(request, producer, topics, verify_only=verify_only)
+            if codes is ErrorCode.unknown_topic_or_partition:  # deleted, or made again, elsewhere
+                await request.services.topics.look_again()
+                topics = await look_up_topics(request, asked, operation)
+                codes = await _codes(request, producer, topics, verify_only=verify_only)
     except Refusal as refusal:
         return _topic_results(request, topics, refusal.code, all_alike=True)
     return _topic_results(request, topics, codes)

@@ -1,4 +1,4 @@
-"""Transactions that one broker ends, and the readers of another one, which leads the partition."""
+"""Transactions in which several brokers have a hand: one ends them, others lead the partitions."""
 
 import asyncio
 import re
@@ -12,13 +12,21 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
 
+from tests.broker.admin.questions import create, delete
+from tests.broker.admin.wire import Wire
 from tests.support.broker import BrokerProcess
 from tests.support.committed_reader import CommittedReader
 from tests.support.three_brokers import Trio, leader_first, three_brokers
-from tests.support.transaction_wire import READ_COMMITTED, TransactionalProducer
+from tests.support.transaction_wire import (
+    READ_COMMITTED,
+    TransactionalProducer,
+    add_several_request,
+    added,
+)
 from tests.support.wire import WireClient, fetch_request
 
 TRANSACTIONS: Final = 20
+MADE_AGAIN: Final = 3  # one of which a broker hears at once, if its look of once a second is due
 SEEN_S: Final = 5.0  # far more than the poll of 0.1 s needs: the machine may be busy
 
 
@@ -86,3 +94,28 @@ async def test_a_reader_at_the_end_hears_of_ends_elsewhere(trio: Trio, topic: st
 
     # And for all of it no object was read: markers lie in the index
     assert bytes_read_from_objects(leader) == before
+
+
+async def test_a_topic_that_was_made_again_is_added_by_who_has_not_heard_of_it(
+    trio: Trio, topic: str
+) -> None:
+    # Given a topic that all brokers know, and a client that adds partitions by itself
+    maker, other, _ = await leader_first(trio, topic)
+    async with (
+        await WireClient.connect(maker.bootstrap) as wire,
+        await WireClient.connect(other.bootstrap) as elsewhere,
+    ):
+        producer = TransactionalProducer(elsewhere, f"id-of-{topic}", transaction_version=1)
+        await producer.init()
+        for _ in range(MADE_AGAIN):
+            # When another broker has just made it again, and the client adds its partition
+            tool = Wire("127.0.0.1", maker.port)
+            await asyncio.to_thread(delete, tool, topic)
+            await asyncio.to_thread(create, tool, topic)
+            assert await producer.add(topic, 0) is ErrorCode.none
+
+            # Then the new topic's is part of the transaction
+            asked = add_several_request((producer.identity, {topic: [0]}), verify_only=True)
+            (result,) = (await wire.ask(asked)).results_by_transaction
+            assert added(result.topic_results) == {(topic, 0): ErrorCode.none}
+            assert await producer.end(committed=True) is ErrorCode.none

@@ -218,8 +218,9 @@ async def test_a_partition_that_is_gone_takes_no_part(transactions: Transactions
     await transactions.store.delete_topic(doomed.topic_id)
 
     # Then it is not shown any more, nor can it be added, nor one that never was
-    gone = [doomed, Partition(uuid4(), 0)]
-    assert await transactions.store.add_to_transaction(producer, gone) is Verdict.DONE
+    for gone in (doomed, Partition(uuid4(), 0)):
+        added = await transactions.store.add_to_transaction(producer, [gone])
+        assert added is Verdict.UNKNOWN_PARTITION
     assert (await transactions.record()).partitions == [kept]
     assert await transactions.store.producer_states([doomed]) == {}
 
@@ -229,6 +230,23 @@ async def test_a_partition_that_is_gone_takes_no_part(transactions: Transactions
     assert list(outcome.markers) == [kept]
     with pytest.raises(UnknownPartition):
         await transactions.aborted(doomed)
+
+
+async def test_nothing_takes_part_beside_a_partition_that_does_not_exist(
+    transactions: Transactions,
+) -> None:
+    # Given a producer without a transaction
+    (partition,) = await transactions.partitions(1)
+    producer = await transactions.producer()
+
+    # When it adds a partition that exists, one that does not, and a group
+    both = [partition, Partition(partition.topic_id, 1)]
+    added = await transactions.store.add_to_transaction(producer, both, ["g"])
+
+    # Then it hears that, and nothing has begun
+    assert added is Verdict.UNKNOWN_PARTITION
+    record = await transactions.record()
+    assert (record.state, record.partitions) == (TransactionState.EMPTY, [])
 
 
 async def test_all_ids_are_listed(transactions: Transactions) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, TypeVar, cast
 import typer
 from typer.models import OptionInfo
 
+from streamctl.arguments import check_text
 from streamctl.connection import DEFAULT_BOOTSTRAP, Connection
 from streamctl.errors import Failure, UsageError
 from streamctl.output import Format
@@ -75,7 +76,7 @@ def given_connection(
     """Return `before`, changed by what these options say: options, then files, then environment.
 
     Raises:
-        UsageError: -X is not key=value.
+        UsageError: -X is not key=value, or something is no text.
         Failure: a --config file cannot be read.
     """
     connection = before or _from_environment()
@@ -85,11 +86,9 @@ def given_connection(
     merged = {**from_files, **connection.properties, **parse_assignments("-X", properties or ())}
     _check_files(merged)
     from_properties = merged.pop("bootstrap.servers", None)
-    return replace(
-        connection,
-        bootstrap=bootstrap or from_properties or connection.bootstrap,
-        properties=merged,
-    )
+    servers = bootstrap or from_properties or connection.bootstrap
+    check_text([servers, *(f"{name}={value}" for name, value in merged.items())])
+    return replace(connection, bootstrap=servers, properties=merged)
 
 
 def _check_files(properties: Mapping[str, str]) -> None:
@@ -114,6 +113,7 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
             properties=given.pop("properties"),
             config=given.pop("config"),
         )
+        check_text(given.values())
         command(connection, **given)
 
     named = inspect.Parameter.KEYWORD_ONLY

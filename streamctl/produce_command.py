@@ -7,10 +7,11 @@ import time
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, BinaryIO, NamedTuple
 
 import typer
 
+from streamctl.arguments import as_bytes, check_text
 from streamctl.cluster import Cluster
 from streamctl.connection import Connection
 from streamctl.errors import Failure, UnknownTopic, UsageError
@@ -33,6 +34,20 @@ class Codec(StrEnum):
     ZSTD = "zstd"
 
 
+class Header(NamedTuple):
+    """A header of every message; its value need not be text."""
+
+    name: str
+    value: bytes
+
+
+def parse_header(text: str) -> Header:
+    """Return what --header says. Raises UsageError unless it is NAME=VALUE, the name in UTF-8."""
+    ((name, value),) = parse_pairs("--header", [text])
+    check_text([name])
+    return Header(name, as_bytes(value))
+
+
 @connected
 def produce(
     connection: Connection,
@@ -44,11 +59,16 @@ def produce(
         ),
     ],
     key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="TEXT", help="Key of the message, or of every line."),
+        bytes | None,
+        typer.Option(
+            "--key", parser=as_bytes, metavar="TEXT", help="Key of the message, or of every line."
+        ),
     ] = None,
     message: Annotated[
-        str | None, typer.Option("--message", metavar="TEXT", help="One message, as it stands.")
+        bytes | None,
+        typer.Option(
+            "--message", parser=as_bytes, metavar="TEXT", help="One message, as it stands."
+        ),
     ] = None,
     tombstone: Annotated[
         bool, flag("--tombstone", text="One message with no value: compaction drops the key.")
@@ -65,13 +85,18 @@ def produce(
         ),
     ] = None,
     key_separator: Annotated[
-        str | None,
-        typer.Option("--key-separator", metavar="TEXT", help="Lines are KEY TEXT VALUE."),
+        bytes | None,
+        typer.Option(
+            "--key-separator", parser=as_bytes, metavar="TEXT", help="Lines are KEY TEXT VALUE."
+        ),
     ] = None,
     header: Annotated[
-        list[str] | None,
+        list[Header] | None,
         typer.Option(
-            "--header", metavar="NAME=VALUE", help="A header of every message. Repeatable."
+            "--header",
+            parser=parse_header,
+            metavar="NAME=VALUE",
+            help="A header of every message. Repeatable.",
         ),
     ] = None,
     partition: Annotated[
@@ -100,31 +125,27 @@ def produce(
     _check_source(message=message, tombstone=tombstone, file=file)
     if key_separator is not None and (key is not None or message is not None or tombstone):
         raise UsageError("--key-separator is for lines whose keys stand in front of the values")
-    if key_separator == "":
+    if key_separator == b"":
         raise UsageError("--key-separator cannot be empty")
     if tombstone and key is None:
         raise UsageError("--tombstone needs --key", fix="say whose value is gone")
-    headers = [(name, _bytes(value)) for name, value in parse_pairs("--header", header or ())]
     _check_partition(connection, topic, partition)
     sender = Sender(
         connection,
         topic,
         partition=partition,
-        headers=headers,
+        headers=header or [],
         compression=None if compression is None else compression.value,
     )
     work = Sending(sender=sender, topic=topic, started=time.monotonic())
-    key_bytes = None if key is None else _bytes(key)
     if message is not None or tombstone:
-        value = None if message is None else _bytes(message)
-        run(work, [Outgoing(key=key_bytes, value=value)])
+        run(work, [Outgoing(key=key, value=message)])
         return
-    separator = None if key_separator is None else _bytes(key_separator)
     if file is None and sys.stdin is None:
         raise Failure("standard input is closed", fix="give --message or --file")
     opened = nullcontext(sys.stdin.buffer) if file is None else file.open("rb")
     with opened as stream:
-        source = LineSource(stream, key=key_bytes, separator=separator)
+        source = LineSource(stream, key=key, separator=key_separator)
         if file is None and sys.stdin.isatty():
             note("one message a line; Ctrl-D ends")
             run(work, source, interactive=True)
@@ -132,7 +153,7 @@ def produce(
             run(work, source, size=_size(stream))
 
 
-def _check_source(*, message: str | None, tombstone: bool, file: Path | None) -> None:
+def _check_source(*, message: bytes | None, tombstone: bool, file: Path | None) -> None:
     given = [
         name
         for name, present in (
@@ -162,8 +183,3 @@ def _size(stream: BinaryIO) -> int | None:
     """Return a regular file's bytes; None for a pipe, whose end nobody knows."""
     status = os.fstat(stream.fileno())
     return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-def _bytes(text: str) -> bytes:
-    """Return an argument's bytes as the shell passed them, UTF-8 or not."""
-    return text.encode("utf-8", "surrogateescape")

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -58,13 +58,13 @@ class Sender:
         topic: str,
         *,
         partition: int | None,
-        headers: list[tuple[str, bytes]],
+        headers: Sequence[tuple[str, bytes]],
         compression: str | None,
     ) -> None:
         settings = {**SETTINGS, **({"compression.type": compression} if compression else {})}
         self._trouble = Trouble()
         self._producer = producer(connection, self._trouble, settings)
-        self._fixed: dict[str, Any] = {"topic": topic, "headers": headers} | (
+        self._fixed: dict[str, Any] = {"topic": topic, "headers": list(headers)} | (
             {} if partition is None else {"partition": partition}
         )
         self.sent = 0

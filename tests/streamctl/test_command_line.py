@@ -1,6 +1,7 @@
 """The command line as a whole: the cluster, help, errors that help, exit codes."""
 
 import json
+import os
 import shlex
 import subprocess
 import time
@@ -14,6 +15,7 @@ import pytest
 from tests.streamctl.conftest import COMMAND, REPOSITORY, Ended, Streamctl
 
 NOBODY = "127.0.0.1:1"
+NOT_UTF8 = os.fsdecode(b"\xff")
 COMMANDS = (
     ("topic", "create"),
     ("topic", "list"),
@@ -177,3 +179,34 @@ def test_a_value_that_cannot_be_is_told_in_plain_words(
     assert said in words
     assert "Value error" not in words
     assert "Input" not in words
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("topic", "describe", NOT_UTF8),
+        ("produce", "--topic", NOT_UTF8, "--message", "m"),
+        ("produce", "--topic", "t", "--message", "m", "--header", f"{NOT_UTF8}=value"),
+        ("group", "describe", NOT_UTF8),
+        ("user", "set-password", NOT_UTF8),
+        ("acl", "add", "--user", NOT_UTF8, "--operation", "read", "--topic", "t"),
+        ("quota", "set", "--user", NOT_UTF8, "--produce-rate", "1MB"),
+        ("config", "describe", "group", NOT_UTF8),
+        ("--bootstrap", NOT_UTF8, "topic", "list"),
+        ("topic", "list", "-X", f"client.id={NOT_UTF8}"),
+    ],
+)
+def test_a_name_that_is_not_utf_8_is_refused(
+    run_here: Callable[..., Ended], arguments: tuple[str, ...]
+) -> None:
+    wrong = run_here(*arguments)
+    assert wrong.exit_code == 2
+    assert "\\xff" in wrong.err
+    assert "is not UTF-8 text" in wrong.err
+
+
+def test_a_secret_that_is_not_utf_8_is_not_shown(run_here: Callable[..., Ended]) -> None:
+    wrong = run_here("topic", "list", "-X", f"sasl.password=hunter2{NOT_UTF8}")
+    assert wrong.exit_code == 2
+    assert "is not UTF-8 text" in wrong.err
+    assert "hunter2" not in wrong.err

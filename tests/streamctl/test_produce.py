@@ -1,6 +1,7 @@
 """Messages get from the command line, files and pipes into the log, and every loss is told."""
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -116,6 +117,19 @@ def test_null_empty_and_binary_arrive_as_they_are(streamctl: Streamctl, topic: s
     binary = {"base64": "/wAbWzMxbQ=="}
     assert [value for (partition, _), value in values.items() if partition != 3] == [None]
     assert [values[3, offset] for offset in range(3)] == ["", binary, ""]
+
+
+def test_words_of_the_command_line_arrive_as_they_are(streamctl: Streamctl, topic: str) -> None:
+    # When a key, a value and a header's value are sent that are not UTF-8
+    word = os.fsdecode(b"\xff")
+    message = ("--key", word, "--message", word, "--header", f"trace={word}")
+    streamctl.well("produce", "--topic", topic, *message)
+
+    # Then their bytes are in the log
+    (record,) = _read(streamctl, topic)
+    binary = {"base64": "/w=="}
+    assert (record["key"], record["value"]) == (binary, binary)
+    assert record["headers"] == [{"name": "trace", "value": binary}]
 
 
 def test_what_the_broker_refuses_is_counted_and_fails(

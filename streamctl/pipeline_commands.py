@@ -34,7 +34,7 @@ def pipeline(
 ) -> None:
     r"""Run one of Spark's jobs on the log; the arguments after its name are its own.
 
-    Needs Java 17 and the extra `spark`: pip install 'streamhouse[spark]'.
+    Needs Java 17, and Spark: make spark (for an image: uv sync --extra spark).
 
     Examples:
       streamctl pipeline

@@ -13,6 +13,9 @@ from streamctl.errors import Failure
 COMMAND_VARIABLE: Final = "STREAMCTL_COMMAND"
 """Where a job reads what it is called (spark/jobs/options.py)."""
 
+INSTALL_SPARK: Final = "make spark (for an image: uv sync --extra spark)"
+"""Nothing by name from PyPI: what is called streamhouse there is another project."""
+
 
 def check_spark() -> None:
     """See whether a job could run at all.
@@ -21,7 +24,7 @@ def check_spark() -> None:
         Failure: Spark or Java is missing.
     """
     if find_spec("pyspark") is None:
-        raise Failure("pyspark is not installed", fix="pip install 'streamhouse[spark]'")
+        raise Failure("pyspark is not installed", fix=INSTALL_SPARK)
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else None
     if not (java.exists() if java else shutil.which("java")):

@@ -73,8 +73,8 @@ def sql(
     All topics of a query are read up to the same moment: now, or --as-of. Only committed records
     are. Conditions on _partition, _offset and _timestamp narrow what is read.
 
-    Needs Java 17 and the extra streamhouse[spark]. Times are in UTC. A table shows 1,000 rows
-    unless --limit says otherwise.
+    Needs Java 17, and Spark: make spark (for an image: uv sync --extra spark). Times are in UTC. A
+    table shows 1,000 rows unless --limit says otherwise.
 
     Examples:
       streamctl sql 'SELECT event_type, count(*) FROM order_events GROUP BY 1' \

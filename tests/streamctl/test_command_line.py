@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -155,6 +156,22 @@ def test_an_address_that_is_none_is_a_usage_error(streamctl: Streamctl, topic: s
     wrong = streamctl("topic", "describe", topic, "--http", "nowhere")
     assert wrong.exit_code == 2
     assert "HOST:PORT" in wrong.err
+
+
+@pytest.mark.parametrize("arguments", [("sql", "SELECT 1"), ("pipeline", "warehouse")])
+def test_spark_that_is_missing_is_not_fetched_by_a_name_that_others_have(
+    run_here: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    # Given an environment without pyspark
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+
+    # When it is needed, then it is said what installs it
+    missing = run_here(*arguments)
+    assert missing.exit_code == 1
+    assert "fix: make spark" in missing.err
+    for said in (missing.err, run_here("sql", "--help").text, run_here("pipeline").text):
+        assert "pip install" not in said
+        assert "streamhouse[" not in said
 
 
 def test_the_version_is_told() -> None:

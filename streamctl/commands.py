@@ -3,9 +3,10 @@
 Exit codes: 0 done, 1 failed, 2 the command line makes no sense, 130 Ctrl-C, 143 SIGTERM.
 """
 
+import signal
 import sys
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -30,6 +31,8 @@ from streamctl.output import print_failure
 from streamctl.plain_values import PlainGroup
 from streamctl.produce_command import produce
 from streamctl.sql_command import sql
+
+INTERRUPTED: Final = 128 + signal.SIGINT
 
 app = typer.Typer(
     name="streamctl",
@@ -118,3 +121,5 @@ def run() -> None:
     except Failure as failure:
         print_failure(failure)
         sys.exit(failure.exit_code)
+    except KeyboardInterrupt:  # before typer listens: it makes its commands first
+        sys.exit(INTERRUPTED)

@@ -159,6 +159,7 @@ def confirm_deletion(question: str, *, yes: bool, show: Callable[[], None] | Non
     Raises:
         UsageError: nobody is there to be asked.
         Failure: the answer was no.
+        KeyboardInterrupt: Ctrl-C was the answer.
     """
     if yes:
         return
@@ -166,7 +167,13 @@ def confirm_deletion(question: str, *, yes: bool, show: Callable[[], None] | Non
         raise UsageError("deleting needs a yes", fix="add --yes to delete without being asked")
     if show is not None:
         show()
-    if not typer.confirm(question, err=True):
+    try:
+        agreed = typer.confirm(question, err=True)
+    except typer.Abort as abort:
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from abort
+        raise
+    if not agreed:
         raise Failure("nothing was deleted")
 
 

@@ -2,7 +2,9 @@
 
 import json
 import os
+import pty
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -13,7 +15,7 @@ from threading import Thread
 
 import pytest
 
-from tests.streamctl.conftest import COMMAND, REPOSITORY, Ended, Streamctl
+from tests.streamctl.conftest import COMMAND, FINISH_S, REPOSITORY, Ended, Streamctl
 
 NOBODY = "127.0.0.1:1"
 NOT_UTF8 = os.fsdecode(b"\xff")
@@ -87,6 +89,46 @@ def test_a_port_for_http_is_told_apart() -> None:
     assert lost.exit_code == 1
     assert f"error: {address} speaks HTTP" in lost.err
     assert "bootstrap=" in lost.err
+
+
+def test_ctrl_c_at_a_question_deletes_nothing(streamctl: Streamctl, topic: str) -> None:
+    # Given a question on a terminal
+    terminal, other = pty.openpty()
+    asked = subprocess.Popen(
+        (*COMMAND, "--bootstrap", streamctl.bootstrap, "topic", "delete", topic),
+        stdin=other,
+        stdout=other,
+        stderr=other,
+        cwd=REPOSITORY,
+    )
+    said = b""
+    while b"[y/N]" not in said:
+        said += os.read(terminal, 1024)
+
+    # When it is interrupted, then it ends as interrupted, and the topic is still there
+    asked.send_signal(signal.SIGINT)
+    assert asked.wait(FINISH_S) == 130
+    os.close(terminal)
+    os.close(other)
+    assert topic in streamctl.well("topic", "list").text
+
+
+def test_ctrl_c_while_modules_are_imported_is_quiet() -> None:
+    # Given a process that is interrupted at one of its imports
+    begin = """
+import signal, sys
+class Interrupted:
+    def find_spec(self, name, path, target=None):
+        if name == "streamctl.commands":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupted())
+"""
+    code = (*COMMAND[:-1], begin + COMMAND[-1])
+    ended = subprocess.run(code, capture_output=True, check=False, cwd=REPOSITORY)
+
+    # Then that is its end, without a traceback
+    assert ended.returncode == -signal.SIGINT
+    assert ended.stderr == b""
 
 
 def test_ctrl_c_while_waiting_for_a_broker_is_quiet() -> None:

@@ -5,7 +5,7 @@ from http.client import UNAUTHORIZED, HTTPConnection, HTTPException
 from typing import Final
 from urllib.parse import urlsplit
 
-from streamctl.errors import Failure, UsageError
+from streamctl.errors import Failure, UsageError, reason_of
 
 DEFAULT_HTTP: Final = "127.0.0.1:9644"
 HTTP_ENVIRONMENT: Final = "STREAMHOUSE_HTTP"
@@ -75,9 +75,8 @@ def get_page(http: str, path: str, *, answer_s: float) -> tuple[int, str]:
         if response.status == UNAUTHORIZED:
             raise HttpRefused(f"{host}:{port}")
         return response.status, response.read().decode("utf-8", "replace")
-    except (OSError, HTTPException) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise HttpUnreachable(f"{host}:{port}", reason) from error
+    except (OSError, UnicodeError, HTTPException) as error:
+        raise HttpUnreachable(f"{host}:{port}", reason_of(error)) from error
     finally:
         connection.close()
 

@@ -10,11 +10,15 @@ from typing import Final, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from streamctl.arguments import check_text
 from streamctl.errors import PERMANENT, UsageError, kafka_error
 
 T = TypeVar("T")
 
 DEFAULT_BOOTSTRAP: Final = "127.0.0.1:9092"
+_DEFAULT_PORT: Final = 9092
+_LARGEST_PORT: Final = 65535
+_PORT_DIGITS: Final = 5
 
 # What librdkafka complains about in Java clients' properties, and what it has instead.
 _ELSEWHERE: Final = {
@@ -37,6 +41,44 @@ class Connection:
 
     bootstrap: str = DEFAULT_BOOTSTRAP
     properties: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Check that it could be: librdkafka crashes on what is no text, and wraps ports around.
+
+        Raises:
+            UsageError: it could not.
+        """
+        check_text(
+            [self.bootstrap, *(f"{name}={value}" for name, value in self.properties.items())]
+        )
+        self.addresses()
+
+    def addresses(self) -> list[tuple[str, int]]:
+        """Return host and port of each broker to start from.
+
+        Raises:
+            UsageError: a port is none, or a protocol is not that of the properties.
+        """
+        return [self._address(word.strip()) for word in self.bootstrap.split(",")]
+
+    def _address(self, word: str) -> tuple[str, int]:
+        protocol, named, place = word.rpartition("://")
+        if named and protocol.lower() != self.protocol:
+            raise UsageError(
+                f"{word} is not of the protocol {self.protocol.upper()}",
+                fix=f"say it with -X security.protocol={protocol.upper()}",
+            )
+        host, colon, port = place.rpartition(":")
+        if not colon or not (port.isascii() and port.isdecimal()):
+            return place.strip("[]"), _DEFAULT_PORT
+        if len(port) > _PORT_DIGITS or not 0 < int(port) <= _LARGEST_PORT:
+            raise UsageError(f"{word}: a port is a number from 1 to {_LARGEST_PORT}")
+        return host.strip("[]"), int(port)
+
+    @property
+    def protocol(self) -> str:
+        """How brokers are spoken to, in small letters: plaintext, ssl, sasl_plaintext, sasl_ssl."""
+        return self.properties.get("security.protocol", "plaintext").lower()
 
 
 class Trouble:

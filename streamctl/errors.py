@@ -126,6 +126,13 @@ class UnknownTopic(Failure):
         )
 
 
+def reason_of(error: Exception) -> str:
+    """Return why nobody could be reached, in the system's words."""
+    if isinstance(error, UnicodeError):  # of IDNA, which python's sockets encode hosts with
+        return "no host can have that name"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
 def kafka_error(exception: KafkaException) -> KafkaError:
     """Return the error that librdkafka put into its exception."""
     error = exception.args[0]

@@ -31,6 +31,7 @@ def _completion(names: Callable[[Connection], Iterable[str]]) -> Complete:
                 properties=given.get("properties"),
                 config=given.get("config"),
             )
+            connection.check()
             return sorted(name for name in names(connection) if name.startswith(incomplete))
         except (Failure, KafkaException):
             return []

@@ -76,7 +76,7 @@ def given_connection(
     """Return `before`, changed by what these options say: options, then files, then environment.
 
     Raises:
-        UsageError: -X is not key=value, or something is no text.
+        UsageError: -X is not key=value.
         Failure: a --config file cannot be read.
     """
     connection = before or _from_environment()
@@ -87,7 +87,6 @@ def given_connection(
     _check_files(merged)
     from_properties = merged.pop("bootstrap.servers", None)
     servers = bootstrap or from_properties or connection.bootstrap
-    check_text([servers, *(f"{name}={value}" for name, value in merged.items())])
     return replace(connection, bootstrap=servers, properties=merged)
 
 
@@ -113,6 +112,7 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
             properties=given.pop("properties"),
             config=given.pop("config"),
         )
+        connection.check()
         check_text(given.values())
         command(connection, **given)
 

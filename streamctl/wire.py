@@ -6,13 +6,12 @@ reached is said by librdkafka's properties: PLAINTEXT, SSL, SASL_PLAINTEXT or SA
 
 import socket
 import ssl
-from collections.abc import Mapping
 from typing import Any, Final, Self
 
 from confluent_kafka import KafkaError
 
 from streamctl.connection import Connection
-from streamctl.errors import CHECK_LOGIN, BrokerUnreachable, Failure, UsageError, refusal
+from streamctl.errors import CHECK_LOGIN, BrokerUnreachable, Failure, UsageError, reason_of, refusal
 from streamctl.requests import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S
 from streamctl.sasl import conversation
 
@@ -20,7 +19,6 @@ _SASL_HANDSHAKE: Final = 17
 _SASL_AUTHENTICATE: Final = 36
 _DESCRIBE_CLUSTER: Final = 60
 _BROKERS: Final = 1
-_DEFAULT_PORT: Final = 9092
 _MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
 
 
@@ -43,7 +41,7 @@ class Wire:
         self._versions: dict[int, range] = {}
 
     @classmethod
-    def connect(cls, connection: Connection, address: str | None = None) -> Self:
+    def connect(cls, connection: Connection, address: tuple[str, int] | None = None) -> Self:
         """Connect to `address`, or to the first bootstrap broker that takes connections.
 
         Raises:
@@ -51,22 +49,21 @@ class Wire:
             Failure: the broker does not let us in.
             UsageError: the connection's properties ask for what is not offered here.
         """
-        context = _tls(connection.properties)
+        context = _tls(connection)
         reason = ""
-        for one in (address or connection.bootstrap).split(","):
-            host, port = _host_and_port(one.strip())
+        for host, port in [address] if address else connection.addresses():
             try:
                 sock = socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S)
                 if context is not None:
                     sock = context.wrap_socket(sock, server_hostname=host)
-            except OSError as error:
-                reason = f"{host}:{port}: {error.strerror or error}"
+            except (OSError, UnicodeError) as error:
+                reason = f"{host}:{port}: {reason_of(error)}"
                 continue
             sock.settimeout(REQUEST_TIMEOUT_S)
-            wire = cls(sock, one, connection)
+            wire = cls(sock, f"{host}:{port}", connection)
             try:
                 wire._learn_versions()
-                if _protocol(connection.properties).startswith("sasl_"):
+                if connection.protocol.startswith("sasl_"):
                     wire._log_in()
             except Failure:
                 sock.close()
@@ -91,7 +88,7 @@ class Wire:
             living = ", ".join(str(one) for one in sorted(brokers))
             raise Failure(f"there is no broker {node_id}", fix=f"brokers are: {living}")
         at = brokers[node_id]
-        return Wire.connect(self._connection, f"{at.host}:{at.port}")
+        return Wire.connect(self._connection, (at.host, at.port))
 
     def __enter__(self) -> Self:
         return self
@@ -159,7 +156,7 @@ class Wire:
             return self._codec.decode(request, self._receive(size))
         except OSError as error:
             raise BrokerUnreachable(
-                self._address, waited_s=REQUEST_TIMEOUT_S, reason=error.strerror or str(error)
+                self._address, waited_s=REQUEST_TIMEOUT_S, reason=reason_of(error)
             ) from error
 
     def _receive(self, size: int) -> bytes:
@@ -177,20 +174,9 @@ def refused(subject: str, code: int, message: str | None) -> Failure:
     return refusal(subject, KafkaError(code, message) if message else KafkaError(code))
 
 
-def _host_and_port(address: str) -> tuple[str, int]:
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit():
-        return address.strip("[]"), _DEFAULT_PORT
-    return host.strip("[]"), int(port)
-
-
-def _protocol(properties: Mapping[str, str]) -> str:
-    return properties.get("security.protocol", "plaintext").lower()
-
-
-def _tls(properties: Mapping[str, str]) -> ssl.SSLContext | None:
+def _tls(connection: Connection) -> ssl.SSLContext | None:
     """Return how to wrap the socket, from librdkafka's properties; None for PLAINTEXT."""
-    protocol = _protocol(properties)
+    protocol, properties = connection.protocol, connection.properties
     if protocol in ("plaintext", "sasl_plaintext"):
         return None
     if protocol not in ("ssl", "sasl_ssl"):

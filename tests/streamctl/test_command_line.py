@@ -200,6 +200,40 @@ def test_an_address_that_is_none_is_a_usage_error(streamctl: Streamctl, topic: s
     assert "HOST:PORT" in wrong.err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("quota", "list", "--bootstrap", "a..b:9092"),
+        ("cost", "--http", "a..b:1"),
+        ("cost", "--http", f"{'x' * 64}.example:1"),
+    ],
+)
+def test_a_host_that_no_name_server_could_know_is_one_that_does_not_answer(
+    run_here: Callable[..., Ended], arguments: tuple[str, ...]
+) -> None:
+    lost = run_here(*arguments)
+    assert lost.exit_code == 1
+    assert "no broker answered at" in lost.err
+    assert "fix: " in lost.err
+
+
+@pytest.mark.parametrize("command", [("topic", "list"), ("quota", "list")])
+@pytest.mark.parametrize("address", ["127.0.0.1:99999", "127.0.0.1:1,[::1]:65536"])
+def test_a_port_that_cannot_be_is_a_usage_error(
+    run_here: Callable[..., Ended], command: tuple[str, ...], address: str
+) -> None:
+    wrong = run_here("--bootstrap", address, *command)
+    assert wrong.exit_code == 2
+    assert address.rpartition(",")[2] in wrong.err
+    assert "65535" in wrong.err
+
+
+def test_an_address_may_begin_with_a_protocol_as_brokers_write_it(streamctl: Streamctl) -> None:
+    address = f"PLAINTEXT://{streamctl.bootstrap}"
+    streamctl.well("topic", "list", "--bootstrap", address)
+    streamctl.well("quota", "list", "--bootstrap", address)
+
+
 @pytest.mark.parametrize("arguments", [("sql", "SELECT 1"), ("pipeline", "warehouse")])
 def test_spark_that_is_missing_is_not_fetched_by_a_name_that_others_have(
     run_here: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]

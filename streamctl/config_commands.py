@@ -176,13 +176,17 @@ def alter(
 
 
 def _resource(kind: ResourceKind, name: str) -> Resource:
-    if kind is ResourceKind.BROKER and name and not name.isdigit():
+    if kind is ResourceKind.BROKER and name and not _is_node_id(name):
         raise UsageError(
             f"{name!r} is not a broker", fix="give its node id: streamctl cluster describe"
         )
     if kind is not ResourceKind.BROKER and not name:
         raise UsageError(f"which {kind}?", fix=f"name it: streamctl config … {kind} NAME")
     return Resource(kind, name)
+
+
+def _is_node_id(name: str) -> bool:
+    return name.isascii() and name.isdecimal()
 
 
 def _print(configs: list[Config], *, explain: bool) -> None:

@@ -174,8 +174,8 @@ def changes_of(values: Mapping[Operation, Mapping[str, str]], unset: Sequence[st
 
 def _asked(wire: Wire, resource: Resource) -> AbstractContextManager[Wire]:
     """Return a connection to a broker that answers for the resource: for its own, only itself."""
-    own = resource.kind is ResourceKind.BROKER and resource.name.isdigit()
-    return wire.to_broker(int(resource.name)) if own else nullcontext(wire)
+    is_one_broker = resource.kind is ResourceKind.BROKER and resource.name
+    return wire.to_broker(int(resource.name)) if is_one_broker else nullcontext(wire)
 
 
 def _config(answered: Any) -> Config:

@@ -13,6 +13,7 @@ from streamctl.group_plan import GroupPlan
 from streamctl.names import complete_groups, complete_topics
 from streamctl.options import connected, duration_ms, flag
 from streamctl.reading import ReadPlan
+from streamctl.topic_settings import check_topic_name
 from streamctl.units import DURATION_EXAMPLES
 
 EARLIEST: Final = "earliest"
@@ -106,6 +107,7 @@ def consume(
       streamctl consume --topic user-events --group analytics \
           --from-beginning --limit 100
     """
+    check_topic_name(topic)
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit}: at least one message")
     idle_s = None if timeout is None else timeout / 1000

@@ -11,7 +11,7 @@ from streamctl.group_describe import describe, state_cell
 from streamctl.group_reset import reset
 from streamctl.group_state import GroupListing
 from streamctl.groups import GroupInUse, Groups
-from streamctl.names import GroupArguments
+from streamctl.names import GroupArguments, check_group_names
 from streamctl.options import FormatOption, confirm_deletion, connected, flag
 from streamctl.output import Format, note, print_done, print_json, results, table
 from streamctl.printable import printable_text
@@ -78,6 +78,7 @@ def delete(
       streamctl group delete analytics
       streamctl group delete scratch-1 scratch-2 --yes
     """
+    check_group_names(names)
     wanted = list(dict.fromkeys(names))
     cluster = Cluster(connection)
     cluster.identity()

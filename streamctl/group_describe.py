@@ -12,7 +12,7 @@ from streamctl.connection import Connection
 from streamctl.group_lag import READ_TIMEOUT_S, lag_seconds, oldest_unread
 from streamctl.group_state import GroupState, Member, PartitionName
 from streamctl.groups import Groups
-from streamctl.names import GroupArguments
+from streamctl.names import GroupArguments, check_group_names
 from streamctl.options import FormatOption, connected, flag
 from streamctl.output import UNKNOWN, Format, Json, counted, note, print_json, results, table
 from streamctl.printable import printable_text
@@ -62,6 +62,7 @@ def describe(
       streamctl group describe analytics --format json \
           | jq '[.[].partitions[].lag] | add'
     """
+    check_group_names(names)
     cluster = Cluster(connection)
     cluster.identity()
     groups = Groups(cluster.requests)

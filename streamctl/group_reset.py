@@ -12,7 +12,7 @@ from streamctl.connection import Connection
 from streamctl.errors import Failure, UsageError
 from streamctl.group_state import PartitionName
 from streamctl.groups import GroupInUse, Groups
-from streamctl.names import complete_groups
+from streamctl.names import check_group_names, complete_groups
 from streamctl.offset_targets import (
     OffsetChange,
     Target,
@@ -99,6 +99,7 @@ def reset(
       streamctl group reset analytics --all-topics \
           --to-timestamp 2025-01-31T12:00:00Z
     """
+    check_group_names([name])
     target = one_target(
         {
             TargetKind.EARLIEST: to_earliest,

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaException
 from streamctl.connection import Connection, Trouble, admin_client
 from streamctl.errors import Failure, UsageError
 from streamctl.options import given_connection
+from streamctl.topic_settings import check_topic_name
 
 WAIT_S: Final = 2.0
 
@@ -75,9 +76,17 @@ def topic_names(arguments: list[str] | None, options: list[str] | None) -> list[
     """Return the topics named with and without --name, each once, in order.
 
     Raises:
-        UsageError: none was named.
+        UsageError: none was named, or one has a name that Kafka does not allow.
     """
     names = list(dict.fromkeys([*(arguments or ()), *(options or ())]))
     if not names:
         raise UsageError("no topic named", fix="name it: NAME or --name NAME")
+    for name in names:
+        check_topic_name(name)
     return names
+
+
+def check_group_names(names: Iterable[str]) -> None:
+    """Raise UsageError if one is empty, which Kafka allows no group."""
+    if "" in names:
+        raise UsageError("a group has a name", fix="streamctl group list shows all")

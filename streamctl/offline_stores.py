@@ -24,7 +24,7 @@ from storage.postgres_dsn import check_dsn
 from storage.postgres_embedded import EmbeddedPostgres
 from storage.postgres_process import read_pid_file
 from storage.store_marker import MARKER
-from streamctl.errors import Failure, UsageError
+from streamctl.errors import Failure, UsageError, reason_of
 
 POOL: Final = PostgresConfig(pool_size=4, command_timeout_s=120.0)
 _WARNING: Final = 30
@@ -108,7 +108,9 @@ def as_failures() -> Iterator[None]:
         raise Failure(
             f"{error.filename}: {error.strerror}", fix="be the user that the broker runs as"
         ) from error
-    except ValueError as error:
+    except UnicodeError as error:
+        raise UsageError(f"--postgres or --store: {reason_of(error)}") from error
+    except (ValueError, OverflowError) as error:  # asyncpg does not look at a port
         raise UsageError(str(error)) from error
 
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from streamctl.cluster import Cluster
 from streamctl.errors import Failure, UsageError
 from streamctl.group_state import PartitionName
+from streamctl.topic_settings import check_topic_name
 
 
 class TargetKind(StrEnum):
@@ -74,13 +75,15 @@ def parse_topic(text: str) -> tuple[str, list[int] | None]:
     """Return a topic and the partitions named after it, None for all: orders:0,1.
 
     Raises:
-        UsageError: the partitions are not numbers with commas between them.
+        UsageError: no topic can have that name, or the partitions are not numbers with commas
+            between them.
     """
     topic, colon, listed = text.partition(":")
+    check_topic_name(topic)
     if not colon:
         return topic, None
     words = listed.split(",")
-    if not topic or not all(word.isdecimal() for word in words):
+    if not all(word.isdecimal() for word in words):
         raise UsageError(
             f"--topic {text!r} is not TOPIC or TOPIC:PARTITIONS", fix="for example orders:0,1,2"
         )

@@ -22,6 +22,7 @@ from streamctl.output import note
 from streamctl.produce_run import Sending, run
 from streamctl.properties import parse_pairs
 from streamctl.sending import Outgoing, Sender
+from streamctl.topic_settings import check_topic_name
 
 
 class Codec(StrEnum):
@@ -122,6 +123,7 @@ def produce(
       tail -f app.log | streamctl produce --topic logs --header host=web-1
       printf 'a:1\nb:2\n' | streamctl produce --topic counts --key-separator :
     """
+    check_topic_name(topic)
     _check_source(message=message, tombstone=tombstone, file=file)
     if key_separator is not None and (key is not None or message is not None or tombstone):
         raise UsageError("--key-separator is for lines whose keys stand in front of the values")

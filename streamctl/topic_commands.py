@@ -22,7 +22,6 @@ from streamctl.options import (
 from streamctl.output import Format, counted, note, print_done, print_json, results, table
 from streamctl.topic_describe import describe
 from streamctl.topic_settings import (
-    check_topic_name,
     summary,
     topic_settings,
 )
@@ -69,8 +68,6 @@ def create(
           --set max.message.bytes=2097152
     """
     wanted = topic_names(names, name)
-    for topic in wanted:
-        check_topic_name(topic)
     if partitions is not None and partitions < 1:
         raise UsageError(f"--partitions {partitions}: a topic has at least 1 partition")
     if replication_factor < 1 and replication_factor != BROKER_DEFAULT:

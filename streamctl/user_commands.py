@@ -15,6 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not marked 
 )
 from rich.text import Text
 
+from streamctl.arguments import as_bytes
 from streamctl.connection import Connection
 from streamctl.errors import Failure, UsageError
 from streamctl.options import FormatOption, confirm_deletion, connected, flag
@@ -94,6 +95,8 @@ def set_password(
     """
     if not LEAST_ITERATIONS <= iterations <= MOST_ITERATIONS:
         raise UsageError(f"--iterations must be from {LEAST_ITERATIONS} to {MOST_ITERATIONS}")
+    if not name:
+        raise UsageError("a user has a name")
     mechanisms = _mechanisms(mechanism)
     password = _password(name, password_file)
     requests = Requests(connection)
@@ -142,25 +145,31 @@ def _password(user: str, file: Path | None) -> bytes:
     """Read the password from where it cannot be seen.
 
     Raises:
-        Failure: it is empty, or cannot be read.
+        UsageError: nobody is there to be asked.
+        Failure: it is empty, is no text, or cannot be read.
     """
     if file is None:
         if not sys.stdin.isatty():
             raise UsageError(
                 "there is no terminal to ask for the password", fix="use --password-file -"
             )
-        password = getpass.getpass(f"Password of {user}: ")
-        if password != getpass.getpass("Once more: "):
+        typed = getpass.getpass(f"Password of {user}: ")
+        if typed != getpass.getpass("Once more: "):
             raise Failure("the two passwords differ; nothing was changed")
+        password = as_bytes(typed)
     else:
         try:
-            text = sys.stdin.read() if file == _STDIN else file.read_text(encoding="utf-8")
+            text = sys.stdin.buffer.read() if file == _STDIN else file.read_bytes()
         except OSError as error:
             raise Failure(f"cannot read --password-file {file}: {error.strerror}") from error
-        password = text.split("\n", 1)[0].removesuffix("\r")
+        password = text.split(b"\n", 1)[0].removesuffix(b"\r")
     if not password:
         raise Failure("the password is empty; nothing was changed")
-    return password.encode()
+    try:
+        password.decode()
+    except UnicodeDecodeError as error:
+        raise Failure("the password is not UTF-8 text; nothing was changed") from error
+    return password
 
 
 def _credentials(connection: Connection) -> dict[str, dict[str, int]]:

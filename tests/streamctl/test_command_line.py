@@ -261,6 +261,9 @@ def test_the_version_is_told() -> None:
         (("consume", "--topic", "t", "--limit", "ten"), "'ten' is no whole number"),
         (("sql", "SELECT 1", "--limit", "0"), "'0' should be greater than or equal to 1"),
         (("config", "describe", "table"), "'table' is not one of"),
+        (("consume", "--topic", ""), "cannot be a topic's name"),
+        (("topic", "describe", ""), "cannot be a topic's name"),
+        (("topic", "delete", "a b", "--yes"), "use letters, digits"),
     ],
 )
 def test_a_value_that_cannot_be_is_told_in_plain_words(

@@ -91,6 +91,8 @@ def test_a_dry_run_changes_nothing_and_says_what_is_wrong(streamctl: Streamctl, 
     [
         (("describe", "topic"), "which topic?"),
         (("describe", "broker", "first"), "node id"),
+        (("describe", "broker", "²"), "node id"),
+        (("describe", "broker", "٣"), "node id"),
         (("alter", "broker", "0"), "nothing to change"),
         (("alter", "broker", "--set", "a=1", "--unset", "a"), "more than once"),
     ],

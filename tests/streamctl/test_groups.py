@@ -233,6 +233,11 @@ def test_what_is_not_there_is_named(
     [
         (("describe",), "NAME"),
         (("delete",), "NAME"),
+        (("describe", ""), "a group has a name"),
+        (("delete", "g", "", "--yes"), "a group has a name"),
+        (("reset", "", "--topic", "t", "--to-earliest"), "a group has a name"),
+        (("reset", "g", "--topic", "", "--to-earliest"), "cannot be a topic's name"),
+        (("reset", "g", "--topic", "a b:0", "--to-earliest"), "use letters, digits"),
         (("reset", "g", "--topic", "t"), "--to-earliest, --to-latest, --to-offset"),
         (("reset", "g", "--topic", "t", "--to-latest", "--shift-by", "0"), "exclude each other"),
         (("reset", "g", "--to-latest"), "--all-topics"),

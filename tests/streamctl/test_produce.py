@@ -184,6 +184,7 @@ def test_a_partition_that_is_not_there_is_named(streamctl: Streamctl, topic: str
         (("--key-separator", ""), "empty"),
         (("--message", "a", "--header", "novalue"), "name=value"),
         (("--file", "/nowhere/at/all"), "does not exist"),
+        (("--message", "a", "--topic", ""), "cannot be a topic's name"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

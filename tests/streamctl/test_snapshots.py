@@ -150,3 +150,13 @@ def test_where_postgres_is_has_to_be_said(own: Cluster) -> None:
     ended = own.run("snapshot", "list")
     assert ended.exit_code == 2
     assert "--postgres DSN" in ended.err
+
+
+@pytest.mark.parametrize("place", ["127.0.0.1:99999", "a..b"])
+def test_an_address_of_postgres_that_cannot_be_is_a_usage_error(
+    run_here: Callable[..., Ended], place: str
+) -> None:
+    ended = run_here("snapshot", "list", "--postgres", f"postgresql://user@{place}/streamhouse")
+    assert ended.exit_code == 2
+    assert "error: " in ended.err
+    assert "codec" not in ended.err

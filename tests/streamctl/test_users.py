@@ -47,10 +47,28 @@ def test_an_empty_password_is_refused(streamctl: Streamctl) -> None:
     assert "empty" in ended.err
 
 
+def test_a_password_that_is_not_utf_8_is_refused(
+    streamctl: Streamctl, run_here: Callable[..., Ended], tmp_path: Path
+) -> None:
+    # Given a password in a file, and the same on standard input
+    secret = b"hunter2\xff\n"
+    file = tmp_path / "password"
+    file.write_bytes(secret)
+    set_password = ("user", "set-password", "carol", "--password-file")
+
+    # When it is to be carol's, then it is said what is wrong, and the password is not
+    for ended in (streamctl(*set_password, "-", stdin=secret), run_here(*set_password, str(file))):
+        assert ended.exit_code == 1
+        assert "is not UTF-8 text" in ended.err
+        assert "hunter2" not in ended.err
+        assert "Traceback" not in ended.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("user", "set-password", "alice"), "--password-file -"),  # no terminal to ask
+        (("user", "set-password", "", "--password-file", "/dev/null"), "a user has a name"),
         (("user", "set-password", "alice", "--iterations", "5"), "4096"),
         (("user", "set-password", "alice", "--mechanism", "md5"), "SCRAM-SHA-256"),
         (("acl", "add", "--user", "alice", "--topic", "t"), "--operation"),

@@ -36,11 +36,12 @@ def run(
 ) -> None:
     """Send all records and tell the outcome; raises Failure if any was not delivered."""
     sender = work.sender
+    is_cut_short = False
     try:
         if interactive:
             _send_one_by_one(sender, records)
         else:
-            _send_all(sender, records, size)
+            is_cut_short = not _send_all(sender, records, size)
     except KeyboardInterrupt:
         sender.give_up()
         note(f"interrupted: {sender.delivered:,} of {sender.sent:,} messages delivered")
@@ -51,7 +52,7 @@ def run(
         raise
     _tell(work, interactive=interactive)
     if sender.failed:
-        raise _failure(sender)
+        raise _failure(sender, is_cut_short=is_cut_short)
 
 
 def _send_one_by_one(sender: Sender, records: Iterable[Outgoing]) -> None:
@@ -62,7 +63,8 @@ def _send_one_by_one(sender: Sender, records: Iterable[Outgoing]) -> None:
         typer.echo(place or "failed")
 
 
-def _send_all(sender: Sender, records: Iterable[Outgoing], size: int | None) -> None:
+def _send_all(sender: Sender, records: Iterable[Outgoing], size: int | None) -> bool:
+    """Return whether all were handed over: no more are, once one has waited in vain."""
     console = notes()
     bar = Progress(
         TextColumn("{task.description}"),
@@ -73,12 +75,14 @@ def _send_all(sender: Sender, records: Iterable[Outgoing], size: int | None) -> 
         transient=True,
         disable=not console.is_terminal,
     )
+    is_whole = True
     with bar:
         task = bar.add_task("sending", total=size, count="", visible=False)
         drawn = started = time.monotonic()
         for record in records:
             if sender.stalled:
                 sender.give_up()
+                is_whole = False
                 break
             sender.send(record, show=sender.sent < SHOWN)
             if sender.sent % _LOOK_EVERY:
@@ -89,6 +93,7 @@ def _send_all(sender: Sender, records: Iterable[Outgoing], size: int | None) -> 
                 _draw(bar, task, sender, records, now - started)
         while not sender.wait(at_most_s=_REDRAW_S):
             _draw(bar, task, sender, records, time.monotonic() - started)
+    return is_whole
 
 
 def _draw(
@@ -124,13 +129,20 @@ def _tell(work: Sending, *, interactive: bool) -> None:
     )
 
 
-def _failure(sender: Sender) -> Failure:
+def _failure(sender: Sender, *, is_cut_short: bool) -> Failure:
+    common = sender.failures.most_common(3)
     reasons = "; ".join(
-        f"{reason}, {count:,} times" for reason, count in sender.failures.most_common(3)
+        reason if count == 1 else f"{reason}, {count:,} times" for reason, count in common
     )
     trouble = sender.why_unreachable()
     return Failure(
         f"{sender.failed:,} of {sender.sent:,} messages failed: {reasons}"
         + (f" ({trouble})" if trouble else ""),
-        fix="the rest of the input was not sent" if sender.stalled else "",
+        fix="the rest of the input was not sent" if is_cut_short else _fix(sender),
     )
+
+
+def _fix(sender: Sender) -> str:
+    """Return what helps against the most common reason that anything helps against."""
+    fixes = (sender.fixes.get(reason, "") for reason, _ in sender.failures.most_common())
+    return next(filter(None, fixes), "")

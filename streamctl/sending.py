@@ -9,7 +9,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from streamctl.connection import Connection, Trouble, producer
-from streamctl.errors import Failure, kafka_error
+from streamctl.errors import Failure, kafka_error, refusal
 
 SHOWN: Final = 20  # so many acknowledgements are shown one by one; after that, only counted
 _POLL_S: Final = 0.1
@@ -48,6 +48,7 @@ class Sender:
         delivered: acknowledged by the broker.
         delivered_bytes: of their values.
         failures: how often each reason was given.
+        fixes: what helps against each of them; empty when there is nothing to say.
         stalled: a record waited in vain for delivery.timeout.ms, so the next would, too.
         places: partition@offset of the records to show, by the order they were sent in.
     """
@@ -71,6 +72,7 @@ class Sender:
         self.delivered = 0
         self.delivered_bytes = 0
         self.failures: Counter[str] = Counter()
+        self.fixes: dict[str, str] = {}
         self.stalled = False
         self.places: dict[int, str] = {}
 
@@ -106,7 +108,7 @@ class Sender:
                 error = kafka_error(exception)
                 if error.fatal():
                     raise Failure(f"the producer had to stop: {error.str()}") from exception
-                self.failures[_reason(error)] += 1
+                self._failed(error)
             if self.sent % _POLL_EVERY == 0:
                 self._producer.poll(0)
             return
@@ -134,12 +136,19 @@ class Sender:
 
     def _report(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self.failures[_reason(error)] += 1
+            self._failed(error)
             self.stalled = self.stalled or error.name() == "_MSG_TIMED_OUT"
             return
         self._trouble.reason = ""  # whatever it was, it is over
         self.delivered += 1
         self.delivered_bytes += len(message)
+
+    def _failed(self, error: KafkaError) -> None:
+        reason = _reason(error)
+        if reason not in self.fixes:
+            topic = self._fixed["topic"]
+            self.fixes[reason] = refusal(topic, error, needs=f"write --topic {topic}").fix
+        self.failures[reason] += 1
 
     def _shown_report(self, sequence: int) -> Report:
         def report(error: KafkaError | None, message: Message) -> None:

@@ -145,8 +145,8 @@ def test_what_the_broker_refuses_is_counted_and_fails(
     # Then the loss is told, and only the small one is there
     assert large.exit_code == 1
     assert large.text == "failed\n"
-    assert "1 of 1 messages failed" in large.err
-    assert "MSG_SIZE_TOO_LARGE" in large.err
+    assert "1 of 1 messages failed: Message size too large (MSG_SIZE_TOO_LARGE)\n" in large.err
+    assert "fix: streamctl topic alter NAME --set max.message.bytes=N" in large.err
     assert [record["value"] for record in _read(streamctl, topic)] == ["small"]
 
 
@@ -225,3 +225,4 @@ def test_a_broker_that_goes_away_fails_what_it_did_not_acknowledge(tmp_path: Pat
     assert out == b""
     assert "30 of 31 messages failed: no broker acknowledged it in time, 30 times" in err.decode()
     assert "Connection refused" in err.decode()
+    assert "the rest of the input was not sent" not in err.decode()

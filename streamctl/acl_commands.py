@@ -157,7 +157,7 @@ def add(
     requests = Requests(connection)
     asked = requests.client.create_acls(bindings, request_timeout=REQUEST_TIMEOUT_S)
     for binding, answer in asked.items():
-        requests.wait(answer, "ACL")
+        requests.wait(answer, "ACL", needs="alter --cluster")
         print_done(f"added: {sentence(binding)}")
 
 
@@ -203,7 +203,7 @@ def delete(
     requests = Requests(connection)
     asked = requests.client.delete_acls(filters, request_timeout=REQUEST_TIMEOUT_S)
     for answer in asked.values():
-        for binding in requests.wait(answer, "ACLs"):
+        for binding in requests.wait(answer, "ACLs", needs="alter --cluster"):
             print_done(f"deleted: {sentence(binding)}")
 
 

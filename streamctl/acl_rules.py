@@ -94,7 +94,7 @@ def find_acls(wire: Wire, wanted: AclBindingFilter) -> list[AclBinding]:
         permission_type=_number(wanted.permission_type),
     )
     if answer.error_code:
-        raise refused("ACLs", answer.error_code, answer.error_message)
+        raise refused("ACLs", answer.error_code, answer.error_message, needs="describe --cluster")
     found = [
         AclBinding(
             _known(ResourceType, resource.resource_type),

@@ -59,8 +59,12 @@ class Cluster:
         """Return the names of all topics, sorted."""
         return self.requests.topic_names()
 
-    def topics(self, names: Iterable[str]) -> list[TopicState]:
+    def topics(self, names: Iterable[str], *, operation: str = "describe") -> list[TopicState]:
         """Return the topics of these names, in their order.
+
+        Args:
+            names: of topics.
+            operation: what is to be done with them; an ACL that allows it allows this.
 
         Raises:
             UnknownTopic: one does not exist; it is not created by asking.
@@ -73,7 +77,10 @@ class Cluster:
         )
         states = []
         for name in wanted:
-            described = self.requests.wait(answers[name], f"topic {name!r}", topic=name)
+            needs = f"{operation} --topic {name}"
+            described = self.requests.wait(
+                answers[name], f"topic {name!r}", topic=name, needs=needs
+            )
             partitions = [
                 PartitionState(
                     index=partition.id,
@@ -93,19 +100,19 @@ class Cluster:
             )
         return states
 
-    def topic(self, name: str) -> TopicState:
-        """Return one topic. Raises BrokerUnreachable and UnknownTopic."""
+    def topic(self, name: str, *, operation: str = "describe") -> TopicState:
+        """Return one topic, as `topics` does. Raises BrokerUnreachable and UnknownTopic."""
         self.identity()  # tells "no broker" within seconds, apart from "no such topic"
-        return self.topics([name])[0]
+        return self.topics([name], operation=operation)[0]
 
     def partitions(self, topic: str, wanted: Iterable[int] | None) -> list[int]:
-        """Return the wanted partitions of a topic, or all (None), sorted.
+        """Return the wanted partitions of a topic that is to be read, or all (None), sorted.
 
         Raises:
             UnknownTopic: it does not exist.
             Failure: it has not got one of them.
         """
-        existing = [at.index for at in self.topics([topic])[0].partitions]
+        existing = [at.index for at in self.topics([topic], operation="read")[0].partitions]
         if wanted is None:
             return existing
         chosen = sorted(set(wanted))
@@ -141,7 +148,11 @@ class Cluster:
         """Return the configurations that are not defaults, by name."""
         resource = ConfigResource(ResourceType.TOPIC, name)
         asked = self._client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
-        entries = self.requests.wait(asked[resource], f"settings of {name!r}", topic=name)
+        entries = self.requests.wait(
+            *(asked[resource], f"settings of {name!r}"),
+            topic=name,
+            needs=f"describe-configs --topic {name}",
+        )
         return [
             TopicSetting(name=entry.name, value=entry.value, source=_source_name(entry.source))
             for entry in sorted(entries.values(), key=lambda entry: entry.name)
@@ -160,7 +171,7 @@ class Cluster:
                 config=dict(settings),
             )
             asked = self._client.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)
-        self.requests.wait(asked[name], f"topic {name!r}")
+        self.requests.wait(asked[name], f"topic {name!r}", needs=f"create --topic {name}")
 
     def add_partitions(self, name: str, *, total: int) -> None:
         """Raise the partition count of a topic to `total`."""
@@ -168,7 +179,9 @@ class Cluster:
             asked = self._client.create_partitions(
                 [NewPartitions(name, total)], request_timeout=REQUEST_TIMEOUT_S
             )
-        self.requests.wait(asked[name], f"topic {name!r}", topic=name)
+        self.requests.wait(
+            asked[name], f"topic {name!r}", topic=name, needs=f"alter --topic {name}"
+        )
 
     def alter_topic(self, name: str, changes: Mapping[str, str | None]) -> None:
         """Set configurations of a topic, or unset (None) them."""
@@ -186,12 +199,16 @@ class Cluster:
         asked = self._client.incremental_alter_configs(
             [resource], request_timeout=REQUEST_TIMEOUT_S
         )
-        self.requests.wait(asked[resource], f"topic {name!r}", topic=name)
+        self.requests.wait(
+            asked[resource], f"topic {name!r}", topic=name, needs=f"alter-configs --topic {name}"
+        )
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with all its records."""
         asked = self._client.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S)
-        self.requests.wait(asked[name], f"topic {name!r}", topic=name)
+        self.requests.wait(
+            asked[name], f"topic {name!r}", topic=name, needs=f"delete --topic {name}"
+        )
 
     def _offsets(self, topic: str, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
         wanted = {TopicPartition(topic, partition): spec for partition in partitions}
@@ -199,7 +216,9 @@ class Cluster:
             return {}
         asked = self._client.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S)
         return {
-            at.partition: self.requests.wait(answer, f"{topic!r} partition {at.partition}").offset
+            at.partition: self.requests.wait(
+                *(answer, f"{topic!r} partition {at.partition}"), needs=f"describe --topic {topic}"
+            ).offset
             for at, answer in asked.items()
         }
 

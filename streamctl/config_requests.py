@@ -1,5 +1,6 @@
 """Configs of topics, brokers, groups and client metrics, asked for and altered."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -115,7 +116,8 @@ def describe_configs(wire: Wire, resource: Resource) -> list[Config]:
         )
     (result,) = answer.results
     if result.error_code:
-        raise refused(str(resource), result.error_code, result.error_message)
+        needs = _needs("describe-configs", resource)
+        raise refused(str(resource), result.error_code, result.error_message, needs=needs)
     return sorted((_config(one) for one in result.configs), key=lambda config: config.name)
 
 
@@ -141,7 +143,8 @@ def alter_configs(
         answer = broker.ask(_INCREMENTAL_ALTER_CONFIGS, resources=(altered,), validate_only=dry_run)
     (response,) = answer.responses
     if response.error_code:
-        raise refused(str(resource), response.error_code, response.error_message)
+        needs = _needs("alter-configs", resource)
+        raise refused(str(resource), response.error_code, response.error_message, needs=needs)
 
 
 def list_resources(wire: Wire, kinds: Sequence[ResourceKind]) -> list[Resource]:
@@ -153,7 +156,8 @@ def list_resources(wire: Wire, kinds: Sequence[ResourceKind]) -> list[Resource]:
     by_type = {number: kind for kind, number in _TYPES.items()}
     answer = wire.ask(_LIST_CONFIG_RESOURCES, resource_types=tuple(_TYPES[kind] for kind in kinds))
     if answer.error_code:
-        raise refused("configs", answer.error_code, None)
+        needs = "describe-configs --cluster"
+        raise refused("configs", answer.error_code, None, needs=needs)
     found = [
         Resource(by_type[resource.resource_type], resource.resource_name)
         for resource in answer.config_resources
@@ -176,6 +180,13 @@ def _asked(wire: Wire, resource: Resource) -> AbstractContextManager[Wire]:
     """Return a connection to a broker that answers for the resource: for its own, only itself."""
     is_one_broker = resource.kind is ResourceKind.BROKER and resource.name
     return wire.to_broker(int(resource.name)) if is_one_broker else nullcontext(wire)
+
+
+def _needs(operation: str, resource: Resource) -> str:
+    """Return what an ACL would have to allow, as `refusal` takes it."""
+    if resource.kind in (ResourceKind.TOPIC, ResourceKind.GROUP):
+        return f"{operation} --{resource.kind} {shlex.quote(resource.name)}"
+    return f"{operation} --cluster"
 
 
 def _config(answered: Any) -> Config:

@@ -11,7 +11,9 @@ UNREACHABLE: Final = frozenset({"_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN",
 PERMANENT: Final = frozenset(
     {"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM"}
 )
-_ALLOWED_BY: Final = "an administrator can allow it, such as: streamctl acl add --user USER"
+_DENIED: Final = "_AUTHORIZATION_FAILED"
+_ALLOWED_BY: Final = "an administrator can allow it: streamctl acl add --user USER --operation"
+_ASK: Final = "ask an administrator; SECURITY.md lists what each request needs"
 HINTS: Final = {
     "UNKNOWN_TOPIC_OR_PART": "streamctl topic list shows those there are",
     "TOPIC_ALREADY_EXISTS": "streamctl topic alter NAME changes it; --if-not-exists keeps it",
@@ -20,12 +22,6 @@ HINTS: Final = {
     "INVALID_CONFIG": "streamctl config describe KIND NAME --all lists names and values",
     "POLICY_VIOLATION": "the broker's policy forbids this; ask who runs it",
     "MSG_SIZE_TOO_LARGE": "streamctl topic alter NAME --set max.message.bytes=N allows larger ones",
-    "TOPIC_AUTHORIZATION_FAILED": f"{_ALLOWED_BY} --operation read --topic NAME",
-    "GROUP_AUTHORIZATION_FAILED": f"{_ALLOWED_BY} --operation read --group NAME",
-    "CLUSTER_AUTHORIZATION_FAILED": f"{_ALLOWED_BY} --operation describe --cluster",
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": (
-        f"{_ALLOWED_BY} --operation write --transactional-id ID"
-    ),
     "KAFKA_STORAGE_ERROR": (
         "the object store does not answer, or has lost an object: streamctl fsck names it"
     ),
@@ -140,10 +136,23 @@ def kafka_error(exception: KafkaException) -> KafkaError:
     return error
 
 
-def refusal(subject: str, error: KafkaError) -> Failure:
-    """Return the failure for an answer that a broker gave about `subject`."""
+def refusal(subject: str, error: KafkaError, *, needs: str = "") -> Failure:
+    """Return the failure for an answer that a broker gave about `subject`.
+
+    Args:
+        subject: what was asked about, e.g. "topic 'orders'".
+        error: the answer.
+        needs: what an ACL would have to allow, e.g. "alter --topic orders".
+    """
     said = error.str().removeprefix("Broker: ").removesuffix(".")
     if subject.lower() not in said.lower():  # some brokers' texts name it, some do not
         said = f"{subject}: {said}"
     name = error.name()
-    return Failure(f"{said} ({name.lstrip('_')})", fix=HINTS.get(name, ""))
+    fix = _allowing(name, needs) if name.endswith(_DENIED) else HINTS.get(name, "")
+    return Failure(f"{said} ({name.lstrip('_')})", fix=fix)
+
+
+def _allowing(name: str, needs: str) -> str:
+    """Return what would allow it; a request may also be denied for another resource's sake."""
+    resource = name.removesuffix(_DENIED).lower().replace("_", "-")
+    return f"{_ALLOWED_BY} {needs}" if f"--{resource}" in needs.split() else _ASK

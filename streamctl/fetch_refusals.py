@@ -48,7 +48,11 @@ def fetch_refusals(
                 continue
             with wire.to_broker(leader) as broker:
                 codes = _fetch(broker, described, {at: offsets[at] for at in partitions})
-            refusals |= {at: refused(subject, code, None) for at, code in codes.items() if code}
+            refusals |= {
+                at: refused(subject, code, None, needs=f"read --topic {topic}")
+                for at, code in codes.items()
+                if code
+            }
     return refusals
 
 
@@ -64,7 +68,8 @@ def _describe(wire: Wire, topic: str) -> Any:
     )
     (described,) = answer.topics
     if described.error_code:
-        raise refused(f"topic {topic!r}", described.error_code, None)
+        needs = f"read --topic {topic}"
+        raise refused(f"topic {topic!r}", described.error_code, None, needs=needs)
     return described
 
 

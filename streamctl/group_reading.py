@@ -10,6 +10,7 @@ from streamctl.connection import Connection, Trouble, consumer
 from streamctl.errors import Failure, kafka_error, refusal
 from streamctl.group_commits import PASSING, Commits, MembershipLost
 from streamctl.group_plan import GroupPlan
+from streamctl.groups import group_needs
 from streamctl.output import counted, note
 from streamctl.printable import Record
 from streamctl.reading import record_of
@@ -172,11 +173,17 @@ class GroupReader:
 
     def _refused(self, error: KafkaError, partition: int | None) -> None:
         if partition is not None:
-            raise refusal(f"topic {self._plan.topic!r} partition {partition}", error)
+            topic = self._plan.topic
+            subject = f"topic {topic!r} partition {partition}"
+            raise refusal(subject, error, needs=f"read --topic {topic}")
         if error.name() == "_MAX_POLL_EXCEEDED":
             note("out of the group: the output was not read for too long; joining again")
         elif error.name() not in _PASSING or error.fatal():
-            raise refusal(f"group {self._plan.group!r}", error)
+            raise self._group_refusal(error)
+
+    def _group_refusal(self, error: KafkaError) -> Failure:
+        group = self._plan.group
+        return refusal(f"group {group!r}", error, needs=group_needs("read", group))
 
     def _commit(self) -> None:
         """Commit; go on when other members took over, since they read the same again."""
@@ -210,7 +217,7 @@ class GroupReader:
         try:
             committed = self._consumer.committed(partitions, timeout=REQUEST_TIMEOUT_S)
         except KafkaException as exception:
-            raise refusal(f"group {self._plan.group!r}", kafka_error(exception)) from exception
+            raise self._group_refusal(kafka_error(exception)) from exception
         for at in committed:
             if at.error is not None:
                 raise refusal(f"offset of {at.topic!r} partition {at.partition}", at.error)

@@ -1,5 +1,6 @@
 """Questions to a cluster about its groups, and changes to them."""
 
+import shlex
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
@@ -88,7 +89,9 @@ class Groups:
         asked = self._client.describe_consumer_groups(wanted, request_timeout=REQUEST_TIMEOUT_S)
         described = {}
         for group_id in wanted:
-            state = _group_state(self._requests.wait(asked[group_id], f"group {group_id!r}"))
+            needs = group_needs("describe", group_id)
+            answer = self._requests.wait(asked[group_id], f"group {group_id!r}", needs=needs)
+            state = _group_state(answer)
             if state.state != "Dead":  # that is how DescribeGroups names a group it has not
                 described[group_id] = state
         return described
@@ -107,11 +110,15 @@ class Groups:
         asked = self._client.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group_id)], request_timeout=REQUEST_TIMEOUT_S
         )
-        answer = self._requests.wait(asked[group_id], f"offsets of group {group_id!r}")
+        needs = group_needs("describe", group_id)
+        answer = self._requests.wait(asked[group_id], f"offsets of group {group_id!r}", needs=needs)
         offsets = {}
         for at in answer.topic_partitions:
             if at.error is not None:
-                raise refusal(f"offset of {at.topic!r} partition {at.partition}", at.error)
+                raise refusal(
+                    *(f"offset of {at.topic!r} partition {at.partition}", at.error),
+                    needs=f"describe --topic {at.topic}",
+                )
             if at.offset >= 0:
                 offsets[at.topic, at.partition] = at.offset
         return dict(sorted(offsets.items()))
@@ -127,14 +134,17 @@ class Groups:
         asked = self._client.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group_id, wanted)], request_timeout=REQUEST_TIMEOUT_S
         )
-        answer = self._requests.wait(asked[group_id], f"group {group_id!r}")
+        needs = group_needs("read", group_id)
+        answer = self._requests.wait(asked[group_id], f"group {group_id!r}", needs=needs)
         refused = [at for at in answer.topic_partitions if at.error is not None]
         if not refused:
             return
         if any(at.error.name() in _IN_USE for at in refused):
             raise self._in_use(group_id)
         first = refused[0]
-        reason = refusal(f"{first.topic}[{first.partition}]", first.error)
+        if first.error.name() == "TOPIC_AUTHORIZATION_FAILED":
+            needs = f"read --topic {first.topic}"
+        reason = refusal(f"{first.topic}[{first.partition}]", first.error, needs=needs)
         raise Failure(
             f"{len(refused)} of {counted(len(wanted), 'offset')} not changed: {reason.message}",
             fix=reason.fix,
@@ -149,7 +159,8 @@ class Groups:
         """
         asked = self._client.delete_consumer_groups([group_id], request_timeout=REQUEST_TIMEOUT_S)
         try:
-            self._requests.wait(asked[group_id], f"group {group_id!r}")
+            needs = group_needs("delete", group_id)
+            self._requests.wait(asked[group_id], f"group {group_id!r}", needs=needs)
         except Failure as failure:
             if _refused_with(failure, KafkaError.NON_EMPTY_GROUP):
                 raise self._in_use(group_id) from failure
@@ -160,6 +171,11 @@ class Groups:
     def _in_use(self, group_id: str) -> GroupInUse:
         state = self.states([group_id]).get(group_id)
         return GroupInUse(group_id, state.members if state else ())
+
+
+def group_needs(operation: str, group_id: str) -> str:
+    """Return what an ACL would have to allow, as `refusal` takes it."""
+    return f"{operation} --group {shlex.quote(group_id)}"
 
 
 def _refused_with(failure: Failure, code: int) -> bool:

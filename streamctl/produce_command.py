@@ -171,7 +171,7 @@ def _check_source(*, message: bytes | None, tombstone: bool, file: Path | None) 
 
 def _check_partition(connection: Connection, topic: str, partition: int | None) -> None:
     try:
-        count = len(Cluster(connection).topic(topic).partitions)
+        count = len(Cluster(connection).topic(topic, operation="write").partitions)
     except UnknownTopic as unknown:
         unknown.fix += f"; or create it: streamctl topic create --name {topic} --partitions 6"
         raise

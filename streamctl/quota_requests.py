@@ -61,7 +61,8 @@ def find_quotas(wire: Wire, parts: Sequence[Who], *, strict: bool) -> list[Quota
     ]
     answer = wire.ask(_DESCRIBE_CLIENT_QUOTAS, components=tuple(components), strict=strict)
     if answer.error_code:
-        raise refused("quotas", answer.error_code, answer.error_message)
+        needs = "describe-configs --cluster"
+        raise refused("quotas", answer.error_code, answer.error_message, needs=needs)
     quotas = [
         Quota(
             {Who(one.entity_type): one.entity_name for one in entry.entity},
@@ -93,4 +94,5 @@ def alter_quota(wire: Wire, entity: EntityName, limits: Mapping[Limit, float | N
     (outcome,) = answer.entries
     if outcome.error_code:
         subject = f"quota of {described(entity)}"
-        raise refused(subject, outcome.error_code, outcome.error_message)
+        needs = "alter-configs --cluster"
+        raise refused(subject, outcome.error_code, outcome.error_message, needs=needs)

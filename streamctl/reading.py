@@ -127,7 +127,10 @@ class Reader:
                     assert partition is not None  # an end is a partition's
                     self._behind.pop(partition, None)
                 elif message.topic() is not None:
-                    raise refusal(f"topic {self._plan.topic!r} partition {partition}", error)
+                    raise refusal(
+                        *(f"topic {self._plan.topic!r} partition {partition}", error),
+                        needs=f"read --topic {self._plan.topic}",
+                    )
                 continue  # errors of no partition are the coordinator's, and nobody asked it
             record = record_of(message)
             stop = None if self._plan.stops is None else self._plan.stops[record.partition]

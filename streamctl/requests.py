@@ -49,6 +49,7 @@ class Requests:
         subject: str,
         *,
         topic: str | None = None,
+        needs: str = "",
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> Result:
         """Return the answer, listening meanwhile for errors that no waiting will cure.
@@ -57,6 +58,7 @@ class Requests:
             answer: of a request whose own timeout is timeout_s.
             subject: what a refusal is about, e.g. "topic 'orders'".
             topic: the topic whose absence would explain a refusal.
+            needs: what an ACL would have to allow, as of `refusal`.
             timeout_s: seconds.
 
         Raises:
@@ -75,13 +77,15 @@ class Requests:
             except KafkaException as exception:
                 if topic and kafka_error(exception).name() == "UNKNOWN_TOPIC_OR_PART":
                     raise UnknownTopic(topic, self.topic_names()) from exception
-                raise self._failure(subject, exception, timeout_s) from exception
+                raise self._failure(subject, exception, timeout_s, needs) from exception
 
-    def _failure(self, subject: str, exception: KafkaException, waited_s: float) -> Failure:
+    def _failure(
+        self, subject: str, exception: KafkaException, waited_s: float, needs: str = ""
+    ) -> Failure:
         error = kafka_error(exception)
         if error.name() in UNREACHABLE:
             return self._unreachable(waited_s)
-        return refusal(subject, error)
+        return refusal(subject, error, needs=needs)
 
     def _unreachable(self, waited_s: float) -> BrokerUnreachable:
         self.client.poll(0)  # the reason may have come with the failure

@@ -192,7 +192,7 @@ def alter(
         raise UsageError("nothing to change", fix="say what: --retention 7d, --partitions 12, …")
     cluster = Cluster(connection)
     cluster.identity()
-    topics = cluster.topics(wanted)
+    topics = cluster.topics(wanted, operation="describe" if partitions is None else "alter")
     for topic in topics:
         _check_growth(topic.name, len(topic.partitions), partitions)
     for topic in topics:
@@ -221,7 +221,7 @@ def delete(
     wanted = topic_names(names, name)
     cluster = Cluster(connection)
     cluster.identity()
-    topics = cluster.topics(wanted)  # all must exist before the first one goes
+    topics = cluster.topics(wanted, operation="delete")  # all must exist before the first one goes
     confirm_deletion(f"Delete {', '.join(wanted)} and every record in it?", yes=yes)
     for topic in topics:
         cluster.delete_topic(topic.name)

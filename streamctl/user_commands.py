@@ -181,7 +181,8 @@ def _credentials(connection: Connection) -> dict[str, dict[str, int]]:
     with Wire.connect(connection) as wire:
         answer = wire.ask(_DESCRIBE_USER_SCRAM_CREDENTIALS, users=None)
     if answer.error_code:
-        raise refused("users", answer.error_code, answer.error_message)
+        needs = "describe --cluster"
+        raise refused("users", answer.error_code, answer.error_message, needs=needs)
     return {
         one.user: {names[info.mechanism]: info.iterations for info in one.credential_infos}
         for one in sorted(answer.results, key=lambda result: result.user)
@@ -193,4 +194,4 @@ def _alter(requests: Requests, name: str, change: UserScramCredentialAlteration)
     asked = requests.client.alter_user_scram_credentials(
         [change], request_timeout=REQUEST_TIMEOUT_S
     )
-    requests.wait(asked[name], f"user {name!r}")
+    requests.wait(asked[name], f"user {name!r}", needs="alter --cluster")

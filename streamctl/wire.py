@@ -169,9 +169,10 @@ class Wire:
         return bytes(received)
 
 
-def refused(subject: str, code: int, message: str | None) -> Failure:
-    """Return the failure for an error code that a broker gave about `subject`."""
-    return refusal(subject, KafkaError(code, message) if message else KafkaError(code))
+def refused(subject: str, code: int, message: str | None, *, needs: str = "") -> Failure:
+    """Return the failure for an error code that a broker gave about `subject`, as `refusal`."""
+    error = KafkaError(code, message) if message else KafkaError(code)
+    return refusal(subject, error, needs=needs)
 
 
 def _tls(connection: Connection) -> ssl.SSLContext | None:

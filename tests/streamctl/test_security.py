@@ -74,11 +74,17 @@ def test_what_no_acl_allows_is_said_with_what_would(
     (tmp_path / "password").write_text("secret\n")
     password = ("--password-file", str(tmp_path / "password"))
     refused = {
-        ("topic", "describe", topic): "streamctl acl add --user USER --operation read --topic NAME",
-        ("topic", "create", "--name", "new", "--partitions", "1"): "TOPIC_AUTHORIZATION_FAILED",
-        ("topic", "delete", topic, "--yes"): "TOPIC_AUTHORIZATION_FAILED",
-        ("consume", "--topic", topic, "--limit", "1"): "TOPIC_AUTHORIZATION_FAILED",
-        ("group", "describe", "any"): "--operation read --group NAME",
+        (
+            "topic",
+            "describe",
+            topic,
+        ): f"streamctl acl add --user USER --operation describe --topic {topic}",
+        ("topic", "create", "--name", "new", "--partitions", "1"): "--operation create --topic new",
+        ("topic", "delete", topic, "--yes"): f"--operation delete --topic {topic}",
+        ("topic", "alter", topic, "--partitions", "9"): f"--operation alter --topic {topic}",
+        ("produce", "--topic", topic, "--message", "m"): f"--operation write --topic {topic}",
+        ("consume", "--topic", topic, "--limit", "1"): f"--operation read --topic {topic}",
+        ("group", "describe", "any one"): "--operation describe --group 'any one'",
         ("acl", "list"): "CLUSTER_AUTHORIZATION_FAILED",
         ("acl", "delete", "--user", "any", "--yes"): "CLUSTER_AUTHORIZATION_FAILED",
         ("acl", "add", "--user", "any", "--operation", "all", "--cluster"): (
@@ -97,6 +103,53 @@ def test_what_no_acl_allows_is_said_with_what_would(
         if one.exit_code != 1 or refused[command] not in one.err or "fix: " not in one.err
     }
     assert not surprises
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "topic create new-TOPIC",
+        "topic describe TOPIC",
+        "topic alter TOPIC --partitions 9",
+        "topic alter TOPIC --retention 1d",
+        "topic delete TOPIC --yes",
+        "produce --topic TOPIC --message m",
+        "consume --topic TOPIC --from-beginning --exit-at-end",
+        "consume --topic TOPIC --from-beginning --exit-at-end --group of-TOPIC",
+        "group reset of-TOPIC --topic TOPIC --to-earliest --execute",
+        "config describe topic TOPIC",
+        "config alter topic TOPIC --set retention.ms=1000000",
+        "config alter group of-TOPIC --set consumer.session.timeout.ms=50000",
+        "config describe broker 0",
+        "config list",
+        "user list",
+        "acl list",
+        "acl add --user nobody --operation read --topic TOPIC",
+        "quota list",
+        "quota set --user nobody --produce-rate 1MB",
+    ],
+)
+def test_who_follows_the_advice_gets_there(
+    secured: Secured, run_here: RunHere, admin: list[str], tmp_path: Path, words: str
+) -> None:
+    # Given somebody who may do nothing
+    topic, user = secured.new_topic(), secured.new_user()
+    login = secured.login(user, "SASL_SSL", "SCRAM-SHA-512")
+    options = _options(login, tmp_path / "client.properties")
+    command = words.replace("TOPIC", topic).split()
+
+    # When an administrator does what each refusal says
+    refusals = 0
+    while (ended := run_here(*command, *options)).exit_code:
+        _, advised, line = ended.err.partition("an administrator can allow it: streamctl ")
+        assert advised, ended
+        allowed = run_here(*(user if word == "USER" else word for word in line.split()), *admin)
+        assert allowed.exit_code == 0, allowed
+        refusals += 1
+        assert refusals <= 4, ended
+
+    # Then it is done, and was not before
+    assert refusals
 
 
 def test_an_administrator_sets_up_a_user(

@@ -16,7 +16,7 @@ from rich.markup import escape
 from streamctl.broker_http import DEFAULT_HTTP, HTTP_ENVIRONMENT, get_page
 from streamctl.cost_prices import PriceList, default_text, read_prices
 from streamctl.cost_report import CostLine, CostReport, make_report
-from streamctl.errors import Failure
+from streamctl.errors import Failure, UsageError
 from streamctl.options import FormatOption, duration_ms, explained, flag
 from streamctl.output import UNKNOWN, Format, note, print_json, results, table
 from streamctl.units import DURATION_EXAMPLES, approximate_size, format_duration
@@ -36,6 +36,7 @@ class CostBy(StrEnum):
 
 @explained
 def cost(
+    ctx: typer.Context,
     *,
     since: Annotated[
         Any,
@@ -94,6 +95,7 @@ def cost(
     if show_prices:
         sys.stdout.write(default_text())
         return
+    _check_cluster(ctx)
     price_list = read_prices(prices)
     http = http.partition(",")[0]  # STREAMHOUSE_HTTP may name several, and each tells of all
     usage = _ask(http, since, by)
@@ -105,6 +107,16 @@ def cost(
         print_json(_as_json(report, usage, price_list))
     else:
         _print(report, since, price_list)
+
+
+def _check_cluster(ctx: typer.Context) -> None:
+    """Check that no cluster is named but by --http: another one's cost would be told for it."""
+    source = ctx.get_parameter_source("http")
+    is_given = source is not None and source.name == "COMMANDLINE"
+    if ctx.find_root().params.get("bootstrap") and not is_given:
+        raise UsageError(
+            "cost asks --http, not --bootstrap", fix="name a broker's HTTP port: --http HOST:PORT"
+        )
 
 
 def _ask(http: str, since_ms: int, by: CostBy) -> dict[str, Any]:

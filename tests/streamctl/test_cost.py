@@ -137,6 +137,22 @@ def test_an_absent_broker_is_told_with_what_to_do(run_here: Callable[..., Ended]
     assert run_here("cost", "--http", "nowhere").exit_code == 2
 
 
+def test_a_cluster_that_is_named_by_bootstrap_is_not_taken_for_another(
+    run_here: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = ("--bootstrap", "broker.example:9092", "cost")
+    with _serving(200, json.dumps(answer())) as (http, asked):
+        # When --bootstrap alone says which cluster, then no other one is asked
+        monkeypatch.setenv("STREAMHOUSE_HTTP", http)
+        refused = run_here(*elsewhere)
+        assert refused.exit_code == 2
+        assert "cost asks --http, not --bootstrap" in refused.err
+        assert not asked
+
+        # When --http does, then that counts
+        assert run_here(*elsewhere, "--http", http).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("status", "page", "told"),
     [

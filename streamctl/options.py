@@ -21,6 +21,7 @@ from streamctl.topic_settings import CleanupPolicy, Compression
 from streamctl.units import (
     DURATION_EXAMPLES,
     SIZE_EXAMPLES,
+    parse_bytes,
     parse_duration,
     parse_retention,
     parse_size,
@@ -195,6 +196,13 @@ def retention_ms(text: str) -> int:
 def size_bytes(text: str) -> int:
     """Parse --retention-bytes, which may be infinite; a mistake is a usage error."""
     return _parsed(parse_size, text)
+
+
+def rate_bytes(text: str) -> int:
+    """Parse a limit of bytes per second; a mistake is a usage error, infinite another one."""
+    if text == "infinite":
+        raise UsageError("there is no infinite limit", fix="streamctl quota delete takes one away")
+    return _parsed(parse_bytes, text)
 
 
 def _from_environment() -> Connection:

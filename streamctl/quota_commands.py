@@ -1,5 +1,6 @@
 """streamctl quota list | set | delete."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -7,7 +8,7 @@ from rich.text import Text
 
 from streamctl.connection import Connection
 from streamctl.errors import Failure, UsageError
-from streamctl.options import FormatOption, connected, size_bytes
+from streamctl.options import FormatOption, connected, rate_bytes
 from streamctl.output import Format, note, print_done, print_json, results, table
 from streamctl.quota_requests import (
     EntityName,
@@ -91,7 +92,7 @@ def set_quota(
         int | None,
         typer.Option(
             "--produce-rate",
-            parser=size_bytes,
+            parser=rate_bytes,
             metavar="SIZE",
             help=f"Bytes produced per second ({SIZE_EXAMPLES}).",
         ),
@@ -99,7 +100,7 @@ def set_quota(
     fetch_rate: Annotated[
         int | None,
         typer.Option(
-            "--fetch-rate", parser=size_bytes, metavar="SIZE", help="Bytes fetched per second."
+            "--fetch-rate", parser=rate_bytes, metavar="SIZE", help="Bytes fetched per second."
         ),
     ] = None,
     request_percentage: Annotated[
@@ -142,12 +143,13 @@ def set_quota(
     if not limits:
         raise UsageError("no limit given", fix="say which: --produce-rate 10MB, --fetch-rate 10MB")
     if any(value is not None and value < 0 for value in limits.values()):
-        raise UsageError("there is no infinite limit", fix="streamctl quota delete takes one away")
+        raise UsageError("a limit is 0 or more", fix="streamctl quota delete takes one away")
     entity = _entity(
         (Who.USER, user, user_default),
         (Who.CLIENT_ID, client_id, client_id_default),
         (Who.IP, ip, ip_default),
     )
+    _check_limits(entity, limits)
     with Wire.connect(connection) as wire:
         alter_quota(wire, entity, limits)
     said = ", ".join(_limit(limit, value or 0.0) for limit, value in limits.items())
@@ -206,6 +208,15 @@ def _entity(*parts: tuple[Who, str | None, bool]) -> EntityName:
     if Who.IP in entity and len(entity) > 1:
         raise UsageError("--ip stands alone: a quota is for addresses, or for users and client ids")
     return entity
+
+
+def _check_limits(entity: EntityName, limits: Iterable[Limit]) -> None:
+    """Raise UsageError for limits that Kafka has for others than the entity."""
+    is_address = Who.IP in entity
+    if not is_address and Limit.CONNECTION in limits:
+        raise UsageError("--connection-rate is for --ip")
+    if is_address and set(limits) != {Limit.CONNECTION}:
+        raise UsageError("--ip has only --connection-rate; the others are of users and client ids")
 
 
 def _print(quotas: list[Quota]) -> None:

@@ -1,6 +1,7 @@
 """Durations and sizes as people write them: 30d, 1d12h, 10GiB, infinite."""
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -24,6 +25,7 @@ DURATION_EXAMPLES: Final = "30d, 12h, 45m, 90s, 1500ms, 2w, 1d12h"
 TIME_EXAMPLES: Final = "2025-01-31T12:00:00Z, 2025-01-31, 1738324800000"
 SIZE_EXAMPLES: Final = "10GiB, 500MB, 1048576"
 
+_TOO_LARGE: Final = " is larger than Kafka's 64 bits hold"
 _DURATION = re.compile(r"(?:[0-9]+(?:ms|w|d|h|m|s))+")
 _DURATION_PART = re.compile(r"([0-9]+)(ms|w|d|h|m|s)")
 _SIZE = re.compile(r"([0-9]+) ?([kmgtp]?i?b)?", re.IGNORECASE)
@@ -70,26 +72,23 @@ def parse_time(text: str) -> int:
 
 def parse_retention(text: str) -> int:
     """Return milliseconds, or INFINITE. Raises ValueError as parse_duration does."""
-    if text == "infinite":
-        return INFINITE
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        another = ", infinite" if str(error).endswith(DURATION_EXAMPLES) else ""
-        raise ValueError(f"{error}{another}") from error
+    return _or_infinite(parse_duration, text)
 
 
 def parse_size(text: str) -> int:
-    """Return bytes, or INFINITE; KB is 1000 and KiB is 1024.
+    """Return bytes, or INFINITE. Raises ValueError as parse_bytes does."""
+    return _or_infinite(parse_bytes, text)
+
+
+def parse_bytes(text: str) -> int:
+    """Return bytes; KB is 1000 and KiB is 1024.
 
     Raises:
         ValueError: not a size, or more than 64 bits.
     """
-    if text == "infinite":
-        return INFINITE
     match = _SIZE.fullmatch(text)
     if not match:
-        raise ValueError(f"{text!r} is not a size: write it like {SIZE_EXAMPLES}, infinite")
+        raise ValueError(f"{text!r} is not a size: write it like {SIZE_EXAMPLES}")
     return _in_range(text, int(match[1]) * BYTES[(match[2] or "b").lower()])
 
 
@@ -129,8 +128,22 @@ def approximate_size(size: float) -> str:
 
 def _in_range(text: str, value: int) -> int:
     if value > LARGEST:
-        raise ValueError(f"{text!r} is larger than Kafka's 64 bits hold; say infinite")
+        raise ValueError(f"{text!r}{_TOO_LARGE}")
     return value
+
+
+def _or_infinite(parse: Callable[[str], int], text: str) -> int:
+    if text == "infinite":
+        return INFINITE
+    try:
+        return parse(text)
+    except ValueError as error:
+        said = str(error)
+        if said.endswith((DURATION_EXAMPLES, SIZE_EXAMPLES)):
+            said += ", infinite"
+        elif said.endswith(_TOO_LARGE):
+            said += "; say infinite"
+        raise ValueError(said) from error
 
 
 def _spelled(unit: str) -> str:

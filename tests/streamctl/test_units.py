@@ -1,6 +1,7 @@
 """Durations and sizes mean what people write."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given
@@ -12,6 +13,7 @@ from streamctl.units import (
     approximate_size,
     format_duration,
     format_size,
+    parse_bytes,
     parse_duration,
     parse_retention,
     parse_size,
@@ -83,6 +85,28 @@ def test_only_retention_may_be_infinite() -> None:
         parse_retention("for ever")
     with pytest.raises(ValueError, match=r"1ms, 1s or 1d$"):
         parse_retention("1")
+
+
+@pytest.mark.parametrize(
+    ("parse", "text"),
+    [
+        (parse_duration, "9" * 20 + "d"),
+        (parse_time, "9" * 20),
+        (parse_bytes, "9" * 20),
+        (parse_bytes, "ten"),
+        (parse_bytes, "infinite"),
+    ],
+)
+def test_infinite_is_offered_only_where_it_is_taken(parse: Callable[[str], int], text: str) -> None:
+    with pytest.raises(ValueError, match=r"is larger|is not a size") as refused:
+        parse(text)
+    assert "infinite" not in str(refused.value).removeprefix("'infinite'")
+
+
+@pytest.mark.parametrize("parse", [parse_retention, parse_size])
+def test_what_is_too_large_for_a_limit_may_be_infinite(parse: Callable[[str], int]) -> None:
+    with pytest.raises(ValueError, match="say infinite"):
+        parse("9999999PiB" if parse is parse_size else "9999999999999999w")
 
 
 @given(st.integers(INFINITE, LARGEST))

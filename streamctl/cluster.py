@@ -146,17 +146,21 @@ class Cluster:
 
     def topic_settings(self, name: str) -> list[TopicSetting]:
         """Return the configurations that are not defaults, by name."""
-        resource = ConfigResource(ResourceType.TOPIC, name)
+        return [one for one in self.all_topic_settings(name) if one.source != "default"]
+
+    def all_topic_settings(self, name: str) -> list[TopicSetting]:
+        """Return all configurations that topics have, by name."""
+        resource, needs = (
+            ConfigResource(ResourceType.TOPIC, name),
+            f"describe-configs --topic {name}",
+        )
         asked = self._client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
         entries = self.requests.wait(
-            *(asked[resource], f"settings of {name!r}"),
-            topic=name,
-            needs=f"describe-configs --topic {name}",
+            *(asked[resource], f"settings of {name!r}"), topic=name, needs=needs
         )
         return [
             TopicSetting(name=entry.name, value=entry.value, source=_source_name(entry.source))
             for entry in sorted(entries.values(), key=lambda entry: entry.name)
-            if _source_name(entry.source) != "default"
         ]
 
     def create_topic(

@@ -201,6 +201,8 @@ def alter(
         if changes:
             cluster.alter_topic(topic.name, changes)
         print_done(f"altered topic {topic.name}{summary(partitions, changes)}")
+    if unset and topics:
+        _note_unknown(cluster, topics[0].name, unset)
 
 
 @app.command()
@@ -226,6 +228,14 @@ def delete(
     for topic in topics:
         cluster.delete_topic(topic.name)
         print_done(f"deleted topic {topic.name}")
+
+
+def _note_unknown(cluster: Cluster, topic: str, unset: list[str]) -> None:
+    """Tell what was no setting: brokers take such removals without a word, as Kafka's do."""
+    known = {setting.name for setting in cluster.all_topic_settings(topic)}
+    unknown = [name for name in unset if name not in known]
+    if unknown:
+        note(f"topics have no setting {', '.join(unknown)}; nothing was there to unset")
 
 
 def _check_growth(topic: str, present: int, wanted: int | None) -> None:

@@ -240,6 +240,13 @@ def test_a_command_line_that_makes_no_sense_is_refused_with_advice(
     assert "hush" not in refused.err
 
 
+def test_unsetting_what_is_no_setting_is_told(streamctl: Streamctl, topic: str) -> None:
+    done = streamctl.well("topic", "alter", topic, "--unset", "foo", "--unset", "retention.ms")
+    assert f"altered topic {topic}" in done.text
+    assert "topics have no setting foo" in done.err
+    assert "retention.ms" not in done.err
+
+
 @contextmanager
 def _metrics(page: str) -> Iterator[str]:
     """Serve one metrics page over HTTP; yield its HOST:PORT."""

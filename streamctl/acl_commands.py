@@ -91,7 +91,9 @@ def list_acls(
     user: Principal = None,
     output: FormatOption = Format.TABLE,
 ) -> None:
-    """List ACLs: all, or those that count for a topic, group or user.
+    """List ACLs: all, or those that count for a topic or group, or that name a user.
+
+    ACLs of User:* count for everybody, and --user '*' lists them.
 
     Examples:
       streamctl acl list

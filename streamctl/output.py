@@ -74,8 +74,10 @@ def print_done(text: str) -> None:
 
 
 def print_json(value: Json) -> None:
-    """Print a value for programs: plain JSON, whatever stdout is."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    """Print a value for programs: plain JSON in UTF-8, whatever stdout is."""
+    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode())
 
 
 def counted(count: int, noun: str) -> str:

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import Final
 
 from streamctl.errors import Failure
@@ -23,6 +24,8 @@ def standard_streams() -> Iterator[None]:
         sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115 (for the whole process)
     if sys.stdout is None:
         raise Failure("standard output is closed", fix="send it to a file, or to /dev/null")
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")  # what is done must not fail for want of a letter
     try:
         yield
         sys.stdout.flush()

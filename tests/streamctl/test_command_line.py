@@ -250,6 +250,24 @@ def test_spark_that_is_missing_is_not_fetched_by_a_name_that_others_have(
         assert "streamhouse[" not in said
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_output_that_cannot_have_every_letter_is_no_failure(
+    streamctl: Streamctl, topic_name: str, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    # Given an output that has no check marks
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+
+    # When something is done, then that is told
+    created = streamctl.well("topic", "create", topic_name, "--set", "retention.ms=1000")
+    assert f"created topic {topic_name}" in created.text
+
+    # And what programs read is whole
+    streamctl.well("quota", "set", "--user", "☃", "--produce-rate", "1MB")
+    listed = json.loads(streamctl.well("quota", "list", "--format", "json").text)
+    streamctl.well("quota", "delete", "--user", "☃")
+    assert {"user": "☃"} in [one["entity"] for one in listed]
+
+
 def test_the_version_is_told() -> None:
     assert Streamctl(bootstrap=NOBODY).well("--version").text.startswith("streamctl 0.")
 

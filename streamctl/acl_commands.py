@@ -23,10 +23,11 @@ from streamctl.acl_rules import (
     principal_of,
     sentence,
 )
+from streamctl.confirmation import confirm_deletion
 from streamctl.connection import Connection
 from streamctl.errors import Failure, UsageError
 from streamctl.names import complete_groups, complete_topics
-from streamctl.options import FormatOption, confirm_deletion, connected, flag
+from streamctl.options import FormatOption, connected, flag
 from streamctl.output import Format, counted, note, print_done, print_json, results, table
 from streamctl.requests import REQUEST_TIMEOUT_S, Requests
 from streamctl.wire import Wire

@@ -8,7 +8,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not marked 
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
-    ConfigSource,
     NewPartitions,
     NewTopic,
     OffsetSpec,
@@ -21,6 +20,7 @@ from streamctl.cluster_state import (
     PartitionState,
     TopicSetting,
     TopicState,
+    source_name,
 )
 from streamctl.connection import Connection
 from streamctl.errors import Failure
@@ -150,16 +150,14 @@ class Cluster:
 
     def all_topic_settings(self, name: str) -> list[TopicSetting]:
         """Return all configurations that topics have, by name."""
-        resource, needs = (
-            ConfigResource(ResourceType.TOPIC, name),
-            f"describe-configs --topic {name}",
-        )
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        needs = f"describe-configs --topic {name}"
         asked = self._client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
         entries = self.requests.wait(
             *(asked[resource], f"settings of {name!r}"), topic=name, needs=needs
         )
         return [
-            TopicSetting(name=entry.name, value=entry.value, source=_source_name(entry.source))
+            TopicSetting(name=entry.name, value=entry.value, source=source_name(entry.source))
             for entry in sorted(entries.values(), key=lambda entry: entry.name)
         ]
 
@@ -240,14 +238,3 @@ def _own_limits() -> Iterator[None]:
 
 def _node_id(node: Node | None) -> int | None:
     return None if node is None or node.id < 0 else node.id
-
-
-def _source_name(source: ConfigSource | int) -> str:
-    """Return topic, broker, cluster or default: where a value was set."""
-    names = {
-        ConfigSource.DYNAMIC_TOPIC_CONFIG: "topic",
-        ConfigSource.DYNAMIC_BROKER_CONFIG: "broker",
-        ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "cluster",
-        ConfigSource.STATIC_BROKER_CONFIG: "broker",
-    }
-    return names.get(ConfigSource(source), "default")

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from confluent_kafka.admin import ConfigSource  # type: ignore[attr-defined]  # not marked as re-exports
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
@@ -54,3 +56,14 @@ class TopicSetting:
     name: str
     value: str | None
     source: str
+
+
+def source_name(source: ConfigSource | int) -> str:
+    """Return topic, broker, cluster or default: where a value was set."""
+    names = {
+        ConfigSource.DYNAMIC_TOPIC_CONFIG: "topic",
+        ConfigSource.DYNAMIC_BROKER_CONFIG: "broker",
+        ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "cluster",
+        ConfigSource.STATIC_BROKER_CONFIG: "broker",
+    }
+    return names.get(ConfigSource(source), "default")

@@ -6,13 +6,14 @@ import typer
 from rich.text import Text
 
 from streamctl.cluster import Cluster
+from streamctl.confirmation import confirm_deletion
 from streamctl.connection import Connection
 from streamctl.group_describe import describe, state_cell
 from streamctl.group_reset import reset
 from streamctl.group_state import GroupListing
 from streamctl.groups import GroupInUse, Groups
 from streamctl.names import GroupArguments, check_group_names
-from streamctl.options import FormatOption, confirm_deletion, connected, flag
+from streamctl.options import FormatOption, connected, flag
 from streamctl.output import Format, note, print_done, print_json, results, table
 from streamctl.printable import printable_text
 

@@ -2,7 +2,6 @@
 
 import inspect
 import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
@@ -14,7 +13,7 @@ from typer.models import OptionInfo
 
 from streamctl.arguments import check_text
 from streamctl.connection import DEFAULT_BOOTSTRAP, Connection
-from streamctl.errors import Failure, UsageError
+from streamctl.errors import UsageError
 from streamctl.output import Format
 from streamctl.properties import parse_assignments, read_properties
 from streamctl.topic_settings import CleanupPolicy, Compression
@@ -147,35 +146,6 @@ def flag(*names: str, text: str) -> OptionInfo:
     """Return an option without a value; `text` explains it."""
     first, *others = names
     return cast("OptionInfo", typer.Option(first, *others, metavar="", help=text))
-
-
-def confirm_deletion(question: str, *, yes: bool, show: Callable[[], None] | None = None) -> None:
-    """Ask before something is deleted for good, unless --yes said so.
-
-    Args:
-        question: names what goes.
-        yes: of the command line.
-        show: prints what goes, if that is more than the question says.
-
-    Raises:
-        UsageError: nobody is there to be asked.
-        Failure: the answer was no.
-        KeyboardInterrupt: Ctrl-C was the answer.
-    """
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise UsageError("deleting needs a yes", fix="add --yes to delete without being asked")
-    if show is not None:
-        show()
-    try:
-        agreed = typer.confirm(question, err=True)
-    except typer.Abort as abort:
-        if isinstance(abort.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from abort
-        raise
-    if not agreed:
-        raise Failure("nothing was deleted")
 
 
 def duration_ms(text: str) -> int:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from streamctl.cluster import Cluster
+from streamctl.confirmation import confirm_deletion
 from streamctl.connection import Connection
 from streamctl.errors import Failure, UsageError
 from streamctl.names import NameArguments, NameOption, topic_names
@@ -15,7 +16,6 @@ from streamctl.options import (
     RetentionBytesOption,
     RetentionOption,
     SetOption,
-    confirm_deletion,
     connected,
     flag,
 )

@@ -16,9 +16,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not marked 
 from rich.text import Text
 
 from streamctl.arguments import as_bytes
+from streamctl.confirmation import confirm_deletion
 from streamctl.connection import Connection
 from streamctl.errors import Failure, UsageError
-from streamctl.options import FormatOption, confirm_deletion, connected, flag
+from streamctl.options import FormatOption, connected, flag
 from streamctl.output import Format, note, print_done, print_json, results, table
 from streamctl.requests import REQUEST_TIMEOUT_S, Requests
 from streamctl.wire import Wire, refused

@@ -17,7 +17,7 @@ from streamctl.broker_http import DEFAULT_HTTP, HTTP_ENVIRONMENT, get_page
 from streamctl.cost_prices import PriceList, default_text, read_prices
 from streamctl.cost_report import CostLine, CostReport, make_report
 from streamctl.errors import Failure, UsageError
-from streamctl.options import FormatOption, duration_ms, explained, flag
+from streamctl.options import FormatOption, JsonFlag, duration_ms, explained, flag
 from streamctl.output import UNKNOWN, Format, note, print_json, results, table
 from streamctl.units import DURATION_EXAMPLES, approximate_size, format_duration
 
@@ -70,7 +70,7 @@ def cost(
         ),
     ] = DEFAULT_HTTP,
     output: FormatOption = Format.TABLE,
-    as_json: Annotated[bool, flag("--json", text="The same as --format json.")] = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Show what topics and clients cost: requests to the object store, bytes, and money.
 

@@ -32,6 +32,8 @@ Command = TypeVar("Command", bound=Callable[..., None])
 PANEL = "Connection"
 _FILES: Final = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
 _PROBE: Final = "probe"  # librdkafka looks for the system's authorities
+_FORMAT: Final = "output"
+_SHORT: Final = "as_json"
 BOOTSTRAP_ENVIRONMENT = "STREAMHOUSE_BOOTSTRAP"
 
 Bootstrap = Annotated[
@@ -101,7 +103,8 @@ def _check_files(properties: Mapping[str, str]) -> None:
 def connected(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the connection options after its own; its first argument is the outcome.
 
-    People write `streamctl topic list --bootstrap …` as often as the other way round.
+    People write `streamctl topic list --bootstrap …` as often as the other way round. A command
+    that has --format (its parameter `output`) gets --json, too.
     """
 
     @wraps(command)
@@ -114,13 +117,17 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
         )
         connection.check()
         check_text(given.values())
+        if given.pop(_SHORT, False):
+            given[_FORMAT] = type(given[_FORMAT])("json")
         command(connection, **given)
 
     named = inspect.Parameter.KEYWORD_ONLY
     own = list(inspect.signature(command).parameters.values())[1:]
+    short = inspect.Parameter(_SHORT, named, annotation=JsonFlag, default=False)
     parameters = [
         inspect.Parameter("ctx", named, annotation=typer.Context),
         *(parameter.replace(kind=named) for parameter in own),
+        *(short for parameter in own if parameter.name == _FORMAT),
         inspect.Parameter("bootstrap", named, annotation=Bootstrap, default=None),
         inspect.Parameter("properties", named, annotation=Properties, default=None),
         inspect.Parameter("config", named, annotation=ConfigFiles, default=None),
@@ -186,6 +193,7 @@ def _parsed(parse: Callable[[str], int], text: str) -> int:
         raise typer.BadParameter(str(error)) from error
 
 
+JsonFlag = Annotated[bool, flag("--json", text="The same as --format json.")]
 RetentionOption = Annotated[
     int | None,
     typer.Option(

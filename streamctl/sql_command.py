@@ -7,7 +7,7 @@ import typer
 
 from streamctl.errors import UsageError
 from streamctl.offline_commands import DataOption, PostgresOption, StoreOption
-from streamctl.options import explained
+from streamctl.options import JsonFlag, explained
 from streamctl.spark_jobs import become_job
 
 JOB: Final = "spark.jobs.sql"
@@ -30,6 +30,7 @@ def sql(
     form: Annotated[
         SqlFormat, typer.Option("--format", help="How results are given.")
     ] = SqlFormat.TABLE,
+    as_json: JsonFlag = False,
     output: Annotated[
         str | None,
         typer.Option("--output", metavar="DIR", help="Where Parquet goes: a directory or URL."),
@@ -86,6 +87,7 @@ def sql(
       streamctl sql 'SELECT * FROM orders' --registry http://localhost:8081 \
           --format parquet --output /data/orders
     """
+    form = SqlFormat.JSON if as_json else form
     if (form is SqlFormat.PARQUET) != (output is not None):
         raise UsageError(
             "--format parquet and --output DIR go together", fix="give both, or neither of them"

@@ -268,6 +268,28 @@ def test_output_that_cannot_have_every_letter_is_no_failure(
     assert {"user": "☃"} in [one["entity"] for one in listed]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("topic", "list"),
+        ("topic", "describe", "TOPIC"),
+        ("group", "list"),
+        ("cluster", "describe"),
+        ("config", "describe", "topic", "TOPIC", "--all"),
+        ("user", "list"),
+        ("consume", "--topic", "TOPIC", "--from-beginning", "--exit-at-end"),
+    ],
+)
+def test_json_has_a_short_name_wherever_there_is_a_format(
+    streamctl: Streamctl, topic: str, command: tuple[str, ...]
+) -> None:
+    streamctl.well("produce", "--topic", topic, "--message", "m")
+    words = [topic if word == "TOPIC" else word for word in command]
+    short = streamctl.well(*words, "--json")
+    assert short.text == streamctl.well(*words, "--format", "json").text
+    assert json.loads(short.text) is not None
+
+
 def test_the_version_is_told() -> None:
     assert Streamctl(bootstrap=NOBODY).well("--version").text.startswith("streamctl 0.")
 

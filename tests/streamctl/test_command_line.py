@@ -232,6 +232,9 @@ def test_an_address_may_begin_with_a_protocol_as_brokers_write_it(streamctl: Str
     address = f"PLAINTEXT://{streamctl.bootstrap}"
     streamctl.well("topic", "list", "--bootstrap", address)
     streamctl.well("quota", "list", "--bootstrap", address)
+    other = streamctl("quota", "list", "--bootstrap", f"SSL://{streamctl.bootstrap}")
+    assert other.exit_code == 2
+    assert "-X security.protocol=SSL" in other.err
 
 
 @pytest.mark.parametrize("arguments", [("sql", "SELECT 1"), ("pipeline", "warehouse")])

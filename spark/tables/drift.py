@@ -29,6 +29,10 @@ Keys of a map are no fields, and every object of a table costs each record a loo
 LEVELS_COUNT: Final = 64
 """A value of more levels gives no columns: JSON may have 1,000, a type of which no stack bears."""
 
+NUMBER_LENGTH: Final = 1_000
+NAME_LENGTH: Final = 25_000
+"""Spark's JSON reader ends at a longer number, or a name of more than 50,000 units of UTF-16."""
+
 SCHEMA: Final = "value string"
 
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -57,7 +61,8 @@ def infer(session: SparkSession, texts: Iterable[str]) -> StructType:
 
     Args:
         session: its JSON reader decides.
-        texts: those that are no JSON objects, or have more than LEVELS_COUNT levels, are left out.
+        texts: those that are no JSON objects, have more than LEVELS_COUNT levels, or longer numbers
+            or names than the reader takes, are left out.
     """
     values = ",".join(text for text in texts if _is_object(text))
     if not values:
@@ -96,12 +101,27 @@ def columns_of_registered(schemas: Mapping[int, StructType]) -> StructType:
 
 
 def _is_object(text: str) -> bool:
-    """Return whether a text is one JSON object of LEVELS_COUNT levels at most."""
+    """Return whether a text is one JSON object that columns can be found out from."""
     try:
-        value = json.loads(text)
+        value = json.loads(
+            text, parse_int=_check_number, parse_float=_check_number, object_pairs_hook=_check_names
+        )
     except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and _is_shallow(value)
+
+
+def _check_number(text: str) -> str:
+    if len(text) > NUMBER_LENGTH:
+        raise ValueError(f"a number of {len(text)} characters")
+    return text
+
+
+def _check_names(fields: list[tuple[str, object]]) -> dict[str, object]:
+    for name, _ in fields:
+        if len(name) > NAME_LENGTH:
+            raise ValueError(f"a name of {len(name)} characters")
+    return dict(fields)
 
 
 def _is_shallow(value: object) -> bool:

@@ -131,6 +131,24 @@ def test_new_fields_become_columns_if_tables_can_have_them(session: SparkSession
     assert all(one.nullable for one in added)
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '{"n":' + "1" * 1_001 + "}",
+        '{"n":-1.' + "1" * 1_000 + "}",
+        '{"n":1e' + "1" * 1_000 + "}",
+        '{"' + "k" * 50_001 + '":1}',
+        '{"o":[{"' + "\N{GRINNING FACE}" * 25_001 + '":1}]}',
+    ],
+)
+def test_what_the_json_reader_refuses_gives_no_columns(session: SparkSession, odd: str) -> None:
+    # When a number or a name is longer than Spark's reader takes, in one value of many
+    found = drift.infer(session, ['{"a":1}', odd, '{"b":"' + "x" * 60_000 + '"}'])
+
+    # Then the others have their columns
+    assert found == StructType().add("a", "long").add("b", "string")
+
+
 def test_fields_of_objects_count_among_columns() -> None:
     # Given a table, and new fields: one object too large, and two that fit one without the other
     half = drift.COLUMNS_COUNT // 2

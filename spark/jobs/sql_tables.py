@@ -2,7 +2,7 @@
 
 All topics are read up to one moment: the offsets where they end are looked up in one snapshot of
 the database, before the query runs. Names of fields come from --schema, from the registry, or from
-the last SAMPLE_COUNT records of a topic; a field that none of those has is no column.
+the last records of a topic (spark/jobs/sql_sample.py); a field that none of those has is no column.
 """
 
 import asyncio
@@ -10,13 +10,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from spark.jobs.options import JobFailed, WrongUsage
+from spark.jobs.sql_sample import SAMPLE_COUNT, newest_values
 from spark.log_location import LogLocation
 from spark.sources.columns import COLUMNS, HEADERS
 from spark.sources.cut import TopicPartition
@@ -34,8 +34,6 @@ from spark.sources.wanted import Wanted
 from spark.tables import drift
 from spark.tables.decoded import Values, body, schema_id
 from spark.tables.topic_rows import field_columns, topic_rows
-
-SAMPLE_COUNT: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,8 +140,7 @@ class TopicTables:
         value = F.col("value")
         if json_ids is not None:
             value = F.when(schema_id().isin(list(json_ids)), body())
-        texts = records.select(value.cast("string").alias("value")).where("value is not null")
-        return [row[0] for row in texts.collect()]
+        return newest_values(records.withColumn("value", value.cast("string")))
 
     def _read(self, topic: str, there: Topics, wanted: Wanted, *, headers: bool) -> DataFrame:
         mine = [

@@ -13,6 +13,7 @@ from streamctl.spark_jobs import become_job
 JOB: Final = "spark.jobs.sql"
 POSTGRES_VARIABLE: Final = "STREAMHOUSE_POSTGRES"
 STORE_VARIABLE: Final = "STREAMHOUSE_STORE"
+MAX_ROWS: Final = 2**31 - 2
 
 
 class SqlFormat(StrEnum):
@@ -36,7 +37,7 @@ def sql(
         typer.Option("--output", metavar="DIR", help="Where Parquet goes: a directory or URL."),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, metavar="N", help="Rows at most.")
+        int | None, typer.Option("--limit", min=1, max=MAX_ROWS, metavar="N", help="Rows at most.")
     ] = None,
     as_of: Annotated[
         str | None,
@@ -92,7 +93,7 @@ def sql(
         raise UsageError(
             "--format parquet and --output DIR go together", fix="give both, or neither of them"
         )
-    arguments = [query, "--format", form.value]
+    arguments = ["--format", form.value]
     told = {
         "--output": output,
         "--limit": limit,
@@ -106,6 +107,7 @@ def sql(
             arguments += [option, str(value)]
     for word in schema or ():
         arguments += ["--schema", word]
+    arguments += ["--", query]  # which may begin with a comment
     environment = _environment(postgres, store, is_told=data is None)
     become_job(JOB, arguments, environment, command="streamctl sql")
 

@@ -14,13 +14,13 @@ Exit codes: 0 done, 1 failed, 2 the command line makes no sense, 130 Ctrl-C.
 """
 
 import inspect
+import logging
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from logging import CRITICAL
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -40,6 +40,7 @@ from spark.jobs.option_groups import (
     Options,
     Source,
 )
+from spark.jobs.standard_output import OutputFull, standard_output
 from spark.jobs.task_errors import FAILURES, advice, explain
 from spark.log_location import DATA, POSTGRES, STORE, LogLocation
 from spark.session import JavaMissing, UnsupportedSpark
@@ -174,9 +175,10 @@ def upkeep(command: Callable[..., None]) -> Callable[..., None]:
 def run(command: Callable[..., None]) -> None:
     """Run a job with the command line of this process; what it cannot do ends it with a line."""
     for name in _QUERY_LOGGERS:
-        PySparkLogger.getLogger(name).setLevel(CRITICAL)
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what it could not do is raised, too
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False)
-    app.command(context_settings={"help_option_names": ["-h", "--help"]})(command)
+    app.command(context_settings={"help_option_names": ["-h", "--help"]})(_told(command))
     try:
         app(prog_name=os.environ.get(_COMMAND))
     except JobFailed as failed:
@@ -184,12 +186,26 @@ def run(command: Callable[..., None]) -> None:
         if failed.fix:
             sys.stderr.write(f"fix:   {failed.fix}\n")
         sys.exit(failed.exit_code)
-    except (JavaMissing, UnsupportedSpark) as missing:
-        sys.stderr.write(f"error: {missing}\n")
+    except (JavaMissing, UnsupportedSpark, OutputFull) as failed:
+        sys.stderr.write(f"error: {failed}\n")
         sys.exit(JobFailed.exit_code)
     except FAILURES as error:
         sys.stderr.write(f"error: {explain(error)}\nfix:   {advice(error)}\n")
         sys.exit(JobFailed.exit_code)
+
+
+def _told(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose broken pipes typer does not see: it would end with 1, silently."""
+
+    @wraps(command)
+    def told(**given: Any) -> None:
+        try:
+            with standard_output():
+                command(**given)
+        except (ConnectionError, EOFError) as error:
+            raise JobFailed(explain(error), fix=advice(error)) from error
+
+    return told
 
 
 def parse_pairs(option: str, words: Iterable[str]) -> dict[str, str]:

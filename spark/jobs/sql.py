@@ -6,29 +6,32 @@ all of its topics, or as of a snapshot or a time. Conditions on _partition, _off
 narrow what is read, wherever in the query they stand.
 """
 
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql.types import StructType
 
 from spark.jobs.java_words import java_words_aside
 from spark.jobs.logic import parse_columns
 from spark.jobs.option_groups import DEFAULT_MASTER, LOG_OPTIONS, RUN_OPTIONS
 from spark.jobs.options import JobFailed, UpkeepOptions, WrongUsage, parse_pairs, run
-from spark.jobs.sql_output import Format, write
+from spark.jobs.sql_output import MAX_ROWS, Format, write
 from spark.jobs.sql_tables import TableOptions, TopicTables
-from spark.jobs.task_errors import explain
+from spark.jobs.task_errors import FAILURES, explain
 from spark.log_location import DATA, POSTGRES, STORE
 from spark.session import JavaMissing, Package, build_session
 from spark.sources.query_plan import NotAQuery
-from spark.sources.registry import Registry, RegistryUnavailable
+from spark.sources.registry import Registry
 from spark.sources.snapshots import parse_time
-from storage.errors import StorageError
 
+_SETTINGS: Final = {
+    "spark.log.level": "OFF",  # what fails is said below, once
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "500",  # so many are text at once, of any size
+}
 _PLANNING_FAILED: Final = "PYTHON_DATA_SOURCE_ERROR"
 _QUOTING: Final = "names with other letters than a-z, 0-9 and _ stand in `backticks`"
 _POSTGRES: Final = "see that Postgres answers; that of --data runs as long as its broker does"
@@ -37,6 +40,7 @@ _FIXES: Final = {
     "NothingWritten": _POSTGRES,
     "MetadataUnavailable": _POSTGRES,
 }
+_TAKEN: Final = "PATH_ALREADY_EXISTS"
 _NAMING: Final = "fields are those of a sample of values; --schema TOPIC=COLUMNS names others"
 
 
@@ -48,7 +52,7 @@ def sql(
         str | None, typer.Option("--output", metavar="DIR", help="Where Parquet goes.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, metavar="N", help="Rows at most.")
+        int | None, typer.Option("--limit", min=1, max=MAX_ROWS, metavar="N", help="Rows at most.")
     ] = None,
     as_of: Annotated[
         str | None,
@@ -88,10 +92,12 @@ def sql(
                 master=master,
                 packages=(Package.AVRO,) if registry else (),
                 location=location,
-                settings={"spark.log.level": "OFF"},  # what fails is said below, once
+                settings=_SETTINGS,
             )
     except JavaMissing as missing:
         raise JobFailed("Spark cannot be started", fix=str(missing)) from missing
+    # pyspark's own handler asks Java to stop, which cannot hear it while it answers
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     tables = TableOptions(
         columns=_schemas(schema or ()),
         registry=Registry(url=registry) if registry else None,
@@ -115,11 +121,13 @@ def _answer(
     except (ParseException, AnalysisException) as error:
         if error.getCondition() == _PLANNING_FAILED:
             raise _failed(error) from error
+        if error.getCondition() == _TAKEN:
+            raise WrongUsage(f"{output} is there already", fix="give another --output") from error
         said = str(error).partition("\n\nJVM stacktrace")[0].strip()
         if isinstance(error, ParseException):  # it shows where
             raise WrongUsage(said, fix=_QUOTING) from error
         raise WrongUsage(said.partition(";\n")[0], fix=_NAMING) from error  # without Spark's plan
-    except (PySparkException, Py4JJavaError, StorageError, RegistryUnavailable) as error:
+    except FAILURES as error:
         raise _failed(error) from error
 
 

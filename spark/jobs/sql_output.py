@@ -1,9 +1,12 @@
 """Results of a query: a table to read, JSON or Parquet for programs."""
 
 import sys
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final, Literal
 
+import pyarrow as pa
+import zstandard
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BinaryType, NumericType, StructField
@@ -17,6 +20,8 @@ from spark.jobs.options import WrongUsage
 
 TABLE_ROWS: Final = 1_000
 """Of a table on a terminal, unless --limit says otherwise."""
+MAX_ROWS: Final = 2**31 - 2
+"""Of --limit: Spark takes 31 bits, and a table looks for one row more."""
 _PIPE_WIDTH: Final = 10_000
 _NULL: Final = Text("null", style="dim")
 
@@ -27,6 +32,14 @@ class Format(StrEnum):
     table = "table"
     json = "json"
     parquet = "parquet"
+
+
+class _Results(Console):
+    """Does not end the process when the reader of a pipe has gone: the job's end does."""
+
+    def on_broken_pipe(self) -> None:
+        """Go on with the exception that is handled now."""
+        raise  # noqa: PLE0704
 
 
 def write(result: DataFrame, form: Format, *, output: str | None, limit: int | None) -> None:
@@ -80,7 +93,7 @@ def _print_table(result: DataFrame, limit: int, *, is_told: bool) -> None:
         table.add_column(escape(_visible(one.name)), justify=justify, overflow="fold")
     for row in rows[:limit]:
         table.add_row(*(_NULL if cell is None else escape(_visible(cell)) for cell in row))
-    Console(highlight=False, width=None if is_terminal else _PIPE_WIDTH).print(table)
+    _Results(highlight=False, width=None if is_terminal else _PIPE_WIDTH).print(table)
     if len(rows) > limit:
         how = "" if is_told else "; --limit N shows more, --format json all"
         sys.stderr.write(f"there are more than these {limit:,} rows{how}\n")
@@ -98,8 +111,17 @@ def _print_lines(result: DataFrame) -> None:
     # times are written with their zone, and what is null is there, too
     options = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"}
     lines = result.select(F.to_json(F.struct(*columns), options))
-    for line in lines.toLocalIterator(prefetchPartitions=True):
-        sys.stdout.write(f"{line[0]}\n")
+    for piece in lines.mapInArrow(_compressed, "lines binary").toLocalIterator():
+        sys.stdout.write(zstandard.decompress(piece[0]).decode())
+
+
+def _compressed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield lines compressed: the driver takes all that a task has made at once."""
+    for batch in batches:
+        lines = batch.column(0).cast(pa.binary()).to_pylist()
+        text = b"".join(line + b"\n" for line in lines)
+        piece = pa.array([zstandard.compress(text)], pa.binary())
+        yield pa.RecordBatch.from_arrays([piece], names=["lines"])
 
 
 def _visible(text: str) -> str:

@@ -90,15 +90,17 @@ class TopicTables:
             async with LogIndex.open(self._location.postgres) as index:
                 found = await index.topics({".".join(parts) for parts in named})
                 missing = {".".join(parts) for parts in named} - {each.topic for each in found}
-                everything = await index.topics() if missing - own else {}
+                unknown = any(name.lower() not in own for name in missing)
+                everything = await index.topics() if unknown else {}
                 return found, sorted({each.topic for each in everything})
 
         there, all_topics = asyncio.run(look_up())
         found = {each.topic for each in there}
         _check_names(named, found)
         for parts in named:
-            if ".".join(parts) not in found | own:
-                raise _no_topic(".".join(parts), all_topics)
+            name = ".".join(parts)
+            if name not in found and name.lower() not in own:
+                raise _no_topic(name, all_topics)
         return there
 
     def _values(self, topic: str, there: Topics) -> Values:

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from spark.sinks.batch_tables import CarriedMissing
@@ -13,7 +13,9 @@ from storage.errors import StorageError
 
 FAILURES: Final = (
     PySparkException,
-    Py4JJavaError,
+    Py4JError,
+    ConnectionError,
+    EOFError,
     StorageError,
     RegistryUnavailable,
     CarriedMissing,
@@ -21,6 +23,7 @@ FAILURES: Final = (
 )
 """What may end a job that is right: shown as a line. All else is a mistake in the program."""
 
+_JAVA_GONE: Final = "Spark's Java has ended"
 _JAVA: Final = "\n\nJVM stacktrace"
 _OURS: Final = re.compile(r"^(?:spark|storage|protocol)\.[\w.]*?(\w+): (.+)$", re.MULTILINE)
 _PYTHON: Final = re.compile(r"^(ValueError|UnknownTopic|NoSuchTime): (.+)$", re.MULTILINE)
@@ -39,6 +42,7 @@ _ADVICE: Final = (
     (r"MetadataUnavailable", "see that Postgres answers, then run the job again"),
     (r"ObjectStoreUnavailable", "see that the object store answers, then run the job again"),
     (r"RegistryUnavailable", "see that the registry answers at --registry, then run it again"),
+    (_JAVA_GONE, "dmesg tells if its memory was wanted by others; what is done is kept"),
     (r"JAVA_GATEWAY_EXITED", "Spark says above why it did not start"),
 )
 _AGAIN: Final = "what is done is kept: run the job again when the cause is gone"
@@ -46,7 +50,9 @@ _AGAIN: Final = "what is done is kept: run the job again when the cause is gone"
 
 def explain(error: BaseException) -> str:
     """Return the line that says what happened: our own exception's if there is one in it."""
-    if isinstance(error, FAILURES) and not isinstance(error, (PySparkException, Py4JJavaError)):
+    if _is_java_gone(error):
+        return _JAVA_GONE
+    if isinstance(error, FAILURES) and not isinstance(error, (PySparkException, Py4JError)):
         return f"{type(error).__name__}: {error}"
     whole = _CALLING.sub("", str(error))
     text = whole.partition(_JAVA)[0]
@@ -61,5 +67,12 @@ def explain(error: BaseException) -> str:
 
 def advice(error: BaseException) -> str:
     """Return what to do about a failure."""
-    text = f"{type(error).__name__} {error}"
+    text = _JAVA_GONE if _is_java_gone(error) else f"{type(error).__name__} {error}"
     return next((fix for pattern, fix in _ADVICE if re.search(pattern, text)), _AGAIN)
+
+
+def _is_java_gone(error: BaseException) -> bool:
+    """Return whether Java gave no answer; one that it gave has its words or its stack."""
+    if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
+        return "Trace:" not in str(error)
+    return isinstance(error, (ConnectionError, EOFError))

@@ -56,10 +56,10 @@ def find_tables(session: SparkSession, text: str) -> list[tuple[str, ...]]:
 
 
 def find_names(session: SparkSession, text: str) -> set[str]:
-    """Return what a query calls its own tables: WITH name AS (…)."""
+    """Return what a query calls its own tables (WITH name AS …), in small letters."""
     plan = session._jsparkSession.sessionState().sqlParser().parsePlan(text)  # noqa: SLF001
     return {
-        pair._1()  # noqa: SLF001 - of a Scala tuple
+        pair._1().lower()  # noqa: SLF001 - of a Scala tuple
         for node in _all_nodes(plan)
         if node.getClass().getSimpleName() == "UnresolvedWith"
         for pair in _each(node.cteRelations())

@@ -1,5 +1,6 @@
 """How jobs run queries: to the end of the log, from the checkpoint they began with, told of."""
 
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
@@ -26,10 +28,28 @@ from spark.upkeep.job import job_session
 from tests.clients.confluent import Confluent
 from tests.spark.shopflow import produce, trace
 from tests.spark.warehouse_runs import contents, loader, send
+from tests.streamctl.conftest import REPOSITORY
 from tests.support.ports import free_port
 
 SCHEMA = "id bigint"
 VALUES = [b'{"id":%d}' % number for number in range(3)]
+WORDY = """
+import sys
+from spark.jobs.options import run
+from spark.jobs.sql_output import _Results
+
+def lines():
+    for number in range(100_000):
+        print(number)
+
+def table():
+    _Results(width=10).print("\\n".join(map(str, range(100_000))))
+
+def other():
+    raise BrokenPipeError(32, "of something else")
+
+run(globals()[sys.argv.pop()])
+"""
 
 
 @pytest.fixture
@@ -206,6 +226,49 @@ def test_a_query_that_failed_names_the_cause_and_what_to_do() -> None:
     # Then
     assert explain(error) == "DataLoss: t-0: offsets 0 to 3 are gone"
     assert "failOnDataLoss=false" in advice(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Py4JError("An error occurred while calling o65.registerPython"),
+        Py4JNetworkError("Answer from Java side is empty"),
+        ConnectionRefusedError(111, "Connection refused"),
+        EOFError(),
+    ],
+)
+def test_java_that_is_gone_is_said_to_be(error: Exception) -> None:
+    assert explain(error) == "Spark's Java has ended"
+    assert "memory" in advice(error)
+
+
+@pytest.mark.parametrize(
+    ("job", "into", "code", "said"),
+    [
+        ("lines", "| head -1", "0", "0\n"),
+        ("table", "| head -1", "0", "0\n"),
+        ("lines", "> /dev/full", "1", "error: cannot write to standard output: No space left"),
+        ("table", "> /dev/full", "1", "error: cannot write to standard output: No space left"),
+        ("other", "| head -1", "1", "error: Spark's Java has ended"),
+    ],
+)
+def test_a_reader_that_has_gone_and_a_full_disk_are_no_bugs(
+    job: str, into: str, code: str, said: str
+) -> None:
+    # When a job says more than anybody reads
+    command = f'"$0" -c "$1" {job} {into}; echo "ended with ${{PIPESTATUS[0]}}"'
+    ended = subprocess.run(
+        ("bash", "-c", command, sys.executable, WORDY),
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        check=False,
+    )
+
+    # Then it ends as all other commands do
+    assert ended.stdout.endswith(f"ended with {code}\n")
+    assert (ended.stderr or ended.stdout).startswith(said)
+    assert "Traceback" not in ended.stderr
 
 
 def test_batches_are_counted_though_spark_forgets_them() -> None:

@@ -123,7 +123,7 @@ def test_fields_are_columns_beside_those_of_records(ask: Ask, orders: str) -> No
 def test_a_query_may_be_any_query(ask: Ask, orders: str, session: SparkSession) -> None:
     # When topics are joined, grouped and named
     result = ask(
-        f"WITH paid AS (SELECT * FROM {orders} WHERE amount > 0)"
+        f"WITH Paid AS (SELECT * FROM {orders} WHERE amount > 0)"
         f" SELECT a._key AS customer, sum(b.amount) AS total FROM {orders} a"
         f" JOIN paid b ON a.id = b.id WHERE a.id IN (SELECT id FROM {orders} WHERE id < 6)"
         " GROUP BY 1 ORDER BY 1"
@@ -336,12 +336,31 @@ def test_results_are_tables_json_and_parquet(
     assert capsys.readouterr().out.split() == ["id", "id", "3", "3"]
 
 
+def test_json_of_any_size_passes_through_the_driver(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given 800 MB of lines that one task makes, more than the driver has memory
+    body = "repeat('lorem ipsum ', 340)"
+    result = session.range(0, 200_000, 1, 1).selectExpr("id", f"{body} AS body")
+
+    # When they are printed
+    out = tmp_path / "lines"
+    with out.open("w") as lines, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", lines)
+        write(result, Format.json, output=None, limit=None)
+
+    # Then they are all there, in their order
+    with out.open() as lines:
+        assert all(line.startswith(f'{{"id":{number},') for number, line in enumerate(lines))
+    assert out.stat().st_size > 800_000_000
+
+
 def test_the_command_line_asks_in_a_process_of_its_own(
     orders: str, location_options: dict[str, str]
 ) -> None:
     def streamctl(*arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            (*COMMAND, "sql", *arguments, "--data", location_options["data"]),
+            (*COMMAND, "sql", "--data", location_options["data"], *arguments),
             capture_output=True,
             text=True,
             cwd=REPOSITORY,
@@ -350,8 +369,8 @@ def test_the_command_line_asks_in_a_process_of_its_own(
         )
 
     # When people ask
-    text = f"SELECT sum(amount) AS total, count(*) AS records FROM {orders}"
-    ended = streamctl(text, "--format", "json")
+    text = f"-- of all\nSELECT sum(amount) AS total, count(*) AS records FROM {orders}"
+    ended = streamctl("--format", "json", "--", text)
 
     # Then they get what they asked for, and nothing else
     assert ended.returncode == 0, ended.stderr
@@ -364,7 +383,7 @@ def test_the_command_line_asks_in_a_process_of_its_own(
     assert mistaken.stderr.startswith("error: [PARSE_SYNTAX_ERROR]")
 
     # and what makes no sense is said at once, before Java starts
-    refused = streamctl(text, "--format", "parquet")
+    refused = streamctl("SELECT 1", "--format", "parquet")
     assert refused.returncode == 2
     assert "--output" in refused.stderr
 

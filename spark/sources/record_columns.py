@@ -39,6 +39,8 @@ MAX_ROWS: Final = 32_768
 
 _US_PER_MS: Final = 1000
 _MAX_MS: Final = (2**63 - 1) // _US_PER_MS
+_HALF: Final = 2**62 - 1
+"""Two such numbers have a sum."""
 _CREATE_TIME: Final = 0
 _LOG_APPEND_TIME: Final = 1
 
@@ -270,7 +272,7 @@ def _offsets(chunk: _Chunk, deltas: Numbers) -> Numbers:
 
 
 def _timestamps(chunk: _Chunk, deltas_ms: Numbers) -> Numbers:
-    """Return the timestamp of each record in ms."""
+    """Return the timestamp of each record in ms; one that Spark cannot have is its nearest."""
     base = chunk.spread(
         [
             payload.base_timestamp_ms if payload.append_time_ms is None else payload.append_time_ms
@@ -280,10 +282,15 @@ def _timestamps(chunk: _Chunk, deltas_ms: Numbers) -> Numbers:
     if all(payload.append_time_ms is not None for payload in chunk.payloads):
         timestamps = base
     elif all(payload.append_time_ms is None for payload in chunk.payloads):
-        timestamps = base + deltas_ms
+        timestamps = _sum(base, deltas_ms)
     else:
         own = chunk.spread([payload.append_time_ms is None for payload in chunk.payloads])
-        timestamps = base + deltas_ms * own
+        timestamps = _sum(base, deltas_ms * own)
     if timestamps.max() > _MAX_MS or timestamps.min() < -_MAX_MS:
-        raise InvalidRecords("a timestamp is out of the range of Spark's")
+        return timestamps.clip(-_MAX_MS, _MAX_MS)
     return timestamps
+
+
+def _sum(numbers: Numbers, others: Numbers) -> Numbers:
+    total: Numbers = numbers.clip(-_HALF, _HALF) + others.clip(-_HALF, _HALF)
+    return total

@@ -30,6 +30,7 @@ from spark.sources.record_columns import SCHEMA_WITH_HEADERS, Payload, RecordCol
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BASE_MS = 1_700_000_000_000
+LAST_MS = (2**63 - 1) // 1000
 EVERYTHING = Range(start=0, end=2**62)
 
 # so long that their length takes three bytes; drawn small, for Hypothesis has to hold what it drew
@@ -239,14 +240,31 @@ def test_damaged_lengths_are_refused(data: bytes) -> None:
         list(columns().decode([payload]))
 
 
-def test_a_timestamp_beyond_spark_s_is_refused() -> None:
-    # Given a record of the year 292 million, which Spark cannot hold in microseconds
-    record = Record(offset_delta=0, timestamp_delta_ms=2**62)
+@pytest.mark.parametrize(
+    ("base_ms", "delta_ms", "read_ms"),
+    [
+        (0, 2**62, LAST_MS),  # the year 146 million, which Spark cannot hold in microseconds
+        (-(10**18), 0, -LAST_MS),
+        (2**63 - 1, 2**63 - 1, LAST_MS),
+        (-(2**63), -1, -LAST_MS),
+        (10**18, 5 - 10**18, 5),
+        (LAST_MS, 0, LAST_MS),
+    ],
+)
+def test_a_timestamp_beyond_spark_s_is_its_last(base_ms: int, delta_ms: int, read_ms: int) -> None:
+    # When a record has a timestamp that any client may send
+    record = Record(offset_delta=0, timestamp_delta_ms=delta_ms)
     payload = Payload(
-        data=encode_records([record]), count=1, base_offset=0, last_offset=0, base_timestamp_ms=0
+        data=encode_records([record]),
+        count=1,
+        base_offset=0,
+        last_offset=0,
+        base_timestamp_ms=base_ms,
     )
-    with pytest.raises(InvalidRecords, match="timestamp"):
-        list(columns().decode([payload]))
+
+    # Then it is read
+    (batch,) = columns().decode([payload])
+    assert batch["timestamp"].view(pa.int64()).to_pylist() == [1000 * read_ms]
 
 
 def test_names_of_headers_that_are_no_text_are_replaced() -> None:

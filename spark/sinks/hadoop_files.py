@@ -1,7 +1,10 @@
 """Files where Spark itself keeps its own: any file system that it knows, by path or URL."""
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
@@ -54,11 +57,15 @@ class HadoopFiles:
             FileExistsError: somebody has written it.
         """
         files, target = self._at(name)
-        _, draft = self._at(f"{name}.draft")
-        stream = files.create(draft, True)  # in the place of one of a run that died
+        if files.getUri().getScheme() == "file":
+            _write_local(Path(files.makeQualified(target).toUri().getPath()), text)
+            return
+        _, draft = self._at(_draft(name))
+        stream = files.create(draft, False)
         stream.write(text.encode())
         stream.close()
         if files.exists(target) or not files.rename(draft, target):
+            files.delete(draft, False)
             raise FileExistsError(f"{self.path}/{name} was written by another process meanwhile")
 
     def _at(self, name: str) -> tuple[Any, Any]:
@@ -70,3 +77,26 @@ class HadoopFiles:
         java = self.session.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to Java
         assert java is not None
         return java
+
+
+def _write_local(target: Path, text: str) -> None:
+    """Write a file here: Hadoop's rename would replace another one, and leave that one's checksum.
+
+    Raises:
+        FileExistsError: it is there.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(_draft(target.name))
+    with draft.open("x", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        target.hardlink_to(draft)
+    finally:
+        draft.unlink()
+
+
+def _draft(name: str) -> str:
+    """Return a name that no other process takes."""
+    return f"{name}.{uuid4().hex}.draft"

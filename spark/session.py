@@ -46,10 +46,6 @@ _JAVA_OPTIONS: Final = (
     " -Dorg.apache.avro.limits.bytes.maxLength=134217728"
     " -Dorg.apache.avro.limits.collectionItems.maxLength=16777216"
 )
-_JAVA: Final = {
-    "spark.driver.defaultJavaOptions": _JAVA_OPTIONS,
-    "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
-}
 _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -113,6 +109,7 @@ def build_session(
     checkpoints: Path | str | None = None,
     location: LogLocation | None = None,
     settings: Mapping[str, str] | None = None,
+    java_directory: Path | None = None,
 ) -> SparkSession:
     """Start Spark, or return the session that this process has.
 
@@ -131,6 +128,8 @@ def build_session(
         location: the log of format("streamhouse") where its options do not name one; by default
             what the environment says.
         settings: of Spark, over those of this module. No secrets: `ps` and Spark's pages show them.
+        java_directory: from where Java takes relative paths, and where Spark 4.0.0 leaves a folder
+            `artifacts`; by default that of this process.
 
     Raises:
         JavaMissing: there is no Java.
@@ -147,7 +146,7 @@ def build_session(
         raise JavaMissing("Spark needs Java 17: install openjdk-17-jre-headless or set JAVA_HOME")
     everything = {
         **_STREAMING,
-        **_JAVA,
+        **_java(java_directory),
         **(_LOCAL if master.startswith("local") else {}),
         **_packages(frozenset(packages), warehouse),
         **_directories(warehouse, checkpoints),
@@ -185,6 +184,14 @@ def spare_workers(context: SparkContext) -> None:
 def _has_modules(jar: str) -> bool:
     with ZipFile(SparkFiles.get(jar)) as archive:
         return any(name.endswith((".py", ".pyc")) for name in archive.namelist())
+
+
+def _java(directory: Path | None) -> dict[str, str]:
+    place = "" if directory is None else f" -Duser.dir={directory}"
+    return {
+        "spark.driver.defaultJavaOptions": _JAVA_OPTIONS + place,
+        "spark.executor.defaultJavaOptions": _JAVA_OPTIONS,
+    }
 
 
 def _packages(packages: frozenset[Package], warehouse: Path | str | None) -> dict[str, str]:

@@ -6,9 +6,12 @@ all of its topics, or as of a snapshot or a time. Conditions on _partition, _off
 narrow what is read, wherever in the query they stand.
 """
 
+import atexit
 import signal
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Annotated, Final
 
 import typer
@@ -80,6 +83,8 @@ def sql(
     """
     if (form is Format.parquet) != (output is not None):
         raise WrongUsage("--format parquet and --output DIR go together")
+    if output is not None and "://" not in output:
+        output = str(Path(output).absolute())
     told = {POSTGRES: postgres, STORE: store, DATA: data}
     log = {name: str(value) for name, value in told.items() if value is not None}
     options = UpkeepOptions(log=log, master=master)
@@ -93,6 +98,7 @@ def sql(
                 packages=(Package.AVRO,) if registry else (),
                 location=location,
                 settings=_SETTINGS,
+                java_directory=_directory_of_java(),
             )
     except JavaMissing as missing:
         raise JobFailed("Spark cannot be started", fix=str(missing)) from missing
@@ -134,6 +140,13 @@ def _answer(
 def _failed(error: Exception) -> JobFailed:
     said = explain(error).partition("; failOnDataLoss")[0]  # which is no option here
     return JobFailed(said, fix=next((fix for name, fix in _FIXES.items() if name in said), ""))
+
+
+def _directory_of_java() -> Path:
+    """Return a directory that goes with this process: people's own may not be written to."""
+    directory = mkdtemp(prefix="streamhouse-sql-")
+    atexit.register(rmtree, directory, ignore_errors=True)
+    return Path(directory)
 
 
 def _check_time(as_of: str | None) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -356,19 +357,22 @@ def test_json_of_any_size_passes_through_the_driver(
 
 
 def test_the_command_line_asks_in_a_process_of_its_own(
-    orders: str, location_options: dict[str, str]
+    orders: str, location_options: dict[str, str], tmp_path: Path
 ) -> None:
+    place = Path("/proc")  # where nobody can write
+
     def streamctl(*arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             (*COMMAND, "sql", "--data", location_options["data"], *arguments),
             capture_output=True,
             text=True,
-            cwd=REPOSITORY,
+            cwd=place,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
             timeout=START_S,
             check=False,
         )
 
-    # When people ask
+    # When people ask, from wherever they are
     text = f"-- of all\nSELECT sum(amount) AS total, count(*) AS records FROM {orders}"
     ended = streamctl("--format", "json", "--", text)
 
@@ -376,6 +380,12 @@ def test_the_command_line_asks_in_a_process_of_its_own(
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout) == {"total": 217.5, "records": 31}
     assert ended.stderr == ""
+
+    # and what they write is where they are, alone
+    place = tmp_path
+    written = streamctl("SELECT 1 AS a", "--format", "parquet", "--output", "results")
+    assert written.returncode == 0, written.stderr
+    assert [one.name for one in place.iterdir()] == ["results"]
 
     # and of a mistake they are told that alone, without what Java says of itself
     mistaken = streamctl("SELEC 1")

@@ -77,6 +77,11 @@ def replay(
     """Make a table anew from offset 0 with other logic, compare counts, then swap atomically."""
     if options.follow:
         raise WrongUsage("replay ends with what is there", fix="leave --follow to warehouse")
+    if partition_by and table_format is TableFormat.parquet:
+        raise WrongUsage(
+            "--partition-by: a table of Parquet files keeps its partitions",
+            fix="load the topics into another --output with warehouse",
+        )
     session = open_session("replay", options, table_format)
     loading = make_loading(
         session,

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from spark.jobs.loading import Loading
 from spark.jobs.options import JobFailed, PipelineOptions, Source, UpkeepOptions, WrongUsage, run
 from spark.jobs.queries import Counted, Goal, measured
-from spark.jobs.replay import backfill
+from spark.jobs.replay import backfill, replay
 from spark.jobs.revenue import ROWS, RevenueFold, run_revenue
 from spark.jobs.task_errors import advice, explain
 from spark.jobs.topics import read_now
@@ -299,3 +299,15 @@ def test_upkeep_leaves_a_session_that_was_there(
     with job_session("upkeep", UpkeepOptions(log=location_options)) as used:
         assert used is session
     assert session.range(3).count() == 3
+
+
+def test_a_replay_of_parquet_keeps_its_partitions(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    # When a table of Parquet files is to be made anew with other partitions, then it is refused
+    words = f"replay --topic t --output {tmp_path / 'orders'} --partition-by id"
+    monkeypatch.setattr(sys, "argv", words.split())
+    with pytest.raises(SystemExit) as ended:
+        run(replay)
+    assert ended.value.code == 2
+    assert "--partition-by" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from spark.jobs.checked_query import CheckedBatches, CheckedQuery
 from spark.jobs.logic import Logic, UnknownFields, value_columns
 from spark.jobs.options import JobFailed, PipelineOptions, WrongUsage
 from spark.jobs.queries import Counted, Goal
-from spark.jobs.topic_ids import KeptIds, made_again
+from spark.jobs.topic_ids import KeptIds, made_again, source_of
 from spark.jobs.topics import read_now, read_stream, topic_ids
 from spark.sinks.batch_tables import BatchTables, OtherRun
 from spark.sinks.hadoop_files import HadoopFiles
@@ -83,8 +83,10 @@ class Loading:
                 then ends the query at its first batch.
 
         Raises:
-            JobFailed: files and checkpoint are not of one query, or a topic was made again.
+            JobFailed: files and checkpoint are not of one query, the checkpoint is of the other
+                source, or a topic was made again.
         """
+        self._refuse_other_source(generation)
         self._refuse_other_topics(generation)
         stream = read_stream(self.warehouse.session, self.options)
         write: Callable[[DataFrame, int], None]
@@ -173,6 +175,20 @@ class Loading:
         schemas = self.logic.of_subjects(session, self.options.topics)
         values = self.logic.fixed(value_columns(stored), schemas)
         return self.logic.changed(rows_and_dead_letters(decode(records, values)))
+
+    def _refuse_other_source(self, generation: int) -> None:
+        """Refuse offsets that the source cannot read.
+
+        Raises:
+            JobFailed: the checkpoint was written with the other one.
+        """
+        checkpoint = self.checkpoint(generation)
+        was = source_of(HadoopFiles(session=self.warehouse.session, path=checkpoint))
+        if was not in {None, self.options.source}:
+            raise JobFailed(
+                f"{checkpoint} was written with --source {was}",
+                fix=f"give --source {was}, or make the table anew: replay",
+            )
 
     def _refuse_other_topics(self, generation: int) -> None:
         """Refuse topics that were made again under their names: places of records come anew.

@@ -4,14 +4,21 @@ Rows are told apart by topic, partition and offset, and offsets of a topic that 
 anew. So a checkpoint keeps the ids.
 """
 
+from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
+from spark.jobs.option_groups import Source
 from spark.sinks.hadoop_files import HadoopFiles
+from spark.sources.stream_offset import TOPIC_IDS
 
 DIRECTORY: Final = "streamhouse-topics"
 """In a checkpoint, with a file for each topic."""
+
+_OFFSETS: Final = "offsets"
+_BASE64_LENGTH: Final = 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +35,33 @@ class KeptIds:
         """Return the ids by topic; none before the first run."""
         names = (one for one in self.checkpoint.names(DIRECTORY) if one.endswith(".txt"))
         texts = {name: self.checkpoint.read_text(f"{DIRECTORY}/{name}") for name in names}
-        return {name.removesuffix(".txt"): text for name, text in texts.items() if text is not None}
+        return {
+            name.removesuffix(".txt"): in_hexadecimal(text)
+            for name, text in texts.items()
+            if text is not None
+        }
 
     def keep(self, ids: Mapping[str, str]) -> None:
         """Keep the ids of topics that have none yet."""
         there = self.all()
         for topic in ids.keys() - there:
             self.checkpoint.write_text(f"{DIRECTORY}/{topic}.txt", ids[topic])
+
+
+def in_hexadecimal(text: str) -> str:
+    """Return an id as the index has it; brokers, and loaders that asked them, have it in base64."""
+    if len(text) != _BASE64_LENGTH:
+        return text
+    return str(UUID(bytes=urlsafe_b64decode(f"{text}==")))
+
+
+def source_of(checkpoint: HadoopFiles) -> Source | None:
+    """Return what a checkpoint's offsets are of; None before the first batch."""
+    batch = next((name for name in checkpoint.names(_OFFSETS) if name.isdigit()), None)
+    text = None if batch is None else checkpoint.read_text(f"{_OFFSETS}/{batch}")
+    if text is None:
+        return None
+    return Source.direct if f'"{TOPIC_IDS}"' in text else Source.kafka
 
 
 def made_again(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -3,14 +3,15 @@
 Both have the columns of Spark's own format("kafka"), headers included.
 """
 
-import asyncio
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from spark.jobs.options import PipelineOptions, Source
+from spark.jobs.topic_ids import in_hexadecimal
 from spark.log_location import POSTGRES
 from spark.sources.kafka import client_options
+from spark.sources.kept_connection import KeptConnection
 from spark.sources.log_index import LogIndex
 
 _FORMATS: Final = {Source.kafka: "kafka", Source.direct: "streamhouse"}
@@ -47,14 +48,14 @@ def reader_options(options: PipelineOptions) -> dict[str, str]:
 
 
 def topic_ids(session: SparkSession, options: PipelineOptions) -> dict[str, str]:
-    """Return the ids of topics by name: one that is deleted and made again has another.
+    """Return the ids of topics by name, whatever the source: one that is made again has another.
 
     Raises:
         Py4JJavaError: brokers gave no answer, or have no such topic.
-        MetadataUnavailable: Postgres gave no answer.
+        MetadataUnavailable: Postgres gave no answer for a minute.
     """
     if options.source is Source.direct:
-        return asyncio.run(_ids_in_log(options))
+        return _ids_in_log(options)
     java = session.sparkContext._jvm  # noqa: SLF001 - the client that Spark itself reads with
     assert java is not None
     properties = java.java.util.Properties()
@@ -66,11 +67,20 @@ def topic_ids(session: SparkSession, options: PipelineOptions) -> dict[str, str]
     admin = java.org.apache.kafka.clients.admin.AdminClient.create(properties)
     try:
         found = admin.describeTopics(names).allTopicNames().get()
-        return {name: found.get(name).topicId().toString() for name in options.topics}
+        ids = {name: found.get(name).topicId().toString() for name in options.topics}
     finally:
         admin.close()
+    return {name: in_hexadecimal(text) for name, text in ids.items()}
 
 
-async def _ids_in_log(options: PipelineOptions) -> dict[str, str]:
-    async with LogIndex.open(options.location().postgres) as index:
+def _ids_in_log(options: PipelineOptions) -> dict[str, str]:
+    kept = KeptConnection(options.location().postgres)
+
+    async def look() -> dict[str, str]:
+        index = LogIndex(await kept.get())
         return {each.topic: str(each.topic_id) for each in await index.topics(options.topics)}
+
+    try:
+        return kept.run(look)
+    finally:
+        kept.close()

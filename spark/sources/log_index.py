@@ -29,7 +29,7 @@ Topics = dict[TopicPartition, PartitionOffsets]
 
 @dataclass(frozen=True, slots=True)
 class LogIndex:
-    """Answers of one moment; made by `open`."""
+    """Answers of one moment, made by `open`; of one each without a transaction."""
 
     _connection: Connection
 

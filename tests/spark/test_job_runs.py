@@ -4,8 +4,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Timer
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -18,9 +21,10 @@ from spark.jobs.queries import Counted, Goal, measured
 from spark.jobs.replay import backfill, replay
 from spark.jobs.revenue import ROWS, RevenueFold, run_revenue
 from spark.jobs.task_errors import advice, explain
-from spark.jobs.topics import read_now
+from spark.jobs.topics import read_now, topic_ids
 from spark.jobs.warehouse import load
 from spark.jobs.warehouse_options import make_loading
+from spark.log_location import LogLocation
 from spark.sinks.batch_tables import BatchTables
 from spark.sinks.warehouse import TableFormat
 from spark.tables.revenue import Rules
@@ -311,3 +315,23 @@ def test_a_replay_of_parquet_keeps_its_partitions(
         run(replay)
     assert ended.value.code == 2
     assert "--partition-by" in capsys.readouterr().err
+
+
+def test_ids_of_topics_are_asked_for_patiently(
+    confluent: Confluent, topic: str, location: LogLocation, session: SparkSession
+) -> None:
+    # Given a Postgres that comes back soon
+    confluent.create_topic(topic, partition_count=1)
+    parts = urlsplit(location.postgres)
+    (sockets,) = parse_qs(parts.query)["host"]
+    with TemporaryDirectory() as directory:
+        place = Path(directory, "sockets")
+        postgres = location.postgres.replace(quote(sockets), quote(str(place)))
+        log = {"postgres": postgres, "store": location.store}
+        options = PipelineOptions(source=Source.direct, log=log, topics=(topic,))
+        back = Timer(1, place.symlink_to, (sockets,))
+        back.start()
+
+        # When a job asks which topic it is, then it waits
+        assert topic_ids(session, options).keys() == {topic}
+        back.join()

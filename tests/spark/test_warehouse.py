@@ -1,7 +1,9 @@
 """Topics into tables of three formats: each record once, drift and all."""
 
+from base64 import urlsafe_b64encode
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from pyspark.sql import SparkSession
@@ -9,6 +11,7 @@ from pyspark.sql import SparkSession
 from spark.jobs.loading import Loading
 from spark.jobs.options import JobFailed, Source, WrongUsage
 from spark.jobs.replay import backfill, swap_if_whole
+from spark.jobs.topic_ids import DIRECTORY
 from spark.jobs.warehouse import load
 from spark.sinks.warehouse import TableFormat, positions
 from tests.clients.confluent import Confluent
@@ -84,6 +87,42 @@ def test_a_topic_that_was_made_again_is_refused(
     swap_if_whole(run(), backfill(run()), force=True)
     load(run())
     assert by_offset(run().warehouse.rows(2), "id") == {0: 5, 1: 6}
+
+
+def test_the_other_source_makes_the_table_anew(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    location_options: dict[str, str],
+) -> None:
+    # Given a table that was loaded through brokers, by a version that kept ids as they write them
+    make = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.parquet)
+
+    def run(source: Source) -> Loading:
+        options = replace(make().options, source=source, log=location_options)
+        return replace(make(), options=options)
+
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":0}', b'{"id":1}'])
+    load(run(Source.kafka))
+    kept = run(Source.kafka).kept_ids(1)
+    ids = UUID(kept.all()[topic])
+    kept.checkpoint.delete(DIRECTORY)
+    kept.keep({topic: urlsafe_b64encode(ids.bytes).decode().rstrip("=")})
+
+    # When it is loaded without brokers, then it says what its checkpoint is of
+    with pytest.raises(JobFailed, match="was written with --source kafka"):
+        load(run(Source.direct))
+    assert load(run(Source.kafka)) == 0
+
+    # And the table may be made anew so, for no record is missing; then it is the other's
+    direct = run(Source.direct)
+    swap_if_whole(direct, backfill(direct))
+    assert load(direct) == 0
+    with pytest.raises(JobFailed, match="was written with --source direct"):
+        load(run(Source.kafka))
+    assert contents(direct.warehouse)[0] == [0, 1]
 
 
 @pytest.mark.parametrize("source", Source)

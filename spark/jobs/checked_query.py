@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark.jobs.options import JobFailed
-from spark.sinks.lake_batches import Superseded
+from spark.sinks.lake_batches import Superseded, TakenOver
 
-_TOLD: Final = (JobFailed, Superseded)
+_TOLD: Final = (JobFailed, Superseded, TakenOver)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +51,7 @@ class CheckedQuery:
         Raises:
             JobFailed: a batch was not to be written.
             Superseded: the table was swapped.
+            TakenOver: another run loads it now.
             StreamingQueryException: it failed otherwise.
         """
         try:

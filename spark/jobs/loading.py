@@ -152,7 +152,7 @@ class Loading:
             live=warehouse.live(),
             generation=live_generation,
         )
-        batches.look(warehouse.session)
+        batches.begin(warehouse.session)
         return batches
 
     def _decoded_for_files(

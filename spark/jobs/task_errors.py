@@ -7,6 +7,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from spark.sinks.batch_tables import CarriedMissing
+from spark.sinks.lake_batches import TakenOver
 from spark.sinks.parquet_tables import PointerMoved
 from spark.sources.registry import RegistryUnavailable
 from storage.errors import StorageError
@@ -20,6 +21,7 @@ FAILURES: Final = (
     RegistryUnavailable,
     CarriedMissing,
     PointerMoved,
+    TakenOver,
 )
 """What may end a job that is right: shown as a line. All else is a mistake in the program."""
 
@@ -39,6 +41,7 @@ _ADVICE: Final = (
         r"KafkaAdminClient|KafkaConsumer|apache\.kafka\S*TimeoutException|No resolvable bootstrap",
         "see that a broker answers at --bootstrap, then run the job again",
     ),
+    (r"TakenOver", "one loader at a time: end the other one, then run this one again"),
     (r"MetadataUnavailable", "see that Postgres answers, then run the job again"),
     (r"ObjectStoreUnavailable", "see that the object store answers, then run the job again"),
     (r"RegistryUnavailable", "see that the registry answers at --registry, then run it again"),

@@ -12,13 +12,17 @@ Each table takes a batch once (`spark.sinks.tables`). Where the driver may die:
 So batches that reach back behind what the tables have at the start are compared with the tables,
 record by record. That also holds for a checkpoint that was lost, for snapshots of Iceberg that were
 expired, and for what a loader of the generation before wrote while the table was swapped.
-One loader at a time may write into a table: Spark refuses a second one on the same checkpoint.
+
+One loader at a time may write into a table. A run takes it before it compares, and each batch looks
+whether its run has it still. What an earlier run has under way just then is refused by Delta, whose
+commits fail where properties have changed; Iceberg takes it: start no second loader there.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
+from uuid import uuid4
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +40,10 @@ Decoder = Callable[[DataFrame, StructType], tuple[StructType, DataFrame]]
 """From records and the table's columns of values to all columns of values, and decoded records."""
 
 
+class TakenOver(RuntimeError):
+    """Another run loads the table now."""
+
+
 class Superseded(RuntimeError):
     """The table is of another generation now: its loader goes on from another checkpoint."""
 
@@ -51,6 +59,7 @@ class LakeBatches:
         to_rows: from decoded records to rows of the table.
         generation: that `live` must have, or nothing is written.
         live: the table whose generation counts.
+        run: of this object; another one that takes `rows` ends it.
         ahead: the last offset of each topic and partition that the tables had at the start.
     """
 
@@ -60,10 +69,12 @@ class LakeBatches:
     to_rows: Callable[[DataFrame], DataFrame]
     generation: int
     live: LakeTable
+    run: str = field(default_factory=lambda: uuid4().hex)
     ahead: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def look(self, session: SparkSession) -> None:
-        """Find out what the tables have; before the query starts."""
+    def begin(self, session: SparkSession) -> None:
+        """Take the tables, and find out what they have; before the query starts."""
+        self.rows.take(session, self.run)
         letters = deadletter.places(self.letters.read(session))
         places = self.rows.read(session).select(*_PLACE).unionByName(letters)
         last = places.groupBy(*_PLACE[:2]).agg(F.max(_PLACE[2]).alias("last"))
@@ -74,6 +85,8 @@ class LakeBatches:
         session = batch.sparkSession
         if self.live.generation(session) != self.generation:
             raise Superseded(f"{self.live.name} was swapped; the new generation goes on")
+        if self.rows.run(session) != self.run:
+            raise TakenOver(f"another loader took {self.rows.name}")
         query_id = session.sparkContext.getLocalProperty(_QUERY_ID)
         assert query_id is not None, "a batch of a query has its id"
         records = batch.persist(StorageLevel.MEMORY_AND_DISK)

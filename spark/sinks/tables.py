@@ -5,7 +5,8 @@ writes nothing. Iceberg has the query and the batch in the summary of each snaps
 up before a batch is written. Both are committed with the rows, in one step.
 
 `replace` puts other rows in the place of all, in one commit too: who reads sees the rows of before
-or the new ones. The number of the generation is a property of the table and changes with them.
+or the new ones. The number of the generation is a property of the table and changes with them; the
+run that took it last to load it is another one.
 """
 
 from abc import ABC, abstractmethod
@@ -19,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 GENERATION: Final = "streamhouse.generation"
+RUN: Final = "streamhouse.run"
 PARTITION_BY: Final = "streamhouse.partition-by"
 QUERY: Final = "streamhouse.query-id"
 BATCH: Final = "streamhouse.batch-id"
@@ -82,6 +84,14 @@ class LakeTable(ABC):
         if self.columns(session) is None:
             return 0
         return int(self._properties(session).get(GENERATION, "1"))
+
+    def take(self, session: SparkSession, run: str) -> None:
+        """Make a run the one that loads the table: whichever did before finds out."""
+        session.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ('{RUN}' = '{run}')")
+
+    def run(self, session: SparkSession) -> str | None:
+        """Return the run that took the table last."""
+        return self._properties(session).get(RUN)
 
     def partition_by(self, session: SparkSession) -> tuple[str, ...]:
         """Return the columns that make partitions, of a table that `create` or `replace` made."""

@@ -13,6 +13,7 @@ from spark.jobs.options import JobFailed, Source, WrongUsage
 from spark.jobs.replay import backfill, swap_if_whole
 from spark.jobs.topic_ids import DIRECTORY
 from spark.jobs.warehouse import load
+from spark.sinks.lake_batches import TakenOver
 from spark.sinks.warehouse import TableFormat, positions
 from tests.clients.confluent import Confluent
 from tests.spark.warehouse_runs import FORMATS, by_offset, contents, loader, make_again, send
@@ -123,6 +124,35 @@ def test_the_other_source_makes_the_table_anew(
     with pytest.raises(JobFailed, match="was written with --source direct"):
         load(run(Source.kafka))
     assert contents(direct.warehouse)[0] == [0, 1]
+
+
+@pytest.mark.parametrize("table_format", [TableFormat.delta, TableFormat.iceberg])
+def test_a_loader_ends_when_another_one_takes_the_table(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    table_format: TableFormat,
+) -> None:
+    # Given a loader that follows a topic, and one that begins with a checkpoint of its own
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":0}'])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, table_format)
+    load(run("id bigint"))
+    following = replace(run().options, follow=True)
+    first = replace(run(), options=following, name="first").start(1, live_generation=1)
+    other = replace(following, checkpoint=str(tmp_path / "other"))
+    second = replace(run(), options=other, name="second").start(1, live_generation=1)
+
+    # When records come
+    send(confluent, topic, [b'{"id":%d}' % number for number in range(1, 10)])
+    second.query.processAllAvailable()
+    second.query.stop()
+
+    # Then the first one ends without writing any of them
+    with pytest.raises(TakenOver, match="another loader took"):
+        first.wait()
+    assert contents(run().warehouse) == ([*range(10)], [])
 
 
 @pytest.mark.parametrize("source", Source)

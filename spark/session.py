@@ -20,6 +20,7 @@ import pyspark
 from pyspark import SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
+from spark.interrupts import interrupt_in_any_case
 from spark.log_location import POSTGRES_VARIABLE, STORE_VARIABLE, LogLocation
 from spark.sources.direct import StreamHouse
 
@@ -156,6 +157,7 @@ def build_session(
     }
     builder = SparkSession.builder.master(master).appName(name)
     session = builder.config(map=dict(everything)).getOrCreate()
+    interrupt_in_any_case()
     context = session.sparkContext
     spare_workers(context)
     context.environment.update(_environment(location))

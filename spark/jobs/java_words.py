@@ -1,5 +1,6 @@
-"""What Java says on standard error while it starts: lines about itself, of no use to who asks."""
+"""What Java and pyspark say on standard error of themselves, of no use to who asks."""
 
+import logging
 import os
 import shutil
 import sys
@@ -8,7 +9,29 @@ from contextlib import contextmanager
 from tempfile import TemporaryFile
 from typing import Final
 
+from pyspark.accumulators import AccumulatorServer
+from pyspark.logger import PySparkLogger
+
 _STDERR: Final = 2
+_QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""They write a page of JSON for each mistake in a query, which is told in a line anyhow."""
+
+
+def hush_pyspark() -> None:
+    """Leave what is raised to those who catch it."""
+    for name in _QUERY_LOGGERS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(_has_logger)
+    setattr(AccumulatorServer, "handle_error", _say_nothing)  # noqa: B010 (a method, to mypy)
+
+
+def _has_logger(_record: logging.LogRecord) -> bool:
+    """Leave out what is logged to the root itself: py4j does so, with what it raises."""
+    return False
+
+
+def _say_nothing(*_request: object) -> None:
+    """Take the place of a traceback: of the thread that Java talks to, when that has gone."""
 
 
 @contextmanager

@@ -14,7 +14,6 @@ Exit codes: 0 done, 1 failed, 2 the command line makes no sense, 130 Ctrl-C.
 """
 
 import inspect
-import logging
 import os
 import re
 import sys
@@ -25,8 +24,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from pyspark.logger import PySparkLogger
 
+from spark.jobs.java_words import hush_pyspark
 from spark.jobs.option_groups import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_MASTER,
@@ -44,9 +43,6 @@ from spark.jobs.standard_output import OutputFull, standard_output
 from spark.jobs.task_errors import FAILURES, advice, explain
 from spark.log_location import DATA, POSTGRES, STORE, LogLocation
 from spark.session import JavaMissing, UnsupportedSpark
-
-_QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""They write a page of JSON for each mistake in a query, which is told in a line anyhow."""
 
 _COMMAND: Final = "STREAMCTL_COMMAND"
 """Where streamctl tells what people typed, for help and mistakes (streamctl/spark_jobs.py)."""
@@ -174,9 +170,7 @@ def upkeep(command: Callable[..., None]) -> Callable[..., None]:
 
 def run(command: Callable[..., None]) -> None:
     """Run a job with the command line of this process; what it cannot do ends it with a line."""
-    for name in _QUERY_LOGGERS:
-        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what it could not do is raised, too
+    hush_pyspark()
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False)
     app.command(context_settings={"help_option_names": ["-h", "--help"]})(_told(command))
     try:

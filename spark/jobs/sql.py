@@ -7,7 +7,6 @@ narrow what is read, wherever in the query they stand.
 """
 
 import atexit
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 from shutil import rmtree
@@ -24,7 +23,7 @@ from spark.jobs.option_groups import DEFAULT_MASTER, LOG_OPTIONS, RUN_OPTIONS
 from spark.jobs.options import JobFailed, UpkeepOptions, WrongUsage, parse_pairs, run
 from spark.jobs.sql_output import MAX_ROWS, Format, write
 from spark.jobs.sql_tables import TableOptions, TopicTables
-from spark.jobs.task_errors import FAILURES, explain
+from spark.jobs.task_errors import FAILURES, JAVA_GONE, explain
 from spark.log_location import DATA, POSTGRES, STORE
 from spark.session import JavaMissing, Package, build_session
 from spark.sources.query_plan import NotAQuery
@@ -42,6 +41,7 @@ _FIXES: Final = {
     "DataLoss": "streamctl fsck names what is lost; --schema and conditions on _offset avoid it",
     "NothingWritten": _POSTGRES,
     "MetadataUnavailable": _POSTGRES,
+    JAVA_GONE: "dmesg tells if its memory was wanted by others",
 }
 _TAKEN: Final = "PATH_ALREADY_EXISTS"
 _NAMING: Final = "fields are those of a sample of values; --schema TOPIC=COLUMNS names others"
@@ -102,8 +102,6 @@ def sql(
             )
     except JavaMissing as missing:
         raise JobFailed("Spark cannot be started", fix=str(missing)) from missing
-    # pyspark's own handler asks Java to stop, which cannot hear it while it answers
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     tables = TableOptions(
         columns=_schemas(schema or ()),
         registry=Registry(url=registry) if registry else None,

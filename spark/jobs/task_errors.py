@@ -25,7 +25,7 @@ FAILURES: Final = (
 )
 """What may end a job that is right: shown as a line. All else is a mistake in the program."""
 
-_JAVA_GONE: Final = "Spark's Java has ended"
+JAVA_GONE: Final = "Spark's Java has ended"
 _JAVA: Final = "\n\nJVM stacktrace"
 _OURS: Final = re.compile(r"^(?:spark|storage|protocol)\.[\w.]*?(\w+): (.+)$", re.MULTILINE)
 _PYTHON: Final = re.compile(r"^(ValueError|UnknownTopic|NoSuchTime): (.+)$", re.MULTILINE)
@@ -45,7 +45,7 @@ _ADVICE: Final = (
     (r"MetadataUnavailable", "see that Postgres answers, then run the job again"),
     (r"ObjectStoreUnavailable", "see that the object store answers, then run the job again"),
     (r"RegistryUnavailable", "see that the registry answers at --registry, then run it again"),
-    (_JAVA_GONE, "dmesg tells if its memory was wanted by others; what is done is kept"),
+    (JAVA_GONE, "dmesg tells if its memory was wanted by others; what is done is kept"),
     (r"JAVA_GATEWAY_EXITED", "Spark says above why it did not start"),
 )
 _AGAIN: Final = "what is done is kept: run the job again when the cause is gone"
@@ -54,7 +54,7 @@ _AGAIN: Final = "what is done is kept: run the job again when the cause is gone"
 def explain(error: BaseException) -> str:
     """Return the line that says what happened: our own exception's if there is one in it."""
     if _is_java_gone(error):
-        return _JAVA_GONE
+        return JAVA_GONE
     if isinstance(error, FAILURES) and not isinstance(error, (PySparkException, Py4JError)):
         return f"{type(error).__name__}: {error}"
     whole = _CALLING.sub("", str(error))
@@ -70,7 +70,7 @@ def explain(error: BaseException) -> str:
 
 def advice(error: BaseException) -> str:
     """Return what to do about a failure."""
-    text = _JAVA_GONE if _is_java_gone(error) else f"{type(error).__name__} {error}"
+    text = JAVA_GONE if _is_java_gone(error) else f"{type(error).__name__} {error}"
     return next((fix for pattern, fix in _ADVICE if re.search(pattern, text)), _AGAIN)
 
 

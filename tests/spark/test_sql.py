@@ -418,9 +418,16 @@ def test_a_database_that_does_not_run_is_said_to(tmp_path: Path) -> None:
     assert "as long as its broker does" in fix
 
 
-def test_the_job_says_what_is_wrong_with_a_command_line() -> None:
-    # When the job itself is run without a log, then it names the options
-    command = (sys.executable, "-m", "spark.jobs.sql", "SELECT 1")
+@pytest.mark.parametrize(
+    ("command", "word"),
+    [
+        ((sys.executable, "-m", "spark.jobs.sql", "SELECT 1"), "--postgres"),
+        ((sys.executable, "-m", "spark.jobs.sql", "SELECT 1", "--limit", f"{2**31}"), "--limit"),
+        ((*COMMAND, "sql", "SELECT 1", "--limit", f"{2**31}"), "--limit"),
+    ],
+)
+def test_what_is_wrong_with_a_command_line_is_said(command: tuple[str, ...], word: str) -> None:
+    # When there is no log, or a number that Spark does not take, then it names the option
     ended = subprocess.run(
         command,
         capture_output=True,
@@ -430,4 +437,4 @@ def test_the_job_says_what_is_wrong_with_a_command_line() -> None:
         check=False,
     )
     assert ended.returncode == 2
-    assert "--postgres" in ended.stderr
+    assert word in ended.stderr

@@ -24,14 +24,14 @@ from bench.results import Figures, Row, show
 from protocol.compression import Codec
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
-from storage.builder import Builder
 from storage.config import KiB, MiB, PostgresConfig, UpkeepConfig
-from storage.metadata import BatchCommit, MetadataStore
-from storage.metadata_postgres import PostgresMetadata
-from storage.migrate import migrate
-from storage.objects import ObjectStore
-from storage.objects_directory import DirectoryStore
-from storage.postgres_embedded import EmbeddedPostgres
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.metadata.port import BatchCommit, MetadataStore
+from storage.objects.objects_directory import DirectoryStore
+from storage.objects.port import ObjectStore
+from storage.postgres.migrate import migrate
+from storage.postgres.postgres_embedded import EmbeddedPostgres
+from storage.upkeep.builder import Builder
 from tests.support.policies import read_policy
 
 PARTITIONS: Final = 8

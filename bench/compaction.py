@@ -25,16 +25,16 @@ from protocol.batch import HEADER_BYTES, read_header
 from protocol.compression import Codec
 from protocol.ids import Partition
 from protocol.records import Record, build_batch, encode_records
-from storage.builder import Builder
-from storage.compaction import Compactor
 from storage.config import MiB, PostgresConfig, UpkeepConfig
-from storage.metadata import BatchCommit, MetadataStore
-from storage.metadata_postgres import PostgresMetadata
-from storage.objects import ObjectStore
-from storage.objects_directory import DirectoryStore
-from storage.policies import TopicPolicy
-from storage.postgres_embedded import EmbeddedPostgres
-from storage.recompression import recompress
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.metadata.port import BatchCommit, MetadataStore
+from storage.objects.objects_directory import DirectoryStore
+from storage.objects.port import ObjectStore
+from storage.postgres.postgres_embedded import EmbeddedPostgres
+from storage.upkeep.builder import Builder
+from storage.upkeep.compaction import Compactor
+from storage.upkeep.policies import TopicPolicy
+from storage.upkeep.recompression import recompress
 from tests.support.policies import read_policy
 
 SCATTER: Final = 2_654_435_761  # a prime: neighbours in the log have keys that are far apart

@@ -19,10 +19,10 @@ from rich.console import Console
 
 from bench.results import Figures, Row, percentile, show
 from protocol.ids import Partition
-from storage.metadata import SegmentLookup
-from storage.metadata_postgres import PostgresMetadata
-from storage.postgres_pool import Connection
-from storage.segments import RetentionRequest
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.metadata.port import SegmentLookup
+from storage.metadata.segments import RetentionRequest
+from storage.postgres.postgres_pool import Connection
 from tests.support.postgres import create_database
 
 PART: Final = "index"

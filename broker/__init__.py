@@ -1,5 +1,11 @@
 """Sockets, requests and their answers; everything below it is told what to do from here.
 
-Life of a request: server -> connection (frames in, answers out in order) -> dispatch (the API
-table) -> apis/kNN_name.handle -> storage -> back the same way.
+Life of a request: network/server -> network/connection (frames in, answers out in order) ->
+dispatch (the API table) -> apis/kNN_name.handle -> storage -> back the same way.
+
+    apis/       one handler for each API key
+    network/    listeners, connections, TLS, memory for what was sent
+    groups/ transactions/ quotas/ security/ configs/ schemas/ telemetry/    what handlers use
+    http/       health, metrics, usage
+    upkeep/     the process beside the broker that builds, compacts and expires
 """

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.answer_when import Answer
-from broker.audit_changes import audit_changes
+from broker.network.answer_when import Answer
 from broker.refusals import Refusal
 from broker.requests import DENIED_MESSAGE, Request
+from broker.security.audit_changes import audit_changes
 from protocol.acl import Operation, ResourceType
 
 Later = Awaitable[Payload | Answer]

@@ -74,7 +74,7 @@ from broker.apis import (
     k74_list_config_resources,
     k75_describe_topic_partitions,
 )
-from broker.audit_changes import CHANGES
+from broker.security.audit_changes import CHANGES
 from protocol.acl import Operation
 
 

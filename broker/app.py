@@ -13,16 +13,16 @@ from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
-from broker.broker_configs import BrokerConfig
 from broker.config import Settings
+from broker.configs.broker_configs import BrokerConfig
 from broker.garbage import collect_garbage, settle_garbage_collector
-from broker.memory_return import return_memory
+from broker.network.memory_return import return_memory
+from broker.network.server import Server
 from broker.node import Broker, Running
 from broker.plain_connections import warn_of_plain_connections
-from broker.server import Server
 from broker.stores import open_stores
-from broker.upkeep_order import upkeep_order
-from storage.store_traffic import StoreTraffic
+from broker.upkeep.upkeep_order import upkeep_order
+from storage.objects.store_traffic import StoreTraffic
 
 _HANDOVER_S: Final = 0.6
 _DRAIN_S: Final = 2.5

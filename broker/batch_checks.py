@@ -7,13 +7,13 @@ from kio.schema.errors import ErrorCode
 from broker.refusals import Refusal
 from broker.requests import Request
 from broker.topics import KnownTopic
-from broker.transaction_requests import check_transactional_id
+from broker.transactions.transaction_requests import check_transactional_id
 from protocol.batch import NO_PRODUCER_ID, BatchHeader
 from protocol.compression import Codec
 from protocol.errors import InvalidRecords, UnsupportedCompression
 from protocol.produce import ProduceRequest
 from protocol.produce_response import NO_TIMESTAMP
-from storage.metadata import TransactionUse
+from storage.metadata.port import TransactionUse
 
 _FIRST_ZSTD: Final = 7
 _FIRST_IMPLICIT: Final = 12

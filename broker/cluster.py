@@ -13,10 +13,10 @@ from itertools import islice
 from typing import Final, Self
 
 from broker.leaders import MOST_REMEMBERED, Leaders, rank
-from broker.listeners import SecurityProtocol, parse_listener
+from broker.network.listeners import SecurityProtocol, parse_listener
 from protocol.ids import Partition
 from protocol.metadata_response import Placement
-from storage.brokers import BrokerRecord, Membership
+from storage.metadata.brokers import BrokerRecord, Membership
 
 LOG_EPOCH: Final = 0
 """The leader epoch of every batch: no log is ever truncated, so it has one epoch (KIP-101)."""

@@ -16,24 +16,24 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from broker.addresses import parse_address
-from broker.broker_configs import BrokerConfig, read_broker_config
 from broker.config_sources import read_file, read_pairs, read_sources
-from broker.http_problems import http_problems
-from broker.listener_checks import address_problems, tls_problems
-from broker.listeners import parse_listener
-from broker.metrics_config import MetricsConfig
-from broker.sasl_problems import sasl_problems
+from broker.configs.broker_configs import BrokerConfig, read_broker_config
+from broker.http.http_problems import http_problems
+from broker.http.metrics_config import MetricsConfig
+from broker.network.addresses import parse_address
+from broker.network.listener_checks import address_problems, tls_problems
+from broker.network.listeners import parse_listener
 from broker.secrets_config import RegistryLogin, Secrets
+from broker.security.sasl_problems import sasl_problems
 from storage.config import (
     CacheConfig,
     PostgresConfig,
     UpkeepConfig,
     WriterConfig,
 )
-from storage.config_types import InvalidConfig
-from storage.open_store import parse_store_url
-from storage.postgres_dsn import check_dsn
+from storage.configs.config_types import InvalidConfig
+from storage.objects.open_store import parse_store_url
+from storage.postgres.postgres_dsn import check_dsn
 
 PREFIX: Final = "STREAMHOUSE_"
 

@@ -9,17 +9,17 @@ import structlog
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.answer_when import Answer, AnswerWhen
 from broker.api_guards import Later
 from broker.api_table import APIS, HANDLERS, is_supported
-from broker.connection import CloseConnection, Connection
 from broker.encoding import encoded
+from broker.http.metrics import BrokerMetrics
 from broker.message_classes import VERSION_BYTES, MessageClasses
-from broker.metrics import BrokerMetrics
-from broker.ordered_answers import LATER, Reply
+from broker.network.answer_when import Answer, AnswerWhen
+from broker.network.connection import CloseConnection, Connection
+from broker.network.ordered_answers import LATER, Reply
 from broker.refusals import CONDITIONS, code_of
 from broker.requests import Request
-from broker.sasl_responses import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from broker.security.sasl_responses import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from broker.services import Services
 from broker.topic_looks import HAS_LOOKED
 from protocol.codec import encode_response, error_response, read_request_header

@@ -29,8 +29,8 @@ from storage.errors import (
 )
 from storage.log import Log
 from storage.partition_log import PartitionLog
-from storage.read_planner import END, ColdRead
-from storage.reader import Records
+from storage.reading.read_planner import END, ColdRead
+from storage.reading.reader import Records
 from storage.usage_counter import charged
 
 MAX_WAIT_S: Final = 300.0  # a poll that waits longer is a client's mistake

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from broker.refusals import CONDITIONS, Refusal
 from protocol.ids import Partition
-from storage.metadata import BatchOutcome
+from storage.metadata.port import BatchOutcome
 
 Append = Callable[[], Awaitable[asyncio.Future[BatchOutcome]]]
 """Puts a batch into the write buffer, or raises why not; the future tells what became of it."""

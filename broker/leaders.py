@@ -18,7 +18,7 @@ from uuid import UUID
 import mmh3
 
 from protocol.ids import Partition
-from storage.brokers import BrokerRecord
+from storage.metadata.brokers import BrokerRecord
 
 MOST_REMEMBERED: Final = 200_000
 

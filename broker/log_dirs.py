@@ -14,7 +14,7 @@ import structlog
 
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
-from storage.segments import SegmentStore
+from storage.metadata.segments import SegmentStore
 
 QUICK_S: Final = 0.5
 KEEP_TIMES: Final = 10

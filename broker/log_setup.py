@@ -7,13 +7,13 @@ from uuid import UUID
 from prometheus_client import CollectorRegistry
 
 from broker.config import Settings
-from storage.block_cache import BlockCache
 from storage.log import Log
-from storage.metadata import MetadataStore
+from storage.metadata.port import MetadataStore
 from storage.metrics import StorageMetrics
-from storage.object_paths import ReservedPaths
-from storage.objects import ObjectStore
+from storage.objects.object_paths import ReservedPaths
+from storage.objects.port import ObjectStore
 from storage.partition_log import PartitionLog
+from storage.reading.block_cache import BlockCache
 from storage.tail import TailCache
 from storage.writer import Writer
 

@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 from structlog.typing import EventDict, Processor
 
-from broker.log_levels import LOG_LEVELS
+from broker.configs.log_levels import LOG_LEVELS
 
 MOST_CHARACTERS: Final = 256
 MOST_CHARACTERS_OF_A_REASON: Final = 4096

@@ -24,8 +24,8 @@ import structlog
 
 from broker.cluster import BrokerSet
 from storage.backoff import Backoff
-from storage.brokers import BrokerRecord, BrokerStore, Membership
 from storage.errors import IdentityTaken, MetadataUnavailable
+from storage.metadata.brokers import BrokerRecord, BrokerStore, Membership
 
 HEARTBEAT_S: Final = 0.25
 TIME_TO_LIVE_MS: Final = 2_200

@@ -8,55 +8,55 @@ from uuid import UUID
 
 from prometheus_client import CollectorRegistry
 
-from broker.addresses import Address, parse_address
 from broker.api_table import APIS
-from broker.broker_configs import BrokerConfig
 from broker.cluster import BrokerSet, Cluster
-from broker.cluster_metrics import ClusterMetrics
 from broker.config import Settings
-from broker.config_writes import ConfigWrites
+from broker.configs.broker_configs import BrokerConfig
+from broker.configs.config_writes import ConfigWrites
+from broker.configs.dynamic_broker_config import DynamicBrokerConfig
+from broker.configs.entity_configs import EntityConfigs
 from broker.dispatch import Dispatch
-from broker.dynamic_broker_config import DynamicBrokerConfig
-from broker.entity_configs import EntityConfigs
-from broker.group_setup import make_groups
-from broker.http_setup import make_http
-from broker.listeners import Listener, listeners_config, parse_listener
-from broker.log_dirs import LogDir
-from broker.log_setup import make_log
-from broker.membership import Members
-from broker.memory import MemoryBudget
-from broker.message_classes import MessageClasses
-from broker.metrics import (
+from broker.groups.group_setup import make_groups
+from broker.http.cluster_metrics import ClusterMetrics
+from broker.http.http_setup import make_http
+from broker.http.metrics import (
     BrokerMetrics,
     GroupCollector,
     GroupMetrics,
     PartitionSeries,
 )
-from broker.producer_ids import ProducerIds
-from broker.quota_setup import make_quotas
+from broker.log_dirs import LogDir
+from broker.log_setup import make_log
+from broker.membership import Members
+from broker.message_classes import MessageClasses
+from broker.network.addresses import Address, parse_address
+from broker.network.listeners import Listener, listeners_config, parse_listener
+from broker.network.memory import MemoryBudget
+from broker.network.reception import ServerLimits
+from broker.network.refused_connections import RefusalLog
+from broker.network.server import Server
+from broker.quotas.quota_setup import make_quotas
 from broker.read_failures import ReadFailures
-from broker.reception import ServerLimits
 from broker.record_looks import RecordLooks
-from broker.refused_connections import RefusalLog
-from broker.schema_setup import make_schemas
-from broker.security_setup import Security
-from broker.server import Server
+from broker.schemas.schema_setup import make_schemas
+from broker.security.security_setup import Security
 from broker.services import ApiRange, Services
-from broker.telemetry_setup import make_telemetry
+from broker.telemetry.telemetry_setup import make_telemetry
 from broker.topics import Topics
-from broker.transaction_setup import make_transactions
-from broker.upkeep_order import UpkeepOrder
-from broker.upkeep_process import UpkeepProcess
-from storage.entity_configs import EntityKind
-from storage.metadata import MetadataStore
+from broker.transactions.producer_ids import ProducerIds
+from broker.transactions.transaction_setup import make_transactions
+from broker.upkeep.upkeep_order import UpkeepOrder
+from broker.upkeep.upkeep_process import UpkeepProcess
+from storage.metadata.entity_configs import EntityKind
+from storage.metadata.port import MetadataStore
+from storage.metadata.usage import BROKER_CLIENT
 from storage.metrics import StoreCollector
-from storage.object_paths import uuid7
-from storage.objects import ObjectStore
-from storage.objects_counted import CountedStore
-from storage.open_store import store_name
+from storage.objects.object_paths import uuid7
+from storage.objects.objects_counted import CountedStore
+from storage.objects.open_store import store_name
+from storage.objects.port import ObjectStore
+from storage.objects.store_traffic import StoreTraffic
 from storage.partition_log import PartitionLog
-from storage.store_traffic import StoreTraffic
-from storage.usage import BROKER_CLIENT
 from storage.usage_counter import UsageCounter
 
 

@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 import structlog
 
 from storage.config import S3Config
-from storage.open_store import parse_store_url
-from storage.postgres_dsn import is_local, unencrypted_hosts
+from storage.objects.open_store import parse_store_url
+from storage.postgres.postgres_dsn import is_local, unencrypted_hosts
 
 log = structlog.get_logger()
 

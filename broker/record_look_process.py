@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
 
-from broker.giving_way import give_way
+from broker.upkeep.giving_way import give_way
 from protocol.errors import InvalidRecords, ProtocolError
 from storage.errors import NothingWritten
 

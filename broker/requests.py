@@ -10,8 +10,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map
 from kio.static.primitive import i32Timedelta
 
-from broker.client_session import ClientSession
-from broker.quota_use import QuotaUse
+from broker.network.client_session import ClientSession
+from broker.quotas.quota_use import QuotaUse
 from broker.refusals import Refusal
 from broker.services import Services
 from protocol.acl import CLUSTER_NAME, Operation, ResourceType

@@ -15,17 +15,17 @@ import structlog
 import typer
 import uvloop
 
-from broker.broker_configs import BrokerConfig
 from broker.config import InvalidSettings, Settings, read_settings
-from broker.file_limit import raise_file_limit
-from broker.free_addresses import check_addresses
+from broker.configs.broker_configs import BrokerConfig
 from broker.logs import configure_logs
+from broker.network.file_limit import raise_file_limit
+from broker.network.free_addresses import check_addresses
 from broker.process_title import has_secrets
 from broker.start_failures import OWN_ADDRESS, start_failure
 from broker.workers import WorkerFailed, WorkerOrder, orders, run_workers
 from storage.errors import BrokerDisplaced, DatabaseNotSupported, StorageError
-from storage.postgres_binaries import EmbeddedPostgresError
-from storage.postgres_embedded import EmbeddedPostgres
+from storage.postgres.postgres_binaries import EmbeddedPostgresError
+from storage.postgres.postgres_embedded import EmbeddedPostgres
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,27 +3,27 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from broker.audit import Audit
-from broker.authentication import Authentication
-from broker.authorizer import Authorizer
-from broker.broker_configs import BrokerConfig
 from broker.cluster import Cluster
-from broker.config_writes import ConfigWrites
-from broker.dynamic_broker_config import DynamicBrokerConfig
-from broker.entity_configs import EntityConfigs
-from broker.groups import Groups
+from broker.configs.broker_configs import BrokerConfig
+from broker.configs.config_writes import ConfigWrites
+from broker.configs.dynamic_broker_config import DynamicBrokerConfig
+from broker.configs.entity_configs import EntityConfigs
+from broker.groups.groups import Groups
 from broker.log_dirs import LogDir
-from broker.memory import MemoryBudget
-from broker.producer_ids import ProducerIds
-from broker.quotas import Quotas
+from broker.network.memory import MemoryBudget
+from broker.quotas.quotas import Quotas
 from broker.read_failures import ReadFailures
 from broker.record_looks import RecordLooks
-from broker.schema_validation import SchemaValidation
-from broker.telemetry import Telemetry
+from broker.schemas.schema_validation import SchemaValidation
+from broker.security.audit import Audit
+from broker.security.authentication import Authentication
+from broker.security.authorizer import Authorizer
+from broker.telemetry.telemetry import Telemetry
 from broker.topics import Topics
-from broker.transactions import Transactions
+from broker.transactions.producer_ids import ProducerIds
+from broker.transactions.transactions import Transactions
 from storage.log import Log
-from storage.metadata import MetadataStore
+from storage.metadata.port import MetadataStore
 from storage.usage_counter import UsageCounter
 
 

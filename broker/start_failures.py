@@ -3,7 +3,7 @@
 import errno
 from typing import Final
 
-from broker.free_addresses import AddressNotUsable
+from broker.network.free_addresses import AddressNotUsable
 from storage.errors import IdentityTaken, MetadataUnavailable, ObjectStoreUnavailable
 
 OWN_ADDRESS: Final = "; give each broker an address of its own with --advertise"

@@ -17,13 +17,13 @@ from storage.errors import (
     PostgresRefused,
     WrongStore,
 )
-from storage.metadata import MetadataStore
-from storage.metadata_postgres import PostgresMetadata
-from storage.objects import ObjectStore
-from storage.open_store import open_store, store_name
-from storage.postgres_dsn import database_name
-from storage.store_marker import MARKER, new_mark, read_marker
-from storage.store_traffic import StoreTraffic
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.metadata.port import MetadataStore
+from storage.objects.open_store import open_store, store_name
+from storage.objects.port import ObjectStore
+from storage.objects.store_marker import MARKER, new_mark, read_marker
+from storage.objects.store_traffic import StoreTraffic
+from storage.postgres.postgres_dsn import database_name
 
 POSTGRES_START_S: Final = 60
 WAITING_AGAIN_S: Final = 10.0

@@ -11,9 +11,9 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.broker_configs import BrokerConfig
-from broker.config_changes import Setting, created_configs
-from broker.config_rules import TopicRules
+from broker.configs.broker_configs import BrokerConfig
+from broker.configs.config_changes import Setting, created_configs
+from broker.configs.config_rules import TopicRules
 from broker.refusals import Refusal
 from broker.requests import DENIED_MESSAGE
 from protocol.topics import collision_key, name_problem

@@ -11,17 +11,17 @@ from uuid import UUID
 
 import structlog
 
-from broker.broker_configs import BrokerConfig
+from broker.configs.broker_configs import BrokerConfig
 from broker.gradual import Gradually
 from broker.metadata_answers import EncodedAnswers
 from broker.shared_load import SharedLoad
 from broker.topic_looks import HAS_LOOKED, TopicLooks
 from protocol.ids import Partition
+from storage.configs.topic_configs import TopicConfig, readable_topic_config
 from storage.errors import ConfigsChanged, UnknownPartition
 from storage.log import Log
-from storage.metadata import MetadataStore, Topic, TopicChanges
+from storage.metadata.port import MetadataStore, Topic, TopicChanges
 from storage.partition_log import PartitionLog
-from storage.topic_configs import TopicConfig, readable_topic_config
 
 log = structlog.get_logger()
 

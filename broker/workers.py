@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import structlog
 
-from broker.addresses import Address, parse_address
 from broker.config import Settings
+from broker.network.addresses import Address, parse_address
 from storage.backoff import Backoff
 
 STOP_S: Final = 6.0

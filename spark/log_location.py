@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from storage.postgres_dsn import check_dsn
+from storage.postgres.postgres_dsn import check_dsn
 
 if TYPE_CHECKING:
-    from storage.objects import ObjectStore
+    from storage.objects.port import ObjectStore
 
 POSTGRES: Final = "postgres"
 STORE: Final = "store"
@@ -61,7 +61,7 @@ class LogLocation:
                 f"set the options postgres and store (or {POSTGRES_VARIABLE} and"
                 f" {STORE_VARIABLE}), or data to the directory of a broker"
             )
-        from storage.open_store import parse_store_url  # noqa: PLC0415 (with what opens stores)
+        from storage.objects.open_store import parse_store_url  # noqa: PLC0415 (with what opens stores)
 
         check_dsn(postgres)
         parse_store_url(store)
@@ -72,7 +72,7 @@ class LogLocation:
         directory = data / "postgres"
         if not (directory / "PG_VERSION").exists():
             raise ValueError(f"option data: {data} is no directory of a broker")
-        from storage.postgres_binaries import (  # noqa: PLC0415 (few start with a directory)
+        from storage.postgres.postgres_binaries import (  # noqa: PLC0415 (few start with a directory)
             make_socket_directory,
             server_user,
             unix_socket_dsn,
@@ -88,7 +88,7 @@ class LogLocation:
         Raises:
             ObjectStoreUnavailable: it cannot be opened.
         """
-        from storage.open_store import open_store  # noqa: PLC0415
+        from storage.objects.open_store import open_store  # noqa: PLC0415
 
         store = await open_store(self.store)
         try:

@@ -2,4 +2,10 @@
 
 Produce: log.append -> writer (buffer, seal) -> objects.put -> metadata.commit_object = durable.
 Fetch: log.read_tail -> tail; else log.read_store -> reader (its docstring has the map of the rest).
+
+    objects/     the object store port (D3): a directory, S3, memory
+    metadata/    the metadata port (D2), in Postgres and in memory; postgres/ is the server itself
+    reading/     what is no longer in the tail: index rows, ranged GETs, the block cache
+    upkeep/      builder, compaction, retention, sweeper (D6)
+    recovery/ fsck/    what an operator needs when a part was lost
 """

@@ -23,7 +23,7 @@ from typing import Final
 
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable, OffsetOutOfRange
-from storage.transactions import AbortedTransaction, TransactionStore
+from storage.metadata.transactions import AbortedTransaction, TransactionStore
 
 MAX_KEPT: Final = 2_000  # 0.3 MB
 _END: Final = 2**63 - 1

@@ -9,8 +9,8 @@ from typing import Final
 
 from protocol.ids import Partition
 from storage.errors import UnknownPartition
-from storage.metadata import MetadataStore
-from storage.transactions import AbortedTransaction
+from storage.metadata.port import MetadataStore
+from storage.metadata.transactions import AbortedTransaction
 
 PAGE: Final = 1000
 

@@ -14,7 +14,8 @@ YEAR_MS = 365 * 24 * 60 * 60 * 1000
 
 RESERVED_LIFETIME_S = 15 * 60
 """The sweeper gives up what was reserved an hour ago (UpkeepConfig): a path that a broker has had
-for so long could be doomed by the time its upload is committed (storage/object_paths.py)."""
+for so long could be doomed by the time its upload is committed
+(storage/objects/object_paths.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

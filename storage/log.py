@@ -16,16 +16,16 @@ from protocol.batch import BatchHeader, read_header, set_base_offset
 from protocol.batch_scan import FoundTimestamp
 from protocol.ids import Partition
 from storage.aborted import AbortedIndex
-from storage.block_cache import BlockCache
 from storage.errors import MetadataUnavailable, StorageError
-from storage.metadata import BatchOutcome, MetadataStore, TransactionUse
+from storage.metadata.port import BatchOutcome, MetadataStore, TransactionUse
+from storage.metadata.transactions import AbortedTransaction
 from storage.metrics import StorageMetrics
 from storage.partition_log import PartitionLog
 from storage.partition_offsets import PartitionOffsets
-from storage.read_planner import END, ColdRead
-from storage.reader import Reader, Records
-from storage.timestamp_search import TimestampSearch
-from storage.transactions import AbortedTransaction
+from storage.reading.block_cache import BlockCache
+from storage.reading.read_planner import END, ColdRead
+from storage.reading.reader import Reader, Records
+from storage.reading.timestamp_search import TimestampSearch
 from storage.writer import Writer
 
 POLL_S: Final = 0.1

@@ -7,9 +7,9 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from storage.objects.store_health import StoreState
+from storage.objects.store_traffic import StoreTraffic
 from storage.plain_metrics import Count, Counts, Distribution, Distributions
-from storage.store_health import StoreState
-from storage.store_traffic import StoreTraffic
 
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 BYTES: Final = (1e3, 1e4, 1e5, 5e5, 1e6, 2e6, 4e6, 8e6, 16e6, 64e6)

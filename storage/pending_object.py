@@ -14,8 +14,8 @@ from typing import Final
 from uuid import UUID
 
 from protocol.batch import NO_PRODUCER_ID, BatchHeader
-from storage.metadata import BatchCommit, BatchOutcome, TransactionUse
-from storage.objects import Buffer
+from storage.metadata.port import BatchCommit, BatchOutcome, TransactionUse
+from storage.objects.port import Buffer
 from storage.partition_log import PartitionLog
 from storage.usage_counter import Share
 from storage.wal_index import WalIndex, WalRun, encode_index

@@ -48,7 +48,8 @@ from protocol.batch import read_header
 from protocol.errors import CorruptBatch
 from protocol.records import build_batch
 from storage.errors import CorruptObject
-from storage.objects import Buffer
+from storage.metadata.transactions import AbortedTransaction
+from storage.objects.port import Buffer
 from storage.runs import Run, parse_placed
 from storage.segment_index import (
     BLOCK_BYTES,
@@ -58,7 +59,6 @@ from storage.segment_index import (
     decode_tables,
     encode_tables,
 )
-from storage.transactions import AbortedTransaction
 
 MAGIC: Final = b"SHSEG\r\n\x01"
 _HEADER: Final = struct.Struct(">8s16sI")

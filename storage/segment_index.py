@@ -10,7 +10,7 @@ from uuid import UUID
 
 from storage.config import MiB
 from storage.errors import CorruptObject
-from storage.transactions import AbortedTransaction
+from storage.metadata.transactions import AbortedTransaction
 
 BLOCK_BYTES: Final = MiB
 

@@ -27,11 +27,11 @@ from uuid import UUID
 
 from storage.config import PostgresConfig
 from storage.errors import CommitOutcomeUnknown, UnknownPartition
-from storage.metadata import BatchCommit
-from storage.metadata_commit import check_order
-from storage.postgres_arrays import numbers_as_text
-from storage.postgres_pool import CommitConnection, PostgresPool
-from storage.postgres_text import to_stored
+from storage.metadata.metadata_commit import check_order
+from storage.metadata.port import BatchCommit
+from storage.postgres.postgres_arrays import numbers_as_text
+from storage.postgres.postgres_pool import CommitConnection, PostgresPool
+from storage.postgres.postgres_text import to_stored
 
 COMMIT_TIMEOUT_S: Final = 600.0
 """About 3 ms for each object: a batch of 1 TB in objects of 32 MiB takes a minute and a half."""

@@ -25,8 +25,8 @@ from uuid import UUID
 import asyncpg
 
 from storage.config import PostgresConfig
-from storage.postgres_pool import PostgresPool
-from storage.postgres_text import from_stored, to_stored
+from storage.postgres.postgres_pool import PostgresPool
+from storage.postgres.postgres_text import from_stored, to_stored
 
 MAX_ID_LENGTH: Final = 100
 

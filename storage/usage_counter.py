@@ -1,4 +1,6 @@
-"""Counts what topics and clients ask of the object store; Postgres adds it up (storage/usage.py).
+"""Counts what topics and clients ask of the object store.
+
+Postgres adds it up (storage/metadata/usage.py).
 
 Who asks is known where the work begins, what it takes only where the store is called; between them
 goes a context variable, which tasks inherit from whoever starts them:
@@ -27,7 +29,7 @@ from uuid import UUID
 import structlog
 
 from storage.errors import MetadataUnavailable
-from storage.usage import (
+from storage.metadata.usage import (
     HOUR_MS,
     NO_TOPIC,
     OTHER,

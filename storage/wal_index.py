@@ -36,7 +36,7 @@ from uuid import UUID
 import crc32c
 
 from storage.errors import CorruptObject
-from storage.objects import Buffer
+from storage.objects.port import Buffer
 
 MAGIC: Final = b"SHWAL\r\n\x01"
 _FOOTER: Final = struct.Struct(">16sQqQI")

@@ -18,7 +18,7 @@ What may fail at each await, and what then holds:
 
 Limits: objects of `flush_bytes` (one batch may exceed it) and of MOST_BATCHES, whose answers hold
 up the event loop for 40 ms; `max_uploads` of them in flight. What waits beyond is bounded by the
-memory that connections may hold (broker/memory.py).
+memory that connections may hold (broker/network/memory.py).
 """
 
 import asyncio
@@ -40,10 +40,10 @@ from storage.errors import (
     ObjectStoreUnavailable,
     StorageError,
 )
-from storage.metadata import BatchOutcome, MetadataStore, TransactionUse
+from storage.metadata.port import BatchOutcome, MetadataStore, TransactionUse
 from storage.metrics import StorageMetrics
-from storage.object_paths import ReservedPaths
-from storage.objects import ObjectStore
+from storage.objects.object_paths import ReservedPaths
+from storage.objects.port import ObjectStore
 from storage.partition_log import PartitionLog
 from storage.pending_object import BufferedBatch, PendingObject, Seal
 from storage.returns import Returns

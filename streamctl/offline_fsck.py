@@ -7,10 +7,10 @@ from pathlib import Path
 import typer
 from rich.markup import escape
 
-from storage.fsck import Fsck
-from storage.fsck_findings import Findings
-from storage.fsck_index import FsckIndex
-from storage.metadata_postgres import PostgresMetadata
+from storage.fsck.fsck import Fsck
+from storage.fsck.fsck_findings import Findings
+from storage.fsck.fsck_index import FsckIndex
+from storage.metadata.metadata_postgres import PostgresMetadata
 from streamctl.offline_progress import progress_bars
 from streamctl.offline_stores import POOL, now_ms, open_stores
 from streamctl.output import Json, counted, note, print_done, print_json, results, table

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from storage.config import S3Config
 from storage.errors import StorageError
-from storage.objects import ObjectStore
-from storage.open_store import parse_store_url
+from storage.objects.open_store import parse_store_url
+from storage.objects.port import ObjectStore
 from streamctl.errors import Failure, UsageError
 
 
@@ -51,7 +51,7 @@ async def open_object(place: str) -> AsyncIterator[StoredBytes]:
         return
     if not parsed.prefix:
         raise UsageError(f"{place} is a bucket", fix="name an object: s3://BUCKET/KEY")
-    from storage.objects_s3 import S3Store  # noqa: PLC0415 (half a second that a file saves)
+    from storage.objects.objects_s3 import S3Store  # noqa: PLC0415 (half a second that a file saves)
 
     try:
         store = await S3Store.open(replace(parsed, prefix=""))

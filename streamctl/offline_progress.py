@@ -11,7 +11,7 @@ from streamctl.output import notes
 
 
 class Step(Protocol):
-    """See storage/fsck.py."""
+    """See storage/fsck/fsck.py."""
 
     @property
     def step(self) -> str: ...

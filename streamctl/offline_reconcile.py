@@ -6,10 +6,10 @@ from pathlib import Path
 
 import typer
 
-from storage.fsck import Progress, check_same_cluster
-from storage.fsck_objects import SHARDS
-from storage.metadata_postgres import PostgresMetadata
-from storage.reconcile import IndexTooOld, Reconciler
+from storage.fsck.fsck import Progress, check_same_cluster
+from storage.fsck.fsck_objects import SHARDS
+from storage.fsck.reconcile import IndexTooOld, Reconciler
+from storage.metadata.metadata_postgres import PostgresMetadata
 from streamctl.errors import Failure
 from streamctl.offline_progress import progress_bars
 from streamctl.offline_stores import POOL, now_ms, open_stores

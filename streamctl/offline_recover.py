@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.markup import escape
 
-from storage.recover import Recovery
-from storage.recover_postgres import DatabaseNotEmpty, EmptyDatabase
-from storage.recover_report import NOT_RECOVERED, RecoveryReport
+from storage.recovery.recover import Recovery
+from storage.recovery.recover_postgres import DatabaseNotEmpty, EmptyDatabase
+from storage.recovery.recover_report import NOT_RECOVERED, RecoveryReport
 from streamctl.errors import Failure
 from streamctl.offline_progress import progress_bars
 from streamctl.offline_stores import POOL, now_ms, open_stores

@@ -11,19 +11,19 @@ import structlog
 
 from storage.config import PostgresConfig
 from storage.errors import DatabaseNotSupported, StorageError
-from storage.migrate import missing_migrations
-from storage.objects import ObjectStore
-from storage.open_store import open_store, parse_store_url
-from storage.postgres_binaries import (
+from storage.objects.open_store import open_store, parse_store_url
+from storage.objects.port import ObjectStore
+from storage.objects.store_marker import MARKER
+from storage.postgres.migrate import missing_migrations
+from storage.postgres.postgres_binaries import (
     EmbeddedPostgresError,
     make_socket_directory,
     server_user,
     unix_socket_dsn,
 )
-from storage.postgres_dsn import check_dsn
-from storage.postgres_embedded import EmbeddedPostgres
-from storage.postgres_process import read_pid_file
-from storage.store_marker import MARKER
+from storage.postgres.postgres_dsn import check_dsn
+from storage.postgres.postgres_embedded import EmbeddedPostgres
+from storage.postgres.postgres_process import read_pid_file
 from streamctl.errors import Failure, UsageError, reason_of
 
 POOL: Final = PostgresConfig(pool_size=4, command_timeout_s=120.0)

@@ -14,7 +14,7 @@ import psutil
 
 from bench.results import MeasurementFailed
 from bench.versus.installation import installed_python
-from broker.upkeep_process import MODULE
+from broker.upkeep.upkeep_process import MODULE
 from spark.log_location import LogLocation
 from tests.support.broker import BrokerFailed, BrokerProcess, start_broker
 from tests.support.ports import free_ports

@@ -23,15 +23,15 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from broker.answer_when import Answer, AnswerWhen
 from broker.batch_checks import check_header, check_transactional
 from broker.cluster import LOG_EPOCH
-from broker.connection import CloseConnection
 from broker.leader_hints import name_leaders
-from broker.memory import REQUEST_BYTES
+from broker.network.answer_when import Answer, AnswerWhen
+from broker.network.connection import CloseConnection
+from broker.network.memory import REQUEST_BYTES
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import Request
-from broker.topic_access import find_topic
+from broker.security.topic_access import find_topic
 from broker.topics import KnownTopic
 from protocol.acl import Operation, ResourceType
 from protocol.batch import (
@@ -52,7 +52,7 @@ from protocol.produce_response import (
     encode_produce,
 )
 from storage.errors import InvalidTransactionState, MetadataUnavailable
-from storage.metadata import BatchOutcome, TransactionUse
+from storage.metadata.port import BatchOutcome, TransactionUse
 
 API_KEY: Final = 0
 OLDEST: Final = 3

@@ -17,13 +17,13 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from broker.answer_when import Answer
 from broker.cluster import Cluster
 from broker.fetching import Fetch, Wanted
 from broker.leader_hints import name_leaders
+from broker.network.answer_when import Answer
 from broker.refusals import Refusal
 from broker.requests import Request
-from broker.topic_access import find_topic
+from broker.security.topic_access import find_topic
 from protocol.acl import Operation, ResourceType
 from protocol.fetch import READ_COMMITTED, FetchRequest, TopicWanted, decode_fetch
 from protocol.fetch_response import FIRST_HINTED, PartitionAnswer, TopicAnswer, encode_fetch

@@ -20,12 +20,16 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.answer_when import Answer
-from broker.authorized_operations import NOT_ASKED, authorized_operations, cluster_operations
 from broker.cluster import NOBODY, Cluster
+from broker.network.answer_when import Answer
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
-from broker.topic_access import find_topic
+from broker.security.authorized_operations import (
+    NOT_ASKED,
+    authorized_operations,
+    cluster_operations,
+)
+from broker.security.topic_access import find_topic
 from broker.topics import KnownTopic
 from protocol.acl import Operation, ResourceType
 from protocol.metadata_response import (

@@ -3,8 +3,9 @@
 v6 leader epochs (KIP-320), v7 static members (KIP-345), v8 flexible, v9 members of consumer groups
 (KIP-848), v10 topic ids.
 
-One statement at most: what several clients commit at a time goes together (broker/group_writes.py).
-Who is no member (generation -1) commits to a group without members only, and makes it if need be.
+One statement at most: what several clients commit at a time goes together
+(broker/groups/group_writes.py). Who is no member (generation -1) commits to a group without members
+only, and makes it if need be.
 ACLs: READ on the group, READ on each topic.
 Not done: retention_time (v2-4), which Kafka ignores as well.
 """
@@ -16,10 +17,10 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.group_requests import outcome_of
-from broker.group_runner import Committer
-from broker.group_table import coordinator_refusal
-from broker.offset_requests import (
+from broker.groups.group_requests import outcome_of
+from broker.groups.group_runner import Committer
+from broker.groups.group_table import coordinator_refusal
+from broker.groups.offset_requests import (
     AskedTopic,
     Lines,
     coded_partitions,
@@ -35,7 +36,7 @@ from broker.requests import NOT_THROTTLED, Request
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
-from storage.groups import CommittedOffset
+from storage.metadata.groups import CommittedOffset
 
 _FIRST_OF_CONSUMER_GROUPS: Final = 9
 

@@ -30,15 +30,15 @@ from kio.static.protocol import Payload
 
 from broker.encoding import encoded
 from broker.gradual import Gradually
-from broker.group_requests import outcome_of
-from broker.group_table import coordinator_refusal
-from broker.offset_requests import AskedTopic, look_up_topics
+from broker.groups.group_requests import outcome_of
+from broker.groups.group_table import coordinator_refusal
+from broker.groups.offset_requests import AskedTopic, look_up_topics
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
-from storage.groups import CommittedOffset, CommittedOffsets
+from storage.metadata.groups import CommittedOffset, CommittedOffsets
 
 _FIRST_BATCHED: Final = 8
 _NOTHING: Final = CommittedOffset(offset=-1)

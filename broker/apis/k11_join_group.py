@@ -18,7 +18,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.group_requests import (
+from broker.groups.group_requests import (
     MAX_JOIN_BYTES,
     MAX_JOIN_PROTOCOLS,
     check_size,

@@ -10,7 +10,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.group_requests import named_group
+from broker.groups.group_requests import named_group
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.answers import HeartbeatAnswer
 from coordinator.events import Heartbeat, Token

@@ -12,7 +12,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.group_requests import named_group, short_reason
+from broker.groups.group_requests import named_group, short_reason
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.answers import LeaveAnswer, LeftMember
 from coordinator.events import Leave, LeavingMember, Token

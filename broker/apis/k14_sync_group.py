@@ -14,7 +14,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.group_requests import MAX_SYNC_BYTES, check_size, named_group
+from broker.groups.group_requests import MAX_SYNC_BYTES, check_size, named_group
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.answers import SyncAnswer

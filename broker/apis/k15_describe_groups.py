@@ -12,10 +12,10 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.authorized_operations import NOT_ASKED, authorized_operations
-from broker.group_requests import outcome_of
-from broker.group_runner import GroupRunner
+from broker.groups.group_requests import outcome_of
+from broker.groups.group_runner import GroupRunner
 from broker.requests import NOT_THROTTLED, Request
+from broker.security.authorized_operations import NOT_ASKED, authorized_operations
 from coordinator.descriptions import ClassicDescription
 from coordinator.snapshots import GroupState
 from protocol.acl import Operation, ResourceType

@@ -1,6 +1,6 @@
 """SaslHandshake: v0-1. After v0 messages of the mechanism follow without headers (KIP-152).
 
-Of clients that are not in yet broker/authentication.py takes it before it would come here.
+Of clients that are not in yet broker/security/authentication.py takes it before it would come here.
 """
 
 from kio.schema.errors import ErrorCode

@@ -18,14 +18,14 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.config_reports import describe_topic_configs, topic_entry
+from broker.configs.config_reports import describe_topic_configs, topic_entry
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topic_requests import NewTopic, TopicPlan, plan_topics
 from protocol.acl import Operation, ResourceType
-from storage.config_types import ConfigEntry
+from storage.configs.config_types import ConfigEntry
+from storage.configs.topic_config_table import TOPIC_CONFIGS
 from storage.errors import MetadataUnavailable
-from storage.topic_config_table import TOPIC_CONFIGS
 
 _FIRST_WITH_CONFIGS: Final = 5
 _FIRST_THROTTLED: Final = 6

@@ -13,7 +13,7 @@ from kio.static.protocol import Payload
 
 from broker.refusals import CONDITIONS, code_of
 from broker.requests import NOT_THROTTLED, Request
-from broker.topic_access import find_topic
+from broker.security.topic_access import find_topic
 from broker.topics import KnownTopic
 from protocol.acl import Operation
 from protocol.ids import Partition

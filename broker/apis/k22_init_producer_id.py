@@ -16,15 +16,19 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.group_requests import milliseconds
+from broker.groups.group_requests import milliseconds
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from broker.services import Services
-from broker.transaction_requests import check_transactional_id, code_of_verdict, coordinating
+from broker.transactions.transaction_requests import (
+    check_transactional_id,
+    code_of_verdict,
+    coordinating,
+)
 from protocol.acl import Operation, ResourceType
 from protocol.batch import NO_PRODUCER_ID
 from storage.errors import MetadataUnavailable
-from storage.transactions import Verdict
+from storage.metadata.transactions import Verdict
 
 _FIRST_TO_SAY_FENCED: Final = 4
 _NO_EPOCH: Final = -1

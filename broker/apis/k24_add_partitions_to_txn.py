@@ -15,13 +15,13 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.offset_requests import AskedTopic, look_up_topics
+from broker.groups.offset_requests import AskedTopic, look_up_topics
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
-from broker.transaction_requests import code_of_verdict, coordinating, named_producer
+from broker.transactions.transaction_requests import code_of_verdict, coordinating, named_producer
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
-from storage.transactions import Producer, Verdict
+from storage.metadata.transactions import Producer, Verdict
 
 _FIRST_TO_SAY_FENCED: Final = 2
 _FIRST_OF_SEVERAL: Final = 4

@@ -10,11 +10,11 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.group_requests import named_group
-from broker.group_table import MAX_GROUP_ID_LENGTH
+from broker.groups.group_requests import named_group
+from broker.groups.group_table import MAX_GROUP_ID_LENGTH
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
-from broker.transaction_requests import code_of_verdict, coordinating, named_producer
+from broker.transactions.transaction_requests import code_of_verdict, coordinating, named_producer
 from protocol.acl import Operation, ResourceType
 
 _FIRST_TO_SAY_FENCED: Final = 2

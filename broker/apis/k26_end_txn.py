@@ -16,10 +16,10 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.requests import NOT_THROTTLED, Request
-from broker.transaction_requests import code_of_verdict, coordinating, named_producer
-from broker.transactions import Ending
+from broker.transactions.transaction_requests import code_of_verdict, coordinating, named_producer
+from broker.transactions.transactions import Ending
 from protocol.acl import Operation, ResourceType
-from storage.transactions import Verdict
+from storage.metadata.transactions import Verdict
 
 _FIRST_TO_SAY_FENCED: Final = 2
 _FIRST_TO_BUMP: Final = 5

@@ -16,9 +16,9 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.offset_requests import AskedTopic, look_up_topics
+from broker.groups.offset_requests import AskedTopic, look_up_topics
 from broker.requests import Request
-from broker.transaction_requests import code_of_verdict
+from broker.transactions.transaction_requests import code_of_verdict
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable

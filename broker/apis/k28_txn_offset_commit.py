@@ -4,8 +4,8 @@ v2 leader epochs (KIP-320), v3 flexible and which member commits (KIP-447), v4 T
 and v5 a group takes part without AddOffsetsToTxn (both KIP-890).
 
 It goes to the group's coordinator, which checks the member; the transaction is checked where the
-offsets are written, by one statement (broker/group_transactions.py). To repeat it does no harm. Who
-names no member is not checked at all: only the epoch of its transactional id fences it.
+offsets are written, by one statement (broker/groups/group_transactions.py). To repeat it does no
+harm. Who names no member is not checked at all: only the epoch of its transactional id fences it.
 
 If Postgres does not answer it is COORDINATOR_NOT_AVAILABLE, which every client repeats: producers
 before 2.0 end at COORDINATOR_LOAD_IN_PROGRESS. A KIP-848 member of another epoch is told
@@ -20,9 +20,9 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.group_requests import named_group, outcome_of
-from broker.group_runner import Committer
-from broker.offset_requests import (
+from broker.groups.group_requests import named_group, outcome_of
+from broker.groups.group_runner import Committer
+from broker.groups.offset_requests import (
     AskedTopic,
     Lines,
     coded_partitions,
@@ -35,9 +35,9 @@ from broker.offset_requests import (
 )
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
-from broker.transaction_requests import code_of_verdict, coordinating, named_producer
+from broker.transactions.transaction_requests import code_of_verdict, coordinating, named_producer
 from protocol.acl import Operation, ResourceType
-from storage.transactions import TransactionOffsetsOutcome, Verdict
+from storage.metadata.transactions import TransactionOffsetsOutcome, Verdict
 
 _FIRST_ABORTABLE: Final = 4
 _FIRST_IMPLICIT: Final = 5

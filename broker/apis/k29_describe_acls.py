@@ -1,7 +1,7 @@
 """DescribeAcls: v1-3. v2 flexible, v3 resources of users (KIP-373).
 
 The answer is as new as the question. An ACL that another version stored and this one cannot read is
-not shown; see `broker/acl_index.py` for what it does.
+not shown; see `broker/security/acl_index.py` for what it does.
 
 ACLs: DESCRIBE on the cluster.
 """
@@ -11,10 +11,10 @@ import asyncio
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.acl_requests import MANY, AclFilter, Found, no_authorizer
-from broker.answer_when import Answer
+from broker.network.answer_when import Answer
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
+from broker.security.acl_requests import MANY, AclFilter, Found, no_authorizer
 from protocol.acl import AccessRule, ResourcePattern
 from protocol.codec import encode_response
 

@@ -12,11 +12,11 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.acl_index import AclIndex
-from broker.acl_requests import check_known, no_authorizer, read_creation
-from broker.acls import MAX_ACLS, MAX_ACLS_PER_RESOURCE, acl_changes
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
+from broker.security.acl_index import AclIndex
+from broker.security.acl_requests import check_known, no_authorizer, read_creation
+from broker.security.acls import MAX_ACLS, MAX_ACLS_PER_RESOURCE, acl_changes
 from protocol.acl import AccessRule, Acl, ResourcePattern
 
 

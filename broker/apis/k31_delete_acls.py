@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.acl_requests import AclFilter, as_acls, no_authorizer
-from broker.acls import acl_changes
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
+from broker.security.acl_requests import AclFilter, as_acls, no_authorizer
+from broker.security.acls import acl_changes
 from protocol.acl import Acl
 
 Matched = list[Acl] | Refusal

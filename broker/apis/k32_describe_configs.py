@@ -15,7 +15,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.config_reports import (
+from broker.configs.config_reports import (
     describe_broker_configs,
     describe_client_metrics_configs,
     describe_cluster_wide_configs,
@@ -23,23 +23,23 @@ from broker.config_reports import (
     describe_topic_configs,
     topic_entry,
 )
-from broker.config_resources import (
+from broker.configs.config_resources import (
     ResourceType,
     authorize,
     check_node_id,
     find_entity,
     known_topic,
 )
-from broker.dynamic_broker_config import CLUSTER_WIDE
-from broker.entity_configs import EntityConfigs
-from broker.log_levels import LOG_LEVELS, LOGGERS
+from broker.configs.dynamic_broker_config import CLUSTER_WIDE
+from broker.configs.entity_configs import EntityConfigs
+from broker.configs.log_levels import LOG_LEVELS, LOGGERS
 from broker.refusals import CONDITIONS, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import Topics
 from protocol.acl import Operation
-from storage.config_types import ConfigEntry, ConfigSource
-from storage.entity_configs import Entity, EntityKind
-from storage.topic_config_table import TOPIC_CONFIGS
+from storage.configs.config_types import ConfigEntry, ConfigSource
+from storage.configs.topic_config_table import TOPIC_CONFIGS
+from storage.metadata.entity_configs import Entity, EntityKind
 
 _UNTYPED: Final = 0
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from kio.static.protocol import Payload
 
-from broker.config_changes import ConfigRules, replaced_configs
-from broker.config_resources import Changes, alter_configs, answer_resources
+from broker.configs.config_changes import ConfigRules, replaced_configs
+from broker.configs.config_resources import Changes, alter_configs, answer_resources
 from broker.requests import NOT_THROTTLED, Request
 
 

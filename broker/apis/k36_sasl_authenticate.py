@@ -1,13 +1,13 @@
 """SaslAuthenticate: v0-2. v1 session lifetime (KIP-368), v2 flexible.
 
-Of clients that are not in yet broker/authentication.py takes it before it would come here.
+Of clients that are not in yet broker/security/authentication.py takes it before it would come here.
 """
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.requests import Request
-from broker.sasl_responses import authenticate_response
+from broker.security.sasl_responses import authenticate_response
 
 
 async def handle(request: Request) -> Payload:

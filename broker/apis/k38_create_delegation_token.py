@@ -2,8 +2,8 @@
 
 from kio.static.protocol import Payload
 
-from broker.delegation_tokens import PRINCIPAL_TYPE, token_refusal
 from broker.requests import NOT_THROTTLED, Request
+from broker.security.delegation_tokens import PRINCIPAL_TYPE, token_refusal
 
 
 async def handle(request: Request) -> Payload:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.group_requests import outcome_of
+from broker.groups.group_requests import outcome_of
 from broker.requests import NOT_THROTTLED, Request
 from protocol.acl import Operation, ResourceType
 

@@ -12,16 +12,16 @@ from typing import Any
 
 from kio.static.protocol import Payload
 
-from broker.config_changes import ConfigChange, ConfigRules, incremental_changes
-from broker.config_resources import (
+from broker.configs.config_changes import ConfigChange, ConfigRules, incremental_changes
+from broker.configs.config_resources import (
     Changes,
     ResourceType,
     alter_configs,
     answer_resources,
     check_node_id,
 )
-from broker.log_levels import LOG_LEVELS
-from broker.logger_changes import level_changes
+from broker.configs.log_levels import LOG_LEVELS
+from broker.configs.logger_changes import level_changes
 from broker.requests import NOT_THROTTLED, Request
 
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.group_requests import named_group
-from broker.group_runner import GroupRunner
-from broker.group_table import coordinator_refusal
-from broker.offset_requests import AskedTopic, look_up_topics
+from broker.groups.group_requests import named_group
+from broker.groups.group_runner import GroupRunner
+from broker.groups.group_table import coordinator_refusal
+from broker.groups.offset_requests import AskedTopic, look_up_topics
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.group import Group

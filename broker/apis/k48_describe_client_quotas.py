@@ -15,8 +15,8 @@ from kio.static.protocol import Payload
 
 from broker.encoding import encoded
 from broker.gradual import Gradually
-from broker.quota_entities import QuotaEntity
-from broker.quota_filters import quota_filter
+from broker.quotas.quota_entities import QuotaEntity
+from broker.quotas.quota_filters import quota_filter
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 

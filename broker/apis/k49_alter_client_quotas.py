@@ -14,11 +14,11 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.gradual import Gradually
-from broker.quota_changes import QuotaAlteration, plan_quotas
-from broker.quota_entities import QuotaEntity
+from broker.quotas.quota_changes import QuotaAlteration, plan_quotas
+from broker.quotas.quota_entities import QuotaEntity
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
-from storage.entity_configs import EntityChange
+from storage.metadata.entity_configs import EntityChange
 
 
 async def handle(request: Request) -> Payload:

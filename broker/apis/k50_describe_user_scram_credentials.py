@@ -11,8 +11,8 @@ from kio.static.protocol import Payload
 
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
-from broker.scram_requests import credentials_of
-from storage.entity_configs import EntityKind
+from broker.security.scram_requests import credentials_of
+from storage.metadata.entity_configs import EntityKind
 
 
 async def handle(request: Request) -> Payload:

@@ -14,13 +14,13 @@ from kio.static.protocol import Payload
 
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
-from broker.scram_requests import (
+from broker.security.scram_requests import (
     ScramAlteration,
     ScramDeletion,
     ScramUpsertion,
     plan_alterations,
 )
-from storage.entity_configs import EntityChange, EntityKind
+from storage.metadata.entity_configs import EntityChange, EntityKind
 
 
 async def handle(request: Request) -> Payload:

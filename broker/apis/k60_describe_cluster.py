@@ -11,9 +11,9 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.authorized_operations import NOT_ASKED, cluster_operations
 from broker.cluster import Node
 from broker.requests import NOT_THROTTLED, Request
+from broker.security.authorized_operations import NOT_ASKED, cluster_operations
 
 _BROKERS: Final = 1
 _CONTROLLERS: Final = 2

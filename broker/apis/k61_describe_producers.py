@@ -1,8 +1,8 @@
 """DescribeProducers: v0 (KIP-664). The idempotent producers of partitions, transactional or not.
 
 Only the partition's leader answers, so that tools ask one broker, though each could. Coordinators
-have no epoch here (storage/transactions.py tells why they need none): it is always -1, as in Kafka
-before a producer's first transaction has ended. ACLs: READ on each topic.
+have no epoch here (storage/metadata/transactions.py tells why they need none): it is always -1, as
+in Kafka before a producer's first transaction has ended. ACLs: READ on each topic.
 """
 
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.offset_requests import AskedTopic, Line, look_up_topics
+from broker.groups.offset_requests import AskedTopic, Line, look_up_topics
 from broker.refusals import code_of
 from broker.requests import DENIED_MESSAGE, NOT_THROTTLED, Request
 from protocol.acl import Operation
 from protocol.ids import Partition
 from protocol.topics import name_problem
 from storage.errors import MetadataUnavailable
-from storage.transactions import ProducerState
+from storage.metadata.transactions import ProducerState
 
 _NO_COORDINATOR_EPOCH: Final = -1
 _MESSAGES: Final = {

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.requests import NOT_THROTTLED, Request
-from storage.brokers import BrokerLife
+from storage.metadata.brokers import BrokerLife
 
 _ANSWERS: Final = {
     BrokerLife.DEAD: (ErrorCode.none, None),

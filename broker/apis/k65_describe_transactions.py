@@ -1,7 +1,7 @@
 """DescribeTransactions: v0 (KIP-664). Any broker answers for any transactional id.
 
 Unlike Kafka's, the answer has no partitions of __consumer_offsets: a group that takes part is kept
-as such (storage/transactions.py).
+as such (storage/metadata/transactions.py).
 
 ACLs: DESCRIBE on each transactional id; topics without DESCRIBE are left out.
 """
@@ -17,10 +17,10 @@ from kio.static.protocol import Payload
 
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
-from broker.transaction_requests import coordinating
+from broker.transactions.transaction_requests import coordinating
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
-from storage.transactions import TransactionRecord
+from storage.metadata.transactions import TransactionRecord
 
 _EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 

@@ -22,7 +22,7 @@ from broker.requests import NOT_THROTTLED, Request
 from coordinator.subscriptions import InvalidPattern, compile_pattern
 from protocol.acl import ResourceType
 from storage.errors import MetadataUnavailable
-from storage.transactions import TransactionListing, TransactionState
+from storage.metadata.transactions import TransactionListing, TransactionState
 
 _STATES: Final = frozenset(state.value for state in TransactionState) | {
     "PrepareCommit",  # Kafka's other states: never seen here, but no mistake to ask for

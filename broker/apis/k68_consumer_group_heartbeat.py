@@ -19,10 +19,10 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 from kio.static.protocol import Payload
 
-from broker.group_requests import client_host, milliseconds
-from broker.group_table import coordinator_refusal
+from broker.groups.group_requests import client_host, milliseconds
+from broker.groups.group_table import coordinator_refusal
 from broker.requests import NOT_THROTTLED, Request
-from broker.topic_access import VisibleTopics
+from broker.security.topic_access import VisibleTopics
 from coordinator.answers import ConsumerHeartbeatAnswer
 from coordinator.consumer_checks import check_new_pattern, check_request
 from coordinator.consumer_core import Refused

@@ -12,11 +12,11 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.authorized_operations import NOT_ASKED, authorized_operations
-from broker.group_requests import named_group, outcome_of
-from broker.group_runner import GroupRunner
+from broker.groups.group_requests import named_group, outcome_of
+from broker.groups.group_runner import GroupRunner
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
+from broker.security.authorized_operations import NOT_ASKED, authorized_operations
 from coordinator.descriptions import ConsumerDescription, ConsumerMemberDescription
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition

@@ -11,7 +11,7 @@ from kio.static.primitive import i32Timedelta
 from kio.static.protocol import Payload
 
 from broker.requests import NOT_THROTTLED, Request
-from broker.telemetry import COMPRESSIONS
+from broker.telemetry.telemetry import COMPRESSIONS
 
 
 async def handle(request: Request) -> Payload:

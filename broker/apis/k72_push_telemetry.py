@@ -6,7 +6,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.requests import NOT_THROTTLED, Request
-from broker.telemetry_points import PushedMetrics
+from broker.telemetry.telemetry_points import PushedMetrics
 
 
 async def handle(request: Request) -> Awaitable[Payload]:

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.config_resources import ResourceType
+from broker.configs.config_resources import ResourceType
 from broker.refusals import code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.services import Services
-from storage.entity_configs import EntityKind
 from storage.errors import MetadataUnavailable
+from storage.metadata.entity_configs import EntityKind
 
 
 async def handle(request: Request) -> Payload:

@@ -13,9 +13,9 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.authorized_operations import NOT_ASKED, authorized_operations
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
+from broker.security.authorized_operations import NOT_ASKED, authorized_operations
 from broker.topic_pages import Cursor, page_of
 from broker.topics import KnownTopic
 from protocol.acl import Operation, ResourceType

@@ -34,7 +34,7 @@ from spark.upkeep.output import (
 )
 from spark.upkeep.settings import AsJson, Topics, report_directory
 from spark.upkeep.spread import spread
-from storage.fsck_findings import EXAMPLES, Kind
+from storage.fsck.fsck_findings import EXAMPLES, Kind
 
 
 @upkeep

@@ -39,8 +39,8 @@ from spark.sinks.direct_records import (
     header_blocks,
     record_bounds,
 )
-from storage.metadata import BatchCommit
-from storage.objects import Buffer
+from storage.metadata.port import BatchCommit
+from storage.objects.port import Buffer
 from storage.wal_index import UNKNOWN_OFFSET, WalIndex, WalRun, encode_index
 
 _LOG_EPOCH: Final = 0  # no log is ever truncated, so its batches have one leader epoch (KIP-101)

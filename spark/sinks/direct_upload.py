@@ -29,11 +29,11 @@ from storage.errors import (
     PostgresNotTrusted,
     WrongStore,
 )
-from storage.object_paths import uuid7, wal_path
-from storage.objects import ObjectStore
-from storage.open_store import open_store, store_name
+from storage.objects.object_paths import uuid7, wal_path
+from storage.objects.open_store import open_store, store_name
+from storage.objects.port import ObjectStore
+from storage.objects.store_marker import read_marker
 from storage.sink_commits import SinkCommits, SinkObject, SinkTopic
-from storage.store_marker import read_marker
 
 AT_ONCE: Final = 2
 """Uploads under way while the next object is made; each holds its bytes in memory."""

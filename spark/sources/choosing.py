@@ -11,7 +11,7 @@ from spark.sources.log_index import LogIndex, Topics
 from spark.sources.offsets_by_time import first_offset_at
 from spark.sources.read_options import EARLIEST, LATEST, Bound, OfPartitions, ReadOptions
 from spark.sources.read_options import Topics as WantedTopics
-from storage.objects import ObjectStore
+from storage.objects.port import ObjectStore
 from storage.partition_offsets import PartitionOffsets
 
 SEVERAL: Final = 5

@@ -1,9 +1,9 @@
 """Where a streaming query is, told to a consumer group, so that tools that show lag show its lag.
 
 The query goes by its checkpoint alone: these offsets are a report. They are written as a group's
-coordinator writes them (storage/groups.py), under an owner epoch of our own. A broker that loads
-the group takes it from us, we take it back with the next report; nothing is lost by either. A group
-with members belongs to them: it is refused, and never taken.
+coordinator writes them (storage/metadata/groups.py), under an owner epoch of our own. A broker that
+loads the group takes it from us, we take it back with the next report; nothing is lost by either. A
+group with members belongs to them: it is refused, and never taken.
 """
 
 from typing import Final
@@ -11,10 +11,10 @@ from typing import Final
 from protocol.ids import Partition
 from spark.sources.stream_offset import Positions
 from sql import query
-from storage.groups import CommittedOffset, GroupWrite
-from storage.metadata_group_writes import to_arguments, to_outcome
-from storage.postgres_pool import Connection
-from storage.postgres_text import to_stored
+from storage.metadata.groups import CommittedOffset, GroupWrite
+from storage.metadata.metadata_group_writes import to_arguments, to_outcome
+from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_text import to_stored
 
 TRIES: Final = 3
 

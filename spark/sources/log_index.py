@@ -15,9 +15,9 @@ from spark.sources.cut import Range, TopicPartition
 from spark.sources.split import Aborted
 from sql import query
 from storage.config import PostgresConfig
-from storage.metadata_postgres_segments import to_entry
+from storage.metadata.metadata_postgres_segments import to_entry
 from storage.partition_offsets import PartitionOffsets
-from storage.postgres_pool import Connection, connect, unavailable_without_answer
+from storage.postgres.postgres_pool import Connection, connect, unavailable_without_answer
 from storage.segment_entry import SegmentEntry
 
 STATEMENT_S: Final = 60.0

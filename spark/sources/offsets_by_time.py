@@ -7,10 +7,10 @@ earlier are not read.
 from protocol.batch_scan import find_first_at_or_after
 from spark.sources.cut import TopicPartition
 from spark.sources.log_index import LogIndex
-from storage.objects import ObjectStore, Owned
-from storage.read_plan import piece_of_row, pieces_of_segment
+from storage.objects.port import ObjectStore, Owned
+from storage.reading.read_plan import piece_of_row, pieces_of_segment
 from storage.segment_entry import SegmentEntry
-from storage.segment_rows import read_index
+from storage.upkeep.segment_rows import read_index
 
 
 async def first_offset_at(

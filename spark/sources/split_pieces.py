@@ -1,8 +1,8 @@
 """The bytes of a split, in offset order: GETs run ahead within READ_AHEAD_BYTES and MAX_GETS.
 
-A piece is a block of a built segment or a whole row of the writer's (storage/read_plan.py); pieces
-that lie side by side in a built segment are got together, about GET_BYTES at a time. Blocks that
-the split does not want are not got.
+A piece is a block of a built segment or a whole row of the writer's (storage/reading/read_plan.py);
+pieces that lie side by side in a built segment are got together, about GET_BYTES at a time. Blocks
+that the split does not want are not got.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from typing import Final
 from spark.sources.cut import Range
 from storage.config import MiB
 from storage.errors import StorageError
-from storage.objects import ObjectStore, Owned
-from storage.read_plan import Piece, piece_of_row, pieces_of_segment, squares
+from storage.objects.port import ObjectStore, Owned
+from storage.reading.read_plan import Piece, piece_of_row, pieces_of_segment, squares
 from storage.segment_entry import SegmentEntry
-from storage.segment_rows import read_index
+from storage.upkeep.segment_rows import read_index
 
 READ_AHEAD_BYTES: Final = 16 * MiB  # asked for and not yet handed out; one GET alone may exceed it
 MAX_GETS: Final = 32

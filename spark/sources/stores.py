@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 from spark.log_location import LogLocation
-from storage.objects import ObjectStore
+from storage.objects.port import ObjectStore
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """Building segments on executors: `storage.builder`, a partition of a lease each.
 
-What may die, and what then holds (see storage/segment_swap.py, too):
+What may die, and what then holds (see storage/upkeep/segment_swap.py, too):
 - the driver: its tasks end with it, or go on; each swap is whole, and nobody waits for the driver.
 - an executor while it reads or uploads: the log is as it was. The path is pending, the sweeper of
   the brokers takes it away. The task's lease ends after 15 s: then whoever is first goes on, be it
@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator
 from protocol.ids import Partition
 from spark.upkeep.partition_work import PartitionDone, PartitionOrder, PartitionWork, in_turns
 from spark.upkeep.stores import UpkeepStores, open_upkeep
-from storage.builder import PAGE, Builder
-from storage.segments import TaskKind, UnbuiltRange
-from storage.task_lease import claimed
-from storage.usage import UPKEEP_CLIENT
+from storage.metadata.segments import TaskKind, UnbuiltRange
+from storage.metadata.usage import UPKEEP_CLIENT
+from storage.upkeep.builder import PAGE, Builder
+from storage.upkeep.task_lease import claimed
 from storage.usage_counter import charged
 
 

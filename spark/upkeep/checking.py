@@ -19,14 +19,14 @@ from spark.log_location import LogLocation
 from spark.upkeep.found import AllFindings, CheckDone
 from spark.upkeep.stores import POOL, UpkeepOrder, now_ms, open_upkeep
 from storage.config import MiB
-from storage.fsck import check_same_cluster
-from storage.fsck_deep import DeepCheck
-from storage.fsck_findings import Checked
-from storage.fsck_index import FsckIndex
-from storage.fsck_objects import SHARDS, ObjectsCheck
-from storage.fsck_tiling import check_tiling
-from storage.metadata_postgres import PostgresMetadata
-from storage.objects import ObjectStore
+from storage.fsck.fsck import check_same_cluster
+from storage.fsck.fsck_deep import DeepCheck
+from storage.fsck.fsck_findings import Checked
+from storage.fsck.fsck_index import FsckIndex
+from storage.fsck.fsck_objects import SHARDS, ObjectsCheck
+from storage.fsck.fsck_tiling import check_tiling
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.objects.port import ObjectStore
 from storage.segment_entry import SegmentEntry
 
 PIECE_BYTES: Final = 1024 * MiB

@@ -15,11 +15,11 @@ import structlog
 from protocol.ids import Partition
 from spark.upkeep.partition_work import PartitionDone, PartitionOrder, PartitionWork, in_turns
 from spark.upkeep.stores import UpkeepStores, open_upkeep
-from storage.compaction import PAGE, Compactor
-from storage.compaction_round import dirty_offset
-from storage.segments import CleanableRange, TaskKind
-from storage.task_lease import claimed
-from storage.usage import UPKEEP_CLIENT
+from storage.metadata.segments import CleanableRange, TaskKind
+from storage.metadata.usage import UPKEEP_CLIENT
+from storage.upkeep.compaction import PAGE, Compactor
+from storage.upkeep.compaction_round import dirty_offset
+from storage.upkeep.task_lease import claimed
 from storage.usage_counter import charged
 
 log = structlog.get_logger()

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from storage.fsck_findings import EXAMPLES, Checked, Findings, Kind
+from storage.fsck.fsck_findings import EXAMPLES, Checked, Findings, Kind
 
 SCHEMA: Final = (
     "kind string not null, damage boolean not null, place string not null,"

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Final, Protocol
 
 from protocol.ids import Partition
 from spark.upkeep.stores import UpkeepOrder, UpkeepStores
-from storage.builder import TURN_S
-from storage.task_lease import LEASE_MS
+from storage.upkeep.builder import TURN_S
+from storage.upkeep.task_lease import LEASE_MS
 
 WAIT_S: Final = TURN_S + 2 * LEASE_MS / 1000
 """As long as whoever has a partition may be at it, or be dead, before the next one gets it."""

@@ -9,7 +9,7 @@ from spark.jobs.options import UpkeepOptions, WrongUsage, parse_pairs
 from spark.upkeep.stores import UpkeepOrder
 from spark.upkeep.topic_policies import read_started_with
 from storage.config import UpkeepConfig
-from storage.config_types import InvalidConfig
+from storage.configs.config_types import InvalidConfig
 
 DEFAULTS: Final = UpkeepConfig()
 _PANEL: Final = "As brokers are set"

@@ -15,16 +15,16 @@ from typing import Final
 from protocol.ids import Partition
 from spark.log_location import LogLocation
 from spark.upkeep.topic_policies import ClusterPolicies
-from storage.builder import Builder
-from storage.compaction import Compactor
 from storage.config import PostgresConfig, UpkeepConfig
-from storage.fsck import check_same_cluster
-from storage.metadata_postgres import PostgresMetadata
-from storage.migrate import missing_migrations
-from storage.objects_counted import CountedStore
-from storage.open_store import open_store
-from storage.segments import TaskKind
-from storage.usage import UPKEEP_CLIENT
+from storage.fsck.fsck import check_same_cluster
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.metadata.segments import TaskKind
+from storage.metadata.usage import UPKEEP_CLIENT
+from storage.objects.objects_counted import CountedStore
+from storage.objects.open_store import open_store
+from storage.postgres.migrate import missing_migrations
+from storage.upkeep.builder import Builder
+from storage.upkeep.compaction import Compactor
 from storage.usage_counter import UsageCounter
 
 POOL: Final = PostgresConfig(pool_size=2, command_timeout_s=120.0)

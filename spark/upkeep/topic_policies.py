@@ -11,13 +11,13 @@ from uuid import UUID
 
 import structlog
 
-from storage.cluster_config_table import CLUSTER_CONFIGS, DYNAMIC_CONFIGS, topic_defaults
-from storage.config_types import ConfigValue, InvalidConfig, parse_values, unknown_name
-from storage.entity_configs import Entity, EntityKind
-from storage.metadata import MetadataStore
-from storage.policies import TopicPolicy
-from storage.topic_configs import TopicValues
-from storage.topic_policies import TopicPolicies
+from storage.configs.cluster_config_table import CLUSTER_CONFIGS, DYNAMIC_CONFIGS, topic_defaults
+from storage.configs.config_types import ConfigValue, InvalidConfig, parse_values, unknown_name
+from storage.configs.topic_configs import TopicValues
+from storage.configs.topic_policies import TopicPolicies
+from storage.metadata.entity_configs import Entity, EntityKind
+from storage.metadata.port import MetadataStore
+from storage.upkeep.policies import TopicPolicy
 
 CLUSTER_WIDE: Final = Entity(EntityKind.BROKER, "")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Final
 
-from broker.giving_way import give_way
+from broker.upkeep.giving_way import give_way
 from tests.abuse import bombs, floods, slow
 from tests.abuse.attacker import Target
 

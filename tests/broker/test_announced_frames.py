@@ -4,8 +4,8 @@ import asyncio
 import tracemalloc
 from unittest.mock import patch
 
-from broker.frame_intake import HOARDED_FRAME_S, FrameIntake
-from broker.memory import MemoryBudget
+from broker.network.frame_intake import HOARDED_FRAME_S, FrameIntake
+from broker.network.memory import MemoryBudget
 from protocol.framing import FrameBuffer
 
 MIB = 2**20

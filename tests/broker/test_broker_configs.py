@@ -2,14 +2,14 @@
 
 import pytest
 
-from broker.broker_config_table import BROKER_CONFIGS, NODE_FACTS
-from broker.broker_configs import read_broker_config
-from broker.config_docs import BROKER_DOCS
-from broker.config_reports import describe_broker_configs, describe_topic_configs
-from storage.cluster_config_table import FALLBACKS, ONLY_DYNAMIC
-from storage.config_docs import CLUSTER_DOCS
-from storage.config_types import ConfigEntry, ConfigSource, InvalidConfig
-from storage.topic_config_table import TOPIC_CONFIGS
+from broker.configs.broker_config_table import BROKER_CONFIGS, NODE_FACTS
+from broker.configs.broker_configs import read_broker_config
+from broker.configs.config_docs import BROKER_DOCS
+from broker.configs.config_reports import describe_broker_configs, describe_topic_configs
+from storage.configs.cluster_config_table import FALLBACKS, ONLY_DYNAMIC
+from storage.configs.config_docs import CLUSTER_DOCS
+from storage.configs.config_types import ConfigEntry, ConfigSource, InvalidConfig
+from storage.configs.topic_config_table import TOPIC_CONFIGS
 
 Origin = tuple[str, str, ConfigSource]
 

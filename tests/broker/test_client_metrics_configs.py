@@ -3,10 +3,10 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.client_metrics_configs import read_metrics_subscription
-from broker.config_rules import ClientMetricsRules
+from broker.configs.config_rules import ClientMetricsRules
 from broker.refusals import Refusal
-from storage.config_types import InvalidConfig
+from broker.telemetry.client_metrics_configs import read_metrics_subscription
+from storage.configs.config_types import InvalidConfig
 
 
 def test_a_subscription_without_configs_asks_every_client_for_nothing() -> None:

@@ -10,16 +10,16 @@ from random import Random
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from broker import cluster_metrics
 from broker.cluster import BrokerSet
-from broker.cluster_metrics import FAILED_REST, REST, ClusterMetrics, Question
-from broker.exposition import PIECE_LINES, Family, family_pieces, label_text
-from broker.metrics_config import MetricsConfig
+from broker.http import cluster_metrics
+from broker.http.cluster_metrics import FAILED_REST, REST, ClusterMetrics, Question
+from broker.http.exposition import PIECE_LINES, Family, family_pieces, label_text
+from broker.http.metrics_config import MetricsConfig
 from protocol.records import Record, build_batch
-from storage.brokers import BrokerRecord, Membership
 from storage.errors import MetadataUnavailable
-from storage.metadata_memory import MemoryMetadata
-from storage.progress import TopicProgress
+from storage.metadata.brokers import BrokerRecord, Membership
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.progress import TopicProgress
 from tests.broker.test_http import get
 from tests.support.broker import BrokerProcess, start_broker
 from tests.support.postgres import create_empty_database

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from broker.addresses import Address, parse_address
 from broker.config import InvalidSettings, read_settings
-from broker.free_addresses import AddressNotUsable, check_addresses
+from broker.network.addresses import Address, parse_address
+from broker.network.free_addresses import AddressNotUsable, check_addresses
 from tests.clients.confluent import Confluent
 from tests.support.broker import BrokerFailed, running_broker, start_broker
 from tests.support.ports import free_port, free_ports

@@ -7,12 +7,12 @@ from random import Random
 import pytest
 
 from broker.config import read_settings
-from broker.config_writes import TRIES, ConfigWrites
+from broker.configs.config_writes import TRIES, ConfigWrites
 from broker.node import Broker
 from storage.errors import ConfigsChanged
-from storage.metadata_memory import MemoryMetadata
-from storage.objects_memory import MemoryStore
-from storage.store_traffic import StoreTraffic
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.objects.objects_memory import MemoryStore
+from storage.objects.store_traffic import StoreTraffic
 
 
 class Register:

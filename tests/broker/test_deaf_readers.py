@@ -14,8 +14,8 @@ import psutil
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.outbox import BACKLOG_BYTES
-from broker.socket_options import UNSENT_BYTES
+from broker.network.outbox import BACKLOG_BYTES
+from broker.network.socket_options import UNSENT_BYTES
 from protocol.records import Record, build_batch
 from tests.support.broker import BrokerProcess, start_broker
 from tests.support.wire import WireClient, encode_frame, fetch_request, request_entities

@@ -7,22 +7,22 @@ import pytest
 from kio.schema.errors import ErrorCode
 from structlog.testing import capture_logs
 
-from broker.broker_config_table import BROKER_CONFIGS
-from broker.broker_configs import read_broker_config
-from broker.config_reports import (
+from broker.configs.broker_config_table import BROKER_CONFIGS
+from broker.configs.broker_configs import read_broker_config
+from broker.configs.config_reports import (
     broker_places,
     describe_broker_configs,
     describe_cluster_wide_configs,
     describe_topic_configs,
 )
-from broker.config_rules import BrokerRules, TopicRules
-from broker.dynamic_broker_config import CLUSTER_WIDE, DynamicBrokerConfig
-from broker.entity_configs import EntityConfigs
+from broker.configs.config_rules import BrokerRules, TopicRules
+from broker.configs.dynamic_broker_config import CLUSTER_WIDE, DynamicBrokerConfig
+from broker.configs.entity_configs import EntityConfigs
 from broker.refusals import Refusal
-from storage.config_types import ConfigSource, InvalidConfig
-from storage.entity_configs import Entity, EntityChange, EntityKind
-from storage.metadata_memory import MemoryMetadata
-from storage.topic_config_table import UNLIMITED
+from storage.configs.config_types import ConfigSource, InvalidConfig
+from storage.configs.topic_config_table import UNLIMITED
+from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
+from storage.metadata.metadata_memory import MemoryMetadata
 
 NODE_ID = 3
 OWN = str(NODE_ID)

@@ -7,16 +7,16 @@ from random import Random
 
 import pytest
 
-from broker.entity_configs import EntityConfigs
-from storage.entity_configs import (
+from broker.configs.entity_configs import EntityConfigs
+from storage.errors import ConfigsChanged
+from storage.metadata.entity_configs import (
     Entity,
     EntityChange,
     EntityChanges,
     EntityConfigValues,
     EntityKind,
 )
-from storage.errors import ConfigsChanged
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.metadata_memory import MemoryMetadata
 
 GROUP = Entity(EntityKind.GROUP, "analytics")
 

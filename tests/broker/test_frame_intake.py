@@ -1,7 +1,7 @@
 """When a peer's socket is read, and what memory is taken for it: without a socket."""
 
-from broker.frame_intake import MAX_QUEUED_FRAMES, FrameIntake
-from broker.memory import MemoryBudget
+from broker.network.frame_intake import MAX_QUEUED_FRAMES, FrameIntake
+from broker.network.memory import MemoryBudget
 from protocol.framing import LARGE_FRAME_BYTES
 
 KIB = 1024

@@ -9,13 +9,13 @@ from typing import Final
 
 import pytest
 
-from broker import giving_way
+from broker.upkeep import giving_way
 
 AUTOGROUP: Final = Path("/proc/self/autogroup")
 CHILD: Final = """
 import json, os
 from pathlib import Path
-from broker.giving_way import give_way
+from broker.upkeep.giving_way import give_way
 
 give_way(7)
 group = Path("/proc/self/autogroup")

@@ -2,15 +2,15 @@
 
 import pytest
 
-from broker.broker_configs import read_broker_config
-from broker.config_reports import describe_group_configs
-from broker.group_configs import (
+from broker.configs.broker_configs import read_broker_config
+from broker.configs.config_reports import describe_group_configs
+from broker.groups.group_configs import (
     HEARTBEAT_INTERVAL_MS,
     SESSION_TIMEOUT_MS,
     ConsumerGroupTimes,
     read_group_configs,
 )
-from storage.config_types import ConfigSource, InvalidConfig
+from storage.configs.config_types import ConfigSource, InvalidConfig
 
 BROKER = read_broker_config({"group.consumer.session.timeout.ms": "50000"})
 

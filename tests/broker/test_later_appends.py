@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from broker.later_appends import LaterAppends, RepeatLater
 from protocol.errors import InvalidRecords
 from protocol.ids import Partition
-from storage.metadata import BatchOutcome
+from storage.metadata.port import BatchOutcome
 
 TOPIC = UUID(int=7)
 PARTITION = Partition(TOPIC, 0)

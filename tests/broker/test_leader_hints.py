@@ -9,7 +9,7 @@ from broker.leader_hints import name_leaders
 from protocol.ids import Partition
 from protocol.metadata_response import BrokerAnswer
 from protocol.produce_response import PartitionResult
-from storage.brokers import BrokerRecord, Membership
+from storage.metadata.brokers import BrokerRecord, Membership
 
 TOPICS: Final = (UUID(int=1), UUID(int=2))
 PARTITIONS: Final = 12

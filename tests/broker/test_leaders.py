@@ -11,7 +11,7 @@ import pytest
 from broker.cluster import BrokerSet
 from broker.leaders import Leaders
 from protocol.ids import Partition
-from storage.brokers import BrokerRecord, Membership
+from storage.metadata.brokers import BrokerRecord, Membership
 
 TOPICS: Final = [UUID(int=random.Random(number).getrandbits(128)) for number in range(100)]
 

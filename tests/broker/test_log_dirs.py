@@ -10,7 +10,7 @@ import pytest
 from broker.log_dirs import KEEP_TIMES, QUICK_S, LogDir
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.metadata_memory import MemoryMetadata
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions
 
 TOOK_S: Final = 2.0

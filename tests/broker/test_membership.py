@@ -10,9 +10,9 @@ import pytest
 
 from broker import membership
 from broker.membership import Members
-from storage.brokers import Membership
 from storage.errors import MetadataUnavailable
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.brokers import Membership
+from storage.metadata.metadata_memory import MemoryMetadata
 
 
 class Store(MemoryMetadata):

@@ -3,7 +3,7 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.memory import HeldMemory, MemoryBudget
+from broker.network.memory import HeldMemory, MemoryBudget
 
 
 def test_frames_wait_for_memory_in_the_order_they_came() -> None:

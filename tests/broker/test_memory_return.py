@@ -5,13 +5,13 @@ import sys
 
 import psutil
 
-from broker.memory_return import find_trim
+from broker.network.memory_return import find_trim
 
 PIECE_BYTES = 64 * 1024
 PIECES = 2000
 LARGE = """
 import psutil
-from broker.memory_return import LARGE_BYTES, keep_large_apart
+from broker.network.memory_return import LARGE_BYTES, keep_large_apart
 
 keep_large_apart()
 large = bytearray(b"\\1" * 4 * LARGE_BYTES)
@@ -28,7 +28,7 @@ print(held // LARGE_BYTES, (process.memory_info().rss - before) // LARGE_BYTES)
 
 AGAIN = """
 import resource
-from broker.memory_return import keep_large_apart
+from broker.network.memory_return import keep_large_apart
 
 keep_large_apart()
 bytearray(1_000_000)

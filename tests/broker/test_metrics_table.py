@@ -13,16 +13,16 @@ from confluent_kafka import Consumer, TopicPartition
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.broker_configs import read_broker_config
 from broker.config import Settings
-from broker.exposition import family_pieces
+from broker.configs.broker_configs import read_broker_config
+from broker.http.exposition import family_pieces
 from broker.node import Broker
-from broker.upkeep_order import UpkeepOrder
+from broker.upkeep.upkeep_order import UpkeepOrder
 from protocol.records import Record, build_batch
 from storage.config import PostgresConfig, UpkeepConfig
-from storage.metadata_memory import MemoryMetadata
-from storage.objects_memory import MemoryStore
-from storage.store_traffic import StoreTraffic
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.objects.objects_memory import MemoryStore
+from storage.objects.store_traffic import StoreTraffic
 from tests.broker.test_http import get
 from tests.broker.test_telemetry import Client, World
 from tests.support.broker import start_broker

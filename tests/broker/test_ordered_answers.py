@@ -4,9 +4,9 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.answer_when import Answer, AnswerWhen
-from broker.connection import CloseConnection
-from broker.ordered_answers import OrderedAnswers
+from broker.network.answer_when import Answer, AnswerWhen
+from broker.network.connection import CloseConnection
+from broker.network.ordered_answers import OrderedAnswers
 from tests.support import virtual_time
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.outbox import BACKLOG_BYTES, PIECE_BYTES, Backlog, Buffer, Outbox
+from broker.network.outbox import BACKLOG_BYTES, PIECE_BYTES, Backlog, Buffer, Outbox
 
 PIECE = 10
 

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from broker.producer_ids import ProducerIds
+from broker.transactions.producer_ids import ProducerIds
 from storage.errors import MetadataUnavailable
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.metadata_memory import MemoryMetadata
 
 
 class CountedMetadata(MemoryMetadata):

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from broker.memory import REQUEST_BYTES
+from broker.network.memory import REQUEST_BYTES
 from protocol.records import Record, build_batch
 from tests.broker.test_http import get
 from tests.support.broker import BrokerProcess

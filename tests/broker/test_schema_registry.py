@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 from prometheus_client import CollectorRegistry
 
-from broker.registry_client import RegistryClient, RegistryUnavailable
-from broker.schema_metrics import RegistryMetrics
-from broker.schema_registry import BELIEVED_S, Answers
+from broker.schemas.registry_client import RegistryClient, RegistryUnavailable
+from broker.schemas.schema_metrics import RegistryMetrics
+from broker.schemas.schema_registry import BELIEVED_S, Answers
 from broker.secrets_config import RegistryLogin
 from tests.support.virtual_time import run
 

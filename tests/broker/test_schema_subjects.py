@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from broker.schema_subjects import type_names
-from storage.subject_strategies import STRATEGY_NAMES, SubjectStrategy, strategy_of
+from broker.schemas.schema_subjects import type_names
+from storage.configs.subject_strategies import STRATEGY_NAMES, SubjectStrategy, strategy_of
 
 PROTOBUF = """
 syntax = "proto3";

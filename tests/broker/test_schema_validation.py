@@ -12,13 +12,13 @@ import pytest
 from kio.schema.errors import ErrorCode
 from prometheus_client import CollectorRegistry
 
-from broker.broker_configs import read_broker_config
-from broker.registry_breaker import FAILED_IN_A_ROW, RETRY_S, RETRY_SAME_S
-from broker.registry_client import MAX_REQUESTS, RegistryClient, RegistryUnavailable
-from broker.schema_metrics import RegistryMetrics
+from broker.configs.broker_configs import read_broker_config
+from broker.schemas.registry_breaker import FAILED_IN_A_ROW, RETRY_S, RETRY_SAME_S
+from broker.schemas.registry_client import MAX_REQUESTS, RegistryClient, RegistryUnavailable
+from broker.schemas.schema_metrics import RegistryMetrics
 from broker.secrets_config import RegistryLogin
 from protocol.records import Record, build_batch, decode_records
-from storage.config_types import InvalidConfig
+from storage.configs.config_types import InvalidConfig
 from tests.support.broker import BrokerProcess, start_broker
 from tests.support.fake_registry import HANG_UP, FakeRegistry, fake_registry
 from tests.support.wire import WireClient, encode_frame, produce_request

@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from broker import spare_processors
-from broker.spare_processors import COMES_BACK, LOOK_S, SpareProcessors, UnhurriedStore, idle_s
-from storage.objects_memory import MemoryStore
+from broker.upkeep import spare_processors
+from broker.upkeep.spare_processors import (
+    COMES_BACK,
+    LOOK_S,
+    SpareProcessors,
+    UnhurriedStore,
+    idle_s,
+)
+from storage.objects.objects_memory import MemoryStore
 from tests.support import virtual_time
 
 PATIENCE_S = 60.0

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from typing import Final
 
-LATER: Final = ("asyncpg", "broker.app", "storage.metadata", "kio.schema", "obstore")
+LATER: Final = ("asyncpg", "broker.app", "storage.metadata.port", "kio.schema", "obstore")
 """Each takes 20 ms or more, and nothing of it is needed to read settings."""
 
 CHILD: Final = "import sys, broker.serve_command; print(*sys.modules)"

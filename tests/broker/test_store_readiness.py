@@ -7,10 +7,10 @@ from aiohttp import ClientSession
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.http import HttpServer
+from broker.http.http_port import HttpServer
 from storage.metrics import StoreCollector
-from storage.store_health import UNAVAILABLE_FAILURES, StoreState
-from storage.store_traffic import StoreTraffic
+from storage.objects.store_health import UNAVAILABLE_FAILURES, StoreState
+from storage.objects.store_traffic import StoreTraffic
 
 
 @pytest.mark.parametrize(

@@ -9,20 +9,20 @@ import pytest
 from kio.schema.errors import ErrorCode
 from prometheus_client import CollectorRegistry
 
-from broker import telemetry
-from broker.client_session import ClientSession
-from broker.entity_configs import EntityConfigs
-from broker.exposition import family_pieces
-from broker.metrics_config import MetricsConfig
+from broker.configs.entity_configs import EntityConfigs
+from broker.http.exposition import family_pieces
+from broker.http.metrics_config import MetricsConfig
+from broker.network.client_session import ClientSession
 from broker.refusals import Refusal
-from broker.telemetry import Telemetry
-from broker.telemetry_points import MAX_TEXT, PushedMetrics
-from broker.telemetry_series import ClientSeries
-from broker.telemetry_wanted import Wanted, kafka_text
+from broker.telemetry import telemetry
+from broker.telemetry.telemetry import Telemetry
+from broker.telemetry.telemetry_points import MAX_TEXT, PushedMetrics
+from broker.telemetry.telemetry_series import ClientSeries
+from broker.telemetry.telemetry_wanted import Wanted, kafka_text
 from protocol.compression import Codec, compress
 from protocol.errors import InvalidRecords
-from storage.entity_configs import Entity, EntityChange, EntityKind
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
+from storage.metadata.metadata_memory import MemoryMetadata
 from tests.support.otlp import a_gauge, a_number, a_sum, payload
 
 HOST = "10.0.0.1"

@@ -13,9 +13,9 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 )
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker import telemetry_points
-from broker.telemetry_fields import first_fields
-from broker.telemetry_points import (
+from broker.telemetry import telemetry_points
+from broker.telemetry.telemetry_fields import first_fields
+from broker.telemetry.telemetry_points import (
     MAX_LABELS,
     MAX_LABELS_TEXT,
     MAX_TEXT,

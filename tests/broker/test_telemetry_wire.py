@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from broker.telemetry_wanted import kafka_text
+from broker.telemetry.telemetry_wanted import kafka_text
 from protocol.compression import Codec, compress
 from tests.broker.test_http import get
 from tests.support.broker import BrokerProcess

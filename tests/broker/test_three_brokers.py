@@ -18,7 +18,7 @@ from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kio.schema.errors import ErrorCode
 
-from broker.dynamic_broker_config import CLUSTER_WIDE
+from broker.configs.dynamic_broker_config import CLUSTER_WIDE
 from protocol.records import Record, build_batch
 from tests.broker.admin.questions import BROKER, SET, UNSET, change, describe
 from tests.broker.admin.wire import Wire

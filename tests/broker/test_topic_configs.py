@@ -5,20 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from broker.broker_configs import read_broker_config
-from broker.config_changes import (
+from broker.configs.broker_configs import read_broker_config
+from broker.configs.config_changes import (
     ConfigChange,
     ConfigOperation,
     created_configs,
     incremental_changes,
     replaced_configs,
 )
-from broker.config_rules import TopicRules
+from broker.configs.config_rules import TopicRules
 from broker.refusals import Refusal
-from storage.config_docs import TOPIC_DOCS
-from storage.config_types import InvalidConfig, format_value, parse_value
-from storage.topic_config_table import TOPIC_CONFIGS
-from storage.topic_configs import read_topic_config
+from storage.configs.config_docs import TOPIC_DOCS
+from storage.configs.config_types import InvalidConfig, format_value, parse_value
+from storage.configs.topic_config_table import TOPIC_CONFIGS
+from storage.configs.topic_configs import read_topic_config
 
 BROKER = read_broker_config({})
 DEFAULTS = BROKER.topic_values

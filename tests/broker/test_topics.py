@@ -9,8 +9,8 @@ import pytest
 from broker.gradual import MANY
 from broker.topics import KnownTopic, Topics
 from storage.errors import ConfigsChanged, UnknownPartition
-from storage.metadata import Topic
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.port import Topic
 from tests.broker.topic_stores import Partitions, Store, create, created, topics_of
 
 MANY_TOPICS: Final = 1_000

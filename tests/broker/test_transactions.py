@@ -9,17 +9,23 @@ from typing import Final
 import pytest
 from prometheus_client import CollectorRegistry
 
-from broker import transaction_upkeep
-from broker.metrics import TransactionMetrics
-from broker.producer_ids import ProducerIds
-from broker.transaction_upkeep import TOGETHER, TransactionUpkeep
-from broker.transactions import FENCE, Ending, Transactions
+from broker.http.metrics import TransactionMetrics
+from broker.transactions import transaction_upkeep
+from broker.transactions.producer_ids import ProducerIds
+from broker.transactions.transaction_upkeep import TOGETHER, TransactionUpkeep
+from broker.transactions.transactions import FENCE, Ending, Transactions
 from protocol.control_batch import EndMarker, read_end_marker
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.transactions import (
+    LAST_EPOCH,
+    InitOutcome,
+    Producer,
+    TransactionState,
+    Verdict,
+)
 from storage.partition_offsets import PartitionOffsets
-from storage.transactions import LAST_EPOCH, InitOutcome, Producer, TransactionState, Verdict
 
 MINUTE_MS: Final = 60_000
 NOW_MS: Final = 1_000_000

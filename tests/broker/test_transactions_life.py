@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from kio.schema.errors import ErrorCode
 
-from storage.postgres_binaries import unix_socket_dsn
+from storage.postgres.postgres_binaries import unix_socket_dsn
 from tests.support.broker import BrokerProcess
 from tests.support.transaction_wire import (
     ABORT,

@@ -1,7 +1,7 @@
 """Whose clock the background work goes by."""
 
-from broker.broker_configs import read_broker_config
-from broker.upkeep import Upkeep
+from broker.configs.broker_configs import read_broker_config
+from broker.upkeep.upkeep import Upkeep
 from storage.config import UpkeepConfig
 from tests.storage.compaction_world import World
 

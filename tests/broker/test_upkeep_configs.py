@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from broker.broker_configs import read_broker_config
-from broker.dynamic_broker_config import CLUSTER_WIDE
-from broker.upkeep import Upkeep
+from broker.configs.broker_configs import read_broker_config
+from broker.configs.dynamic_broker_config import CLUSTER_WIDE
+from broker.upkeep.upkeep import Upkeep
 from storage.config import UpkeepConfig
-from storage.entity_configs import Entity, EntityChange, EntityKind
-from storage.segments import TaskKind
+from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
+from storage.metadata.segments import TaskKind
 from tests.storage.compaction_world import World
 
 DAY_MS = 24 * 60 * 60 * 1000

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from broker.upkeep_loops import Loops
-from broker.upkeep_report import UpkeepCounts, Work
+from broker.upkeep.upkeep_loops import Loops
+from broker.upkeep.upkeep_report import UpkeepCounts, Work
 from storage.errors import MetadataUnavailable, ObjectStoreUnavailable
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.metadata_memory import MemoryMetadata
 
 
 class Clock:

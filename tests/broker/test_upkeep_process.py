@@ -18,11 +18,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._resource import ResourceType
 
-from broker.dynamic_broker_config import CLUSTER_WIDE
-from broker.giving_way import sessions_have_shares
+from broker.configs.dynamic_broker_config import CLUSTER_WIDE
+from broker.upkeep.giving_way import sessions_have_shares
 from protocol.records import Record, build_batch
-from storage.postgres_binaries import socket_directory, unix_socket_dsn
-from storage.postgres_pool import Connection
+from storage.postgres.postgres_binaries import socket_directory, unix_socket_dsn
+from storage.postgres.postgres_pool import Connection
 from tests.broker.admin.questions import BROKER, SET, change
 from tests.broker.admin.wire import Wire
 from tests.broker.test_workers import is_alive
@@ -34,7 +34,7 @@ from tests.support.ports import free_ports
 from tests.support.postgres import short_directory
 from tests.support.wire import WireClient
 
-MODULE = "broker.upkeep_main"
+MODULE = "broker.upkeep.upkeep_main"
 DELETE_DELAY_MS = 300
 QUICK = {
     "STREAMHOUSE_UPKEEP__BUILD_INTERVAL_MS": "200",

@@ -4,8 +4,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from broker.config import read_settings
-from broker.upkeep_order import read_order, upkeep_order
-from broker.upkeep_report import Count, UpkeepCounts, UpkeepMetrics, Work, read_report
+from broker.upkeep.upkeep_order import read_order, upkeep_order
+from broker.upkeep.upkeep_report import Count, UpkeepCounts, UpkeepMetrics, Work, read_report
 
 DSN = "postgresql://user:secret@host/database"
 

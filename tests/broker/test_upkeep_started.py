@@ -8,8 +8,8 @@ import pytest
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from broker.upkeep_order import UpkeepOrder
-from broker.upkeep_process import UpkeepProcess
+from broker.upkeep.upkeep_order import UpkeepOrder
+from broker.upkeep.upkeep_process import UpkeepProcess
 from storage.config import PostgresConfig, UpkeepConfig
 
 DEADLINE_S: Final = 20.0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker import waiting
-from broker.answer_when import AnswerWhen
+from broker.network.answer_when import AnswerWhen
 from broker.waiting import Timeouts, Wait
 from tests.support import virtual_time
 

@@ -5,12 +5,12 @@ from random import Random
 from typing import cast
 from uuid import UUID
 
-from broker.broker_configs import read_broker_config
+from broker.configs.broker_configs import read_broker_config
 from broker.topics import Topics
 from protocol.ids import Partition
 from storage.log import Log
-from storage.metadata import Topic, TopicChanges
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.port import Topic, TopicChanges
 from storage.partition_log import PartitionLog
 
 

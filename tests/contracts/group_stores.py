@@ -9,11 +9,17 @@ from typing import Final
 import asyncpg
 
 from protocol.ids import Partition
-from storage.groups import CommittedOffset, CommittedOffsets, GroupRecord, GroupWrite, WriteOutcome
-from storage.metadata import MetadataStore
-from storage.metadata_memory import MemoryMetadata
-from storage.metadata_postgres import PostgresMetadata
-from storage.postgres_pool import Connection
+from storage.metadata.groups import (
+    CommittedOffset,
+    CommittedOffsets,
+    GroupRecord,
+    GroupWrite,
+    WriteOutcome,
+)
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.metadata.port import MetadataStore
+from storage.postgres.postgres_pool import Connection
 from tests.contracts.metadata_stores import CONFIG
 from tests.support.postgres import create_database
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from protocol.batch import NO_PRODUCER_ID
-from storage.metadata import BatchCommit
+from storage.metadata.port import BatchCommit
 
 SEQUENCES = 2**31
 

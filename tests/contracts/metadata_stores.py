@@ -12,11 +12,17 @@ import asyncpg
 from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
 from storage.config import PostgresConfig
-from storage.metadata import BatchCommit, BatchOutcome, MetadataStore, SegmentLookup, TransactionUse
-from storage.metadata_memory import MemoryMetadata
-from storage.metadata_postgres import PostgresMetadata
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.metadata.port import (
+    BatchCommit,
+    BatchOutcome,
+    MetadataStore,
+    SegmentLookup,
+    TransactionUse,
+)
 from storage.partition_offsets import PartitionOffsets
-from storage.postgres_pool import Connection
+from storage.postgres.postgres_pool import Connection
 from storage.segment_entry import SegmentEntry
 from tests.support.postgres import create_database
 

@@ -7,10 +7,10 @@ from typing import Final
 from uuid import uuid4
 
 from storage.config import S3Config
-from storage.objects import ObjectStore
-from storage.objects_directory import DirectoryStore
-from storage.objects_s3 import S3Store
-from storage.open_store import parse_store_url
+from storage.objects.objects_directory import DirectoryStore
+from storage.objects.objects_s3 import S3Store
+from storage.objects.open_store import parse_store_url
+from storage.objects.port import ObjectStore
 from tests.support.s3_server import S3Server
 
 KINDS: Final = ("directory", "directory, reads once", "memory", "s3")

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from protocol.ids import Partition
-from storage.metadata import SegmentLookup
+from storage.metadata.port import SegmentLookup
 from storage.partition_offsets import PartitionOffsets
 from storage.segment_entry import SegmentEntry
 from tests.contracts.metadata_stores import EVERYTHING

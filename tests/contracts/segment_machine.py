@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from protocol.ids import Partition
-from storage.segments import SegmentSwap
+from storage.metadata.segments import SegmentSwap
 from tests.contracts.metadata_stores import a_batch, reserved
 from tests.contracts.segment_side import ALL, HOUR_MS, keeps, row_of
 from tests.contracts.segment_world import SegmentWorld

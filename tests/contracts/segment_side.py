@@ -8,11 +8,11 @@ from typing import Final
 import asyncpg
 
 from protocol.ids import Partition
-from storage.metadata import MetadataStore
-from storage.metadata_memory import MemoryMetadata
-from storage.postgres_pool import Connection
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.port import MetadataStore
+from storage.metadata.segments import RetentionRequest, SegmentSwap, UnbuiltRange
+from storage.postgres.postgres_pool import Connection
 from storage.segment_entry import SegmentEntry
-from storage.segments import RetentionRequest, SegmentSwap, UnbuiltRange
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions
 from tests.contracts.transaction_stores import Transactions, open_transactions
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
 from protocol.ids import Partition
+from storage.metadata.segments import SegmentSwap
+from storage.metadata.transactions import Producer
 from storage.partition_offsets import PartitionOffsets
 from storage.segment_entry import SegmentEntry
-from storage.segments import SegmentSwap
-from storage.transactions import Producer
 from tests.contracts.segment_checks import (
     check_built,
     check_nothing_moves_back,

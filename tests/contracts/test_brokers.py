@@ -1,4 +1,6 @@
-"""What storage/brokers.py promises, for Postgres and for the fake. Time passes as tests say."""
+"""What storage/metadata/brokers.py promises, for Postgres and for the fake. Time passes as tests
+say.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,11 +12,11 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
-from storage.brokers import BrokerLife, BrokerRecord, BrokerStore, Membership
 from storage.errors import BrokerDisplaced, IdentityTaken
-from storage.metadata_memory import MemoryMetadata
-from storage.metadata_postgres import PostgresMetadata
-from storage.postgres_pool import Connection
+from storage.metadata.brokers import BrokerLife, BrokerRecord, BrokerStore, Membership
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.postgres.postgres_pool import Connection
 from tests.contracts.metadata_stores import CONFIG, KINDS
 from tests.support.postgres import create_database
 

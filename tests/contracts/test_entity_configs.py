@@ -1,13 +1,13 @@
-"""What storage/entity_configs.py promises, asked of every metadata store."""
+"""What storage/metadata/entity_configs.py promises, asked of every metadata store."""
 
 import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
-from storage.entity_configs import Entity, EntityChange, EntityKind
 from storage.errors import ConfigsChanged
-from storage.metadata import MetadataStore
+from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
+from storage.metadata.port import MetadataStore
 from tests.contracts.metadata_stores import KINDS, open_store
 
 BROKER = Entity(EntityKind.BROKER, "0")

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from protocol.ids import Partition
-from storage.metadata import TransactionUse
+from storage.metadata.port import TransactionUse
 from tests.contracts.metadata_stores import KINDS, create_partitions, write
 from tests.contracts.segment_side import ALL, HOUR_MS, Segments, open_segments
 

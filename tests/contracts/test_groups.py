@@ -1,4 +1,6 @@
-"""What storage/groups.py promises, asked of every metadata store: owners, records, offsets."""
+"""What storage/metadata/groups.py promises, asked of every metadata store: owners, records,
+offsets.
+"""
 
 from collections.abc import AsyncIterator
 from uuid import uuid4
@@ -6,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from protocol.ids import Partition
-from storage.groups import CommittedOffset, GroupListing, GroupWrite, WriteOutcome
+from storage.metadata.groups import CommittedOffset, GroupListing, GroupWrite, WriteOutcome
 from tests.contracts.group_stores import (
     NOTHING,
     Groups,

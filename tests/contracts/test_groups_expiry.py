@@ -1,4 +1,6 @@
-"""What storage/groups.py promises, asked of every metadata store: what is forgotten, and when."""
+"""What storage/metadata/groups.py promises, asked of every metadata store: what is forgotten, and
+when.
+"""
 
 from collections.abc import AsyncIterator
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from protocol.ids import Partition
-from storage.metadata import MetadataStore
+from storage.metadata.port import MetadataStore
 from tests.contracts.metadata_stores import (
     KINDS,
     a_batch,

@@ -1,4 +1,4 @@
-"""What storage/metadata.py promises, asked of every metadata store: objects and the log."""
+"""What storage/metadata/port.py promises, asked of every metadata store: objects and the log."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ import pytest
 
 from protocol.ids import Partition
 from storage.errors import CommitOutcomeUnknown, UnknownPartition
-from storage.metadata import MetadataStore, SegmentLookup
+from storage.metadata.port import MetadataStore, SegmentLookup
 from storage.segment_entry import SegmentEntry
 from tests.contracts.metadata_stores import (
     EVERYTHING,

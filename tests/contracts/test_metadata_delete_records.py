@@ -1,4 +1,4 @@
-"""What storage/metadata.py promises, asked of every metadata store: records that are deleted."""
+"""What storage/metadata/port.py promises, asked of every store: records that are deleted."""
 
 from collections.abc import AsyncIterator
 from uuid import uuid4
@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from protocol.ids import Partition
-from storage.metadata import MetadataStore
+from storage.metadata.port import MetadataStore
 from storage.partition_offsets import PartitionOffsets
 from tests.contracts.metadata_stores import (
     KINDS,

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
 from storage.errors import CommitOutcomeUnknown
-from storage.metadata import BatchCommit, MetadataStore
+from storage.metadata.port import BatchCommit, MetadataStore
 from tests.contracts.metadata_model import SEQUENCES, PartitionModel
 from tests.contracts.metadata_stores import (
     KINDS,

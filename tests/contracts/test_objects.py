@@ -1,4 +1,4 @@
-"""What storage/objects.py promises, asked of every object store."""
+"""What storage/objects/port.py promises, asked of every object store."""
 
 import asyncio
 import random
@@ -8,7 +8,7 @@ import pytest
 
 from storage.config import MiB
 from storage.errors import ObjectConflict, ObjectMissing
-from storage.objects import Buffer, ObjectStore
+from storage.objects.port import Buffer, ObjectStore
 from tests.contracts.object_stores import content, sizes
 
 NOT_PATHS = ("", "/wal/1", "../1", "wal/../1", "wal/./1", "wal//1", "wal/", ".incoming/1", "a\0b")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from storage.errors import ObjectStoreUnavailable
-from storage.incoming_folder import INCOMING, close_incoming, open_incoming
-from storage.objects_directory import DirectoryStore
+from storage.objects.incoming_folder import INCOMING, close_incoming, open_incoming
+from storage.objects.objects_directory import DirectoryStore
 from tests.contracts.object_stores import content, directory_store, sizes
 
 REPOSITORY = Path(__file__).parents[2]
@@ -24,7 +24,7 @@ AT_A_TIME = 4
 CRASH_WHILE_PUTTING = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from storage.objects_directory import DirectoryStore
+from storage.objects.objects_directory import DirectoryStore
 
 async def main() -> None:
     store = await DirectoryStore.open(Path(sys.argv[1]))

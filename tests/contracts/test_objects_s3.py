@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from storage import objects_s3
 from storage.config import KiB, MiB
 from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
-from storage.objects import Buffer
-from storage.open_store import open_store
+from storage.objects import objects_s3
+from storage.objects.open_store import open_store
+from storage.objects.port import Buffer
 from tests.contracts.object_stores import content, fresh_s3_config, s3_store, sizes
 from tests.support.s3_server import S3Server
 

@@ -10,9 +10,9 @@ import pytest
 
 from storage.config import KiB
 from storage.errors import ObjectStoreUnavailable
-from storage.objects_s3 import S3Store
-from storage.store_health import StoreState
-from storage.store_traffic import StoreTraffic
+from storage.objects.objects_s3 import S3Store
+from storage.objects.store_health import StoreState
+from storage.objects.store_traffic import StoreTraffic
 from tests.contracts.object_stores import fresh_s3_config
 from tests.support.s3_server import S3Server
 from tests.support.throttling_proxy import ThrottlingProxy

@@ -1,13 +1,13 @@
-"""What storage/progress.py promises, asked of every metadata store."""
+"""What storage/metadata/progress.py promises, asked of every metadata store."""
 
 from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
 from protocol.ids import Partition
-from storage.groups import CommittedOffset, GroupWrite
-from storage.metadata import BatchCommit, MetadataStore
-from storage.progress import NO_TIMESTAMP, GroupProgress, TopicProgress
+from storage.metadata.groups import CommittedOffset, GroupWrite
+from storage.metadata.port import BatchCommit, MetadataStore
+from storage.metadata.progress import NO_TIMESTAMP, GroupProgress, TopicProgress
 from tests.contracts.metadata_stores import KINDS, a_batch, commit, open_store
 
 EVERYTHING = 1000

@@ -1,4 +1,6 @@
-"""What storage/segments.py promises, asked of every metadata store: rows that are replaced."""
+"""What storage/metadata/segments.py promises, asked of every metadata store: rows that are
+replaced.
+"""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -6,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from protocol.ids import Partition
-from storage.metadata import SegmentLookup
+from storage.metadata.port import SegmentLookup
 from storage.segment_entry import SegmentEntry
 from tests.contracts.metadata_stores import EVERYTHING, KINDS, a_batch, reserved
 from tests.contracts.segment_side import Segments, a_swap, open_segments, row_of

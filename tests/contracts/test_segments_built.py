@@ -1,4 +1,6 @@
-"""What storage/segments.py promises, asked of every metadata store: how far a log is built."""
+"""What storage/metadata/segments.py promises, asked of every metadata store: how far a log is
+built.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from protocol.ids import Partition
-from storage.metadata import BatchCommit
+from storage.metadata.port import BatchCommit
 from storage.segment_entry import SegmentEntry
 from tests.contracts.metadata_stores import KINDS, a_batch, commit, reserved
 from tests.contracts.segment_side import HOUR_MS, Segments, keeps, open_segments, row_of

@@ -1,4 +1,4 @@
-"""What storage/segments.py promises, asked of every metadata store: names of segments."""
+"""What storage/metadata/segments.py promises, asked of every metadata store: names of segments."""
 
 import re
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from protocol.ids import Partition
-from storage.metadata import Topic
+from storage.metadata.port import Topic
 from tests.contracts.metadata_stores import KINDS
 from tests.contracts.segment_side import Segments, open_segments
 

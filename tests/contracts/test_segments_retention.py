@@ -1,4 +1,4 @@
-"""What storage/segments.py promises, asked of every metadata store: what has had its time."""
+"""What storage/metadata/segments.py promises, asked of every store: what has had its time."""
 
 from collections.abc import AsyncIterator
 from uuid import uuid4

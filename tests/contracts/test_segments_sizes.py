@@ -1,4 +1,4 @@
-"""How large logs are, as storage/segments.py promises it, asked of every metadata store."""
+"""How large logs are, as storage/metadata/segments.py promises it, asked of every store."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,6 @@
-"""What storage/segments.py promises, asked of every metadata store: objects that are given up."""
+"""What storage/metadata/segments.py promises, asked of every metadata store: objects that are given
+up.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

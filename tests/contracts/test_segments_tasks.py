@@ -1,4 +1,4 @@
-"""What storage/segments.py promises, asked of every metadata store: rounds and tasks."""
+"""What storage/metadata/segments.py promises, asked of every metadata store: rounds and tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from protocol.ids import Partition
-from storage.segments import CleanableRange, TaskKind
+from storage.metadata.segments import CleanableRange, TaskKind
 from tests.contracts.metadata_stores import KINDS
 from tests.contracts.segment_side import HOUR_MS, Segments, open_segments
 

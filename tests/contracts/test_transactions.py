@@ -1,4 +1,4 @@
-"""What storage/transactions.py promises, asked of every metadata store: who a producer is."""
+"""What storage/metadata/transactions.py promises, asked of every store: who a producer is."""
 
 from collections.abc import AsyncIterator
 from uuid import uuid4
@@ -7,7 +7,7 @@ import pytest
 
 from protocol.ids import Partition
 from storage.errors import UnknownPartition
-from storage.transactions import (
+from storage.metadata.transactions import (
     LAST_EPOCH,
     InitOutcome,
     Producer,

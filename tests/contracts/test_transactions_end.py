@@ -1,12 +1,14 @@
-"""What storage/transactions.py promises, asked of every metadata store: how a transaction ends."""
+"""What storage/metadata/transactions.py promises, asked of every metadata store: how a transaction
+ends.
+"""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
-from storage.metadata import TransactionUse
+from storage.metadata.port import TransactionUse
+from storage.metadata.transactions import EndOutcome, TransactionState, Verdict
 from storage.partition_offsets import PartitionOffsets
-from storage.transactions import EndOutcome, TransactionState, Verdict
 from tests.contracts.metadata_stores import KINDS, whole_log
 from tests.contracts.transaction_stores import (
     Transactions,

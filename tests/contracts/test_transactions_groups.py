@@ -1,10 +1,10 @@
-"""What storage/transactions.py promises, asked of every metadata store: groups that go."""
+"""What storage/metadata/transactions.py promises, asked of every metadata store: groups that go."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
-from storage.transactions import Verdict
+from storage.metadata.transactions import Verdict
 from tests.contracts.metadata_stores import KINDS
 from tests.contracts.transaction_stores import Transactions, open_transactions
 

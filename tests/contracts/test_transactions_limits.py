@@ -1,11 +1,13 @@
-"""What storage/transactions.py promises, asked of every metadata store: epochs and deadlines."""
+"""What storage/metadata/transactions.py promises, asked of every metadata store: epochs and
+deadlines.
+"""
 
 from collections.abc import AsyncIterator
 from time import monotonic
 
 import pytest
 
-from storage.transactions import LAST_EPOCH, Producer, TransactionState, Verdict
+from storage.metadata.transactions import LAST_EPOCH, Producer, TransactionState, Verdict
 from tests.contracts.metadata_stores import KINDS, write
 from tests.contracts.transaction_stores import (
     PATIENCE_SECONDS,

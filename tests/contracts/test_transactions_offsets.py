@@ -1,4 +1,4 @@
-"""What storage/transactions.py promises, asked of every metadata store: offsets of groups."""
+"""What storage/metadata/transactions.py promises, asked of every store: offsets of groups."""
 
 from collections.abc import AsyncIterator
 from uuid import uuid4
@@ -6,8 +6,8 @@ from uuid import uuid4
 import pytest
 
 from protocol.ids import Partition
-from storage.groups import CommittedOffset, CommittedOffsets
-from storage.transactions import (
+from storage.metadata.groups import CommittedOffset, CommittedOffsets
+from storage.metadata.transactions import (
     TransactionOffsets,
     TransactionOffsetsOutcome,
     TransactionState,

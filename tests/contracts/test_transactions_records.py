@@ -1,11 +1,13 @@
-"""What storage/transactions.py promises, asked of every metadata store: which batches get in."""
+"""What storage/metadata/transactions.py promises, asked of every metadata store: which batches get
+in.
+"""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
-from storage.metadata import TransactionUse
-from storage.transactions import LAST_EPOCH
+from storage.metadata.port import TransactionUse
+from storage.metadata.transactions import LAST_EPOCH
 from tests.contracts.metadata_stores import (
     KINDS,
     write,

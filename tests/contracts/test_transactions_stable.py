@@ -1,13 +1,13 @@
-"""What storage/transactions.py promises, asked of every metadata store: what is stable."""
+"""What storage/metadata/transactions.py promises, asked of every metadata store: what is stable."""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
 from storage.errors import UnknownPartition
-from storage.metadata import TransactionUse
+from storage.metadata.port import TransactionUse
+from storage.metadata.transactions import ProducerState, Verdict
 from storage.segment_entry import SegmentEntry
-from storage.transactions import ProducerState, Verdict
 from tests.contracts.metadata_stores import (
     KINDS,
     a_batch,

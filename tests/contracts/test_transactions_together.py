@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from protocol.ids import Partition
-from storage.metadata import TransactionUse
-from storage.transactions import AbortedTransaction, Producer, Verdict
+from storage.metadata.port import TransactionUse
+from storage.metadata.transactions import AbortedTransaction, Producer, Verdict
 from tests.contracts.metadata_stores import KINDS, a_batch, commit, whole_log
 from tests.contracts.transaction_stores import Transactions, open_transactions
 

@@ -1,12 +1,12 @@
-"""What storage/usage.py promises, asked of every metadata store."""
+"""What storage/metadata/usage.py promises, asked of every metadata store."""
 
 from collections.abc import AsyncIterator
 from uuid import UUID, uuid4
 
 import pytest
 
-from storage.metadata import MetadataStore
-from storage.usage import (
+from storage.metadata.port import MetadataStore
+from storage.metadata.usage import (
     BROKER_CLIENT,
     DELETED_TOPIC,
     HOUR_MS,

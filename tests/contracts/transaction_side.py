@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from protocol.ids import Partition
-from storage.metadata import BatchCommit
+from storage.metadata.port import BatchCommit
+from storage.metadata.transactions import InitOutcome, Producer, Verdict
 from storage.partition_offsets import PartitionOffsets
-from storage.transactions import InitOutcome, Producer, Verdict
 from tests.contracts.metadata_stores import commit, create_partitions, short, whole_log
 from tests.contracts.transaction_stores import Transactions
 

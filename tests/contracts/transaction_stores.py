@@ -10,11 +10,10 @@ from typing import Final
 import asyncpg
 
 from protocol.ids import Partition
-from storage.groups import CommittedOffset
-from storage.metadata import MetadataStore, TransactionUse
-from storage.metadata_memory import MemoryMetadata
-from storage.postgres_pool import Connection
-from storage.transactions import (
+from storage.metadata.groups import CommittedOffset
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.port import MetadataStore, TransactionUse
+from storage.metadata.transactions import (
     EndOutcome,
     InitOutcome,
     Producer,
@@ -24,6 +23,7 @@ from storage.transactions import (
     TransactionRecord,
     Verdict,
 )
+from storage.postgres.postgres_pool import Connection
 from tests.contracts.group_stores import Groups, open_groups
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions, short
 

@@ -11,8 +11,8 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from protocol.ids import Partition
-from storage.metadata import BatchCommit, TransactionUse
-from storage.transactions import LAST_EPOCH, Producer
+from storage.metadata.port import BatchCommit, TransactionUse
+from storage.metadata.transactions import LAST_EPOCH, Producer
 from tests.contracts.metadata_stores import a_batch
 from tests.contracts.transaction_side import PARTITIONS_PER_TOPIC, Ended, Side
 from tests.contracts.transaction_stores import HOUR_MS, bumped, named

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from storage.postgres_binaries import (
+from storage.postgres.postgres_binaries import (
     DATABASE,
     DATABASE_USER,
     ENVIRONMENT,

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import psutil
 
-from storage.postgres_process import read_pid_file
+from storage.postgres.postgres_process import read_pid_file
 from tests.support.broker import BrokerFailed, BrokerProcess, start_broker
 from tests.support.ports import free_port
 

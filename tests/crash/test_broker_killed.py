@@ -8,7 +8,7 @@ import random
 import time
 from pathlib import Path
 
-from storage.postgres_binaries import socket_directory, unix_socket_dsn
+from storage.postgres.postgres_binaries import socket_directory, unix_socket_dsn
 from tests.crash.cluster_faults import BUG
 from tests.crash.conftest import Judge
 from tests.crash.index_checks import count_rows, wrong_rows

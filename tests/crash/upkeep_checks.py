@@ -14,16 +14,16 @@ from protocol.batch import read_header
 from protocol.control_batch import read_end_marker
 from protocol.ids import Partition
 from storage.aborted_ranges import aborted_ranges
-from storage.block_cache import BlockCache
-from storage.metadata_postgres import PostgresMetadata
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.metadata.transactions import AbortedTransaction
 from storage.metrics import StorageMetrics
-from storage.objects_directory import DirectoryStore
+from storage.objects.objects_directory import DirectoryStore
 from storage.partition_log import PartitionLog
 from storage.partition_offsets import PartitionOffsets
-from storage.read_planner import ColdRead
-from storage.reader import Reader, Records
-from storage.segment_rows import read_rows
-from storage.transactions import AbortedTransaction
+from storage.reading.block_cache import BlockCache
+from storage.reading.read_planner import ColdRead
+from storage.reading.reader import Reader, Records
+from storage.upkeep.segment_rows import read_rows
 from tests.crash.index_checks import wrong_rows
 from tests.crash.upkeep_child import POOL
 from tests.crash.upkeep_log import LogModel

@@ -21,20 +21,20 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NoReturn
 
-from broker.broker_configs import read_broker_config
+from broker.configs.broker_configs import read_broker_config
 from broker.logs import configure_logs
 from protocol.ids import Partition
-from storage import objects_directory
-from storage.builder import Builder
-from storage.compaction import Compactor
 from storage.config import PostgresConfig, UpkeepConfig
-from storage.metadata import MetadataStore
-from storage.metadata_postgres import PostgresMetadata
-from storage.objects import Buffer, ObjectStore
-from storage.objects_directory import DirectoryStore
-from storage.retention import Retention
-from storage.sweeper import Sweeper
-from storage.topic_policies import TopicPolicies
+from storage.configs.topic_policies import TopicPolicies
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.metadata.port import MetadataStore
+from storage.objects import objects_directory
+from storage.objects.objects_directory import DirectoryStore
+from storage.objects.port import Buffer, ObjectStore
+from storage.upkeep.builder import Builder
+from storage.upkeep.compaction import Compactor
+from storage.upkeep.retention import Retention
+from storage.upkeep.sweeper import Sweeper
 
 POOL: Final = PostgresConfig(pool_size=2)
 CONFIG: Final = UpkeepConfig(

@@ -17,7 +17,7 @@ from storage.config import KiB
 from tests.crash.processes import kill_if_there, until
 from tests.support.broker import BrokerProcess
 
-MODULE: Final = "broker.upkeep_main"
+MODULE: Final = "broker.upkeep.upkeep_main"
 BUSY: Final = {
     "STREAMHOUSE_UPKEEP__BUILD_INTERVAL_MS": "500",
     "STREAMHOUSE_UPKEEP__SEGMENT_BYTES": str(256 * KiB),

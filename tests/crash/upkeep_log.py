@@ -13,10 +13,10 @@ from protocol.compression import Codec
 from protocol.control_batch import EndMarker, build_end_marker
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
-from storage.metadata import BatchCommit, TransactionUse
-from storage.metadata_postgres import PostgresMetadata
-from storage.objects_directory import DirectoryStore
-from storage.transactions import Producer, TransactionEnd, Verdict
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.metadata.port import BatchCommit, TransactionUse
+from storage.metadata.transactions import Producer, TransactionEnd, Verdict
+from storage.objects.objects_directory import DirectoryStore
 from tests.crash.upkeep_child import POOL, now_ms
 from tests.storage.compacted_log import Written, records_of
 

@@ -17,11 +17,11 @@ import pytest
 import typer.main
 import yaml  # type: ignore[import-untyped]
 
-from broker.addresses import parse_address
 from broker.config import Settings, read_settings
+from broker.network.addresses import parse_address
 from broker.serve_command import app
 from storage.config import S3Config
-from storage.open_store import open_store, parse_store_url
+from storage.objects.open_store import open_store, parse_store_url
 from tests.deploy.dockerfile import (
     DEPLOY,
     ROOT,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from broker.api_table import is_supported
-from broker.telemetry_points import read_push
+from broker.telemetry.telemetry_points import read_push
 from coordinator.classic_subscription import UnreadableSubscription, read_subscribed_topics
 from coordinator.consumer_protocol import read_assignment, read_subscription
 from coordinator.subscriptions import InvalidPattern, compile_pattern

@@ -10,8 +10,8 @@ from typing import Final
 
 import jwt
 
-from broker.oauth_key_ring import KeyRing
-from broker.oauth_tokens import TokenCheck, TokenRules
+from broker.security.oauth_key_ring import KeyRing
+from broker.security.oauth_tokens import TokenCheck, TokenRules
 from protocol.sasl_oauthbearer import read_oauthbearer
 from protocol.sasl_plain import read_plain
 from protocol.sasl_scram import ScramServer

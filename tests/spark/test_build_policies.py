@@ -5,17 +5,17 @@ from random import Random
 
 import pytest
 
-from broker.broker_configs import read_broker_config
-from broker.broker_settings import check_dynamic_configs
+from broker.configs.broker_configs import read_broker_config
+from broker.configs.broker_settings import check_dynamic_configs
 from spark.jobs.options import UpkeepOptions, WrongUsage
 from spark.upkeep.settings import upkeep_order
 from spark.upkeep.topic_policies import CLUSTER_WIDE, ClusterPolicies
-from storage.cluster_config_table import DYNAMIC_CONFIGS
 from storage.config import UpkeepConfig
-from storage.config_types import InvalidConfig
-from storage.entity_configs import EntityChange
-from storage.metadata_memory import MemoryMetadata
-from storage.topic_policies import topic_policy as policy_of_brokers
+from storage.configs.cluster_config_table import DYNAMIC_CONFIGS
+from storage.configs.config_types import InvalidConfig
+from storage.configs.topic_policies import topic_policy as policy_of_brokers
+from storage.metadata.entity_configs import EntityChange
+from storage.metadata.metadata_memory import MemoryMetadata
 
 BROKERS: tuple[dict[str, str], ...] = (
     {},

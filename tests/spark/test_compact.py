@@ -13,8 +13,8 @@ from spark.upkeep.compacting import compact_partitions, plan_compactions
 from spark.upkeep.partition_work import Outcome, PartitionDone, PartitionOrder
 from spark.upkeep.spread import spread
 from spark.upkeep.topic_policies import CLUSTER_WIDE
-from storage.entity_configs import EntityChange
-from storage.metadata_postgres import PostgresMetadata
+from storage.metadata.entity_configs import EntityChange
+from storage.metadata.metadata_postgres import PostgresMetadata
 from tests.clients.confluent import Confluent
 from tests.clients.records import ConsumedRecord, SentRecord, by_partition
 from tests.spark.upkeep_clusters import (

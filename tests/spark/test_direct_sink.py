@@ -20,7 +20,7 @@ from spark.log_location import LogLocation
 from spark.sinks.direct import BatchNotCommitted, DirectWriter
 from spark.sinks.direct_task import SinkMessage
 from storage.errors import WrongStore
-from storage.store_marker import MARKER, new_mark, read_marker
+from storage.objects.store_marker import MARKER, new_mark, read_marker
 from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
 from tests.clients.spark_session import Spark

@@ -17,7 +17,7 @@ from spark.upkeep.checking import check_pieces, cut, plan_check
 from spark.upkeep.found import SCHEMA, CheckReport
 from spark.upkeep.partition_work import PartitionOrder
 from spark.upkeep.spread import deal, spread
-from storage.fsck_findings import Kind
+from storage.fsck.fsck_findings import Kind
 from tests.clients.confluent import Confluent
 from tests.spark.upkeep_clusters import Cluster, new_cluster, rounds_of, send_rounds
 from tests.storage.segments_made import TOPIC_ID

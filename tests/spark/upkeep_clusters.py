@@ -16,11 +16,11 @@ from confluent_kafka import KafkaError, Message, Producer
 from spark.log_location import LogLocation
 from spark.upkeep.stores import POOL, UpkeepOrder, now_ms
 from storage.config import UpkeepConfig
-from storage.fsck import Fsck
-from storage.fsck_findings import Findings
-from storage.fsck_index import FsckIndex
-from storage.metadata_postgres import PostgresMetadata
-from storage.postgres_pool import Connection
+from storage.fsck.fsck import Fsck
+from storage.fsck.fsck_findings import Findings
+from storage.fsck.fsck_index import FsckIndex
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.postgres.postgres_pool import Connection
 from tests.clients.confluent import CALL_TIMEOUT_S
 from tests.clients.records import (
     ConsumedRecord,

@@ -7,8 +7,8 @@ from protocol.batch import CODEC_MASK, HEADER_BYTES, read_header
 from protocol.compression import decompress
 from protocol.records import Record, decode_records
 from storage.config import MiB
-from storage.objects import Buffer
-from storage.transactions import Producer
+from storage.metadata.transactions import Producer
+from storage.objects.port import Buffer
 from tests.support.policies import read_policy
 
 HOUR_MS: Final = 3_600_000

@@ -20,24 +20,24 @@ from protocol.compression import Codec
 from protocol.control_batch import EndMarker, build_end_marker
 from protocol.ids import Partition
 from protocol.records import build_batch
-from storage.block_cache import BlockCache
-from storage.builder import Builder
 from storage.config import UpkeepConfig, WriterConfig
-from storage.metadata import MetadataStore, TransactionUse
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.port import MetadataStore, TransactionUse
+from storage.metadata.transactions import TransactionEnd, Verdict
 from storage.metrics import StorageMetrics
-from storage.object_paths import ReservedPaths
-from storage.objects import ObjectStore
-from storage.objects_memory import MemoryStore
+from storage.objects.object_paths import ReservedPaths
+from storage.objects.objects_memory import MemoryStore
+from storage.objects.port import ObjectStore
 from storage.partition_log import PartitionLog
-from storage.policies import TopicPolicy
-from storage.read_planner import ColdRead
-from storage.reader import Reader, Records
+from storage.reading.block_cache import BlockCache
+from storage.reading.read_planner import ColdRead
+from storage.reading.reader import Reader, Records
 from storage.segment_entry import SegmentEntry
-from storage.segment_rows import RowPart, read_rows
-from storage.sweeper import Sweeper
 from storage.tail import TailCache
-from storage.transactions import TransactionEnd, Verdict
+from storage.upkeep.builder import Builder
+from storage.upkeep.policies import TopicPolicy
+from storage.upkeep.segment_rows import RowPart, read_rows
+from storage.upkeep.sweeper import Sweeper
 from storage.writer import Writer
 from tests.storage.builder_model import (
     HOUR_MS,

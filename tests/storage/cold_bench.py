@@ -9,21 +9,21 @@ from prometheus_client import CollectorRegistry
 from protocol.batch import read_header
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
-from storage.block_cache import BlockCache
 from storage.config import MiB
 from storage.errors import ObjectMissing, StorageError
-from storage.metadata import BatchCommit, SegmentLookup
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.port import BatchCommit, SegmentLookup
+from storage.metadata.segments import SegmentSwap
 from storage.metrics import StorageMetrics
-from storage.objects_memory import MemoryStore
+from storage.objects.objects_memory import MemoryStore
 from storage.partition_log import PartitionLog
-from storage.read_planner import END, ColdRead
-from storage.reader import Reader, Records
+from storage.reading.block_cache import BlockCache
+from storage.reading.read_planner import END, ColdRead
+from storage.reading.reader import Reader, Records
+from storage.reading.timestamp_search import TimestampSearch
 from storage.runs import parse_run
 from storage.segment import SegmentBuilder
 from storage.segment_entry import SegmentEntry
-from storage.segments import SegmentSwap
-from storage.timestamp_search import TimestampSearch
 from tests.support.policies import read_policy
 
 POLICY = read_policy("t")

@@ -8,10 +8,10 @@ from protocol.control_batch import read_end_marker
 from protocol.ids import Partition
 from protocol.records import decode_records
 from storage.aborted_ranges import aborted_ranges
-from storage.metadata import MetadataStore
-from storage.objects import ObjectStore
+from storage.metadata.port import MetadataStore
+from storage.objects.port import ObjectStore
 from storage.segment_entry import SegmentEntry
-from storage.segment_rows import read_index, read_rows
+from storage.upkeep.segment_rows import read_index, read_rows
 
 
 @dataclass(frozen=True, slots=True)

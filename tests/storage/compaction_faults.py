@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, cast
 
-from storage.compaction import Compactor
-from storage.metadata import MetadataStore
-from storage.objects import ObjectStore
+from storage.metadata.port import MetadataStore
+from storage.objects.port import ObjectStore
+from storage.upkeep.compaction import Compactor
 from tests.storage.compaction_world import World
 
 

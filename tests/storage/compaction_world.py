@@ -12,15 +12,15 @@ from protocol.compression import Codec
 from protocol.control_batch import EndMarker, build_end_marker
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
-from storage.builder import Builder
-from storage.compaction import Compactor
 from storage.config import UpkeepConfig
-from storage.metadata import BatchCommit, MetadataStore, TransactionUse
-from storage.metadata_memory import MemoryMetadata
-from storage.objects import ObjectStore
-from storage.objects_memory import MemoryStore
-from storage.policies import TopicPolicy
-from storage.transactions import Producer, TransactionEnd, Verdict
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.port import BatchCommit, MetadataStore, TransactionUse
+from storage.metadata.transactions import Producer, TransactionEnd, Verdict
+from storage.objects.objects_memory import MemoryStore
+from storage.objects.port import ObjectStore
+from storage.upkeep.builder import Builder
+from storage.upkeep.compaction import Compactor
+from storage.upkeep.policies import TopicPolicy
 from tests.storage.compacted_log import CompactedLog, Written
 from tests.storage.segments_made import POLICY as SEGMENTS_POLICY
 

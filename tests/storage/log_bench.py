@@ -15,18 +15,18 @@ from protocol.batch import TRANSACTIONAL_BIT, read_header
 from protocol.control_batch import EndMarker, build_end_marker
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
-from storage.block_cache import BlockCache
 from storage.config import WriterConfig
 from storage.log import Log
-from storage.metadata import BatchOutcome, TransactionUse
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.port import BatchOutcome, TransactionUse
+from storage.metadata.transactions import Producer, TransactionEnd, Verdict
 from storage.metrics import StorageMetrics
-from storage.object_paths import ReservedPaths
-from storage.objects_memory import MemoryStore
+from storage.objects.object_paths import ReservedPaths
+from storage.objects.objects_memory import MemoryStore
 from storage.partition_log import PartitionLog
 from storage.partition_offsets import PartitionOffsets
+from storage.reading.block_cache import BlockCache
 from storage.tail import TailCache
-from storage.transactions import Producer, TransactionEnd, Verdict
 from storage.writer import Writer
 
 HOUR_MS = 3_600_000

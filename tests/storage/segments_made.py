@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from protocol.batch import read_header
 from protocol.records import Record, build_batch
-from storage.policies import TopicPolicy
+from storage.metadata.transactions import AbortedTransaction
 from storage.segment import BuiltSegment, SegmentBuilder
-from storage.transactions import AbortedTransaction
+from storage.upkeep.policies import TopicPolicy
 from tests.support.policies import read_policy
 
 TOPIC_ID = UUID("0190163d-8694-739b-aea5-966c26f8ad91")

@@ -14,19 +14,19 @@ from protocol.batch import read_header
 from protocol.compression import Codec
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
-from storage.builder import Builder
-from storage.compaction import Compactor
 from storage.config import PostgresConfig, UpkeepConfig
-from storage.fsck import Fsck
-from storage.fsck_index import FsckIndex
-from storage.metadata import BatchCommit, Topic
-from storage.metadata_postgres import PostgresMetadata
-from storage.object_paths import uuid7, wal_path
-from storage.objects_memory import MemoryStore
-from storage.policies import TopicPolicy
-from storage.postgres_pool import Connection
+from storage.fsck.fsck import Fsck
+from storage.fsck.fsck_index import FsckIndex
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.metadata.port import BatchCommit, Topic
+from storage.objects.object_paths import uuid7, wal_path
+from storage.objects.objects_memory import MemoryStore
+from storage.objects.store_marker import MARKER, new_mark
+from storage.postgres.postgres_pool import Connection
 from storage.segment_entry import SegmentEntry
-from storage.store_marker import MARKER, new_mark
+from storage.upkeep.builder import Builder
+from storage.upkeep.compaction import Compactor
+from storage.upkeep.policies import TopicPolicy
 from storage.wal_index import WalIndex, WalRun, encode_index
 from tests.storage.builder_model import POLICY
 from tests.support.postgres import create_database

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from protocol.ids import Partition
 from storage.aborted import AbortedIndex
 from storage.errors import MetadataUnavailable, OffsetOutOfRange
-from storage.metadata_memory import MemoryMetadata
-from storage.transactions import AbortedPage, AbortedTransaction
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.transactions import AbortedPage, AbortedTransaction
 
 PARTITION = Partition(UUID(int=1), 0)
 

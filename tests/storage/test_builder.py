@@ -9,10 +9,10 @@ from protocol.batch import read_header
 from protocol.compression import Codec
 from protocol.ids import Partition
 from storage.config import KiB
+from storage.metadata.segments import SegmentSwap, TaskKind
 from storage.segment import parse_header
-from storage.segment_rows import read_index
-from storage.segments import SegmentSwap, TaskKind
-from storage.task_lease import LEASE_MS
+from storage.upkeep.segment_rows import read_index
+from storage.upkeep.task_lease import LEASE_MS
 from tests.storage.builder_model import HOUR_MS, POLICY
 from tests.storage.builder_world import World
 
@@ -252,7 +252,7 @@ async def test_a_long_backlog_takes_turns_with_others(world: World) -> None:
 
 async def test_all_partitions_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given more partitions than one page of the index has
-    monkeypatch.setattr("storage.builder.PAGE", 2)
+    monkeypatch.setattr("storage.upkeep.builder.PAGE", 2)
     async with World.open(partition_count=5) as world:
         for index in (0, 3, 4):
             await world.produce(b"x", index=index)

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from protocol.compression import Codec
 from storage.config import UpkeepConfig
 from storage.errors import MetadataUnavailable, ObjectStoreUnavailable
-from storage.metadata import MetadataStore
-from storage.objects import ObjectStore
-from storage.segments import TaskKind
+from storage.metadata.port import MetadataStore
+from storage.metadata.segments import TaskKind
+from storage.objects.port import ObjectStore
 from tests.storage.builder_model import HOUR_MS, POLICY
 from tests.storage.builder_world import World
 from tests.storage.store_faults import Crash, Fault, Faults

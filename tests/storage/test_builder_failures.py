@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from storage.builder import Builder
 from storage.errors import ObjectConflict, ObjectStoreUnavailable
-from storage.objects import Buffer
-from storage.objects_memory import MemoryStore
-from storage.segments import SegmentSwap, TaskKind
-from storage.task_lease import LEASE_MS
+from storage.metadata.segments import SegmentSwap, TaskKind
+from storage.objects.objects_memory import MemoryStore
+from storage.objects.port import Buffer
+from storage.upkeep.builder import Builder
+from storage.upkeep.task_lease import LEASE_MS
 from tests.storage.builder_model import HOUR_MS, POLICY
 from tests.storage.builder_world import World
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from storage.cold_pace import LONG_TURN_S, MOST_WAIT_S, ROUNDS, ColdPace
+from storage.reading.cold_pace import LONG_TURN_S, MOST_WAIT_S, ROUNDS, ColdPace
 from tests.support import virtual_time
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage import read_plan, segment
+from storage import segment
+from storage.reading import read_plan
 from tests.storage.cold_bench import ColdBench
 
 BLOCK_BYTES = 2_000

@@ -11,8 +11,8 @@ from storage.aborted import MAX_KEPT
 from storage.config import MiB
 from storage.errors import CorruptObject, ObjectMissing, OffsetOutOfRange
 from storage.partition_log import PartitionLog
-from storage.read_planner import END, ROUTE_S, ColdRead
-from storage.reader import ANSWER_BYTES, Records
+from storage.reading.read_planner import END, ROUTE_S, ColdRead
+from storage.reading.reader import ANSWER_BYTES, Records
 from tests.storage.cold_bench import ColdBench, offsets
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.compaction_keys import NOT_THERE, SLOT_BYTES, LatestOffsets
+from storage.upkeep.compaction_keys import NOT_THERE, SLOT_BYTES, LatestOffsets
 
 
 @given(

@@ -7,9 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from storage.config import MiB
-from storage.objects import ObjectStore, Owned
-from storage.objects_memory import MemoryStore
-from storage.segments import TaskKind
+from storage.metadata.segments import TaskKind
+from storage.objects.objects_memory import MemoryStore
+from storage.objects.port import ObjectStore, Owned
 from tests.storage.compaction_world import POLICY, World
 
 

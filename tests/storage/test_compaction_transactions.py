@@ -1,7 +1,7 @@
 """Log compaction and transactions: what aborted ones leave, and how long markers stay."""
 
 from protocol.batch import read_header
-from storage.segment_rows import read_index
+from storage.upkeep.segment_rows import read_index
 from tests.storage.compacted_log import records_of
 from tests.storage.compaction_world import World
 

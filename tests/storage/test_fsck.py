@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from protocol.ids import Partition
 from storage.errors import WrongStore
-from storage.fsck_findings import Findings, Kind
-from storage.fsck_tiling import PartitionState, RowExtent, TilingCheck
-from storage.store_marker import MARKER, new_mark, read_marker
+from storage.fsck.fsck_findings import Findings, Kind
+from storage.fsck.fsck_tiling import PartitionState, RowExtent, TilingCheck
+from storage.objects.store_marker import MARKER, new_mark, read_marker
 from tests.clients.confluent import Confluent
 from tests.storage.recovering import COMMAND, REPOSITORY, building_broker, send, streamctl
 from tests.storage.segments_made import TOPIC_ID

@@ -10,10 +10,10 @@ import pytest
 from protocol.ids import Partition
 from sql import query
 from storage.errors import MetadataUnavailable
-from storage.groups import GroupWrite
-from storage.metadata_group_writes import in_order, to_arguments
-from storage.metadata_postgres import PostgresMetadata
-from storage.postgres_pool import Connection
+from storage.metadata.groups import GroupWrite
+from storage.metadata.metadata_group_writes import in_order, to_arguments
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.postgres.postgres_pool import Connection
 from tests.contracts.group_stores import NOTHING, Groups, a_commit, a_record, fenced, unknown
 from tests.contracts.metadata_stores import CONFIG, a_batch, commit, create_partitions, short
 from tests.support.postgres import create_database, until
@@ -264,8 +264,8 @@ async def test_old_offsets_go_in_small_steps(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given groups with more old offsets than one step forgets, one group in somebody's hands
-    monkeypatch.setattr("storage.metadata_postgres_groups.MAX_GROUPS_PER_EXPIRY", 3)
-    monkeypatch.setattr("storage.metadata_postgres_groups.MAX_OFFSETS_PER_EXPIRY", 7)
+    monkeypatch.setattr("storage.metadata.metadata_postgres_groups.MAX_GROUPS_PER_EXPIRY", 3)
+    monkeypatch.setattr("storage.metadata.metadata_postgres_groups.MAX_OFFSETS_PER_EXPIRY", 7)
     partitions = await create_partitions(database.store, 10)
     names = ["", *(f"group-{number}" for number in range(9))]
     for name in names:

@@ -3,10 +3,10 @@
 from protocol.batch import read_header
 from protocol.control_batch import read_end_marker
 from storage.errors import InvalidTransactionState
-from storage.metadata import TransactionUse
+from storage.metadata.port import TransactionUse
 from storage.partition_log import PartitionLog
-from storage.read_planner import ColdRead
-from storage.reader import Records
+from storage.reading.read_planner import ColdRead
+from storage.reading.reader import Records
 from tests.storage.log_bench import LogBench, running_log
 
 

@@ -12,12 +12,12 @@ import pytest
 
 from protocol.ids import Partition
 from storage.config import PostgresConfig
-from storage.entity_configs import Entity, EntityChange, EntityKind
 from storage.errors import MetadataUnavailable
-from storage.metadata import BatchCommit, BatchOutcome
-from storage.metadata_postgres import PostgresMetadata
-from storage.postgres_embedded import EmbeddedPostgres
-from storage.postgres_pool import Connection
+from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.metadata.port import BatchCommit, BatchOutcome
+from storage.postgres.postgres_embedded import EmbeddedPostgres
+from storage.postgres.postgres_pool import Connection
 from tests.contracts.metadata_stores import (
     CONFIG,
     a_batch,

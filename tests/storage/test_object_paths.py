@@ -9,8 +9,8 @@ import pytest
 
 from storage.config import RESERVED_LIFETIME_S
 from storage.errors import MetadataUnavailable
-from storage.metadata_memory import MemoryMetadata
-from storage.object_paths import RESERVE_COUNT, ReservedPaths
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.objects.object_paths import RESERVE_COUNT, ReservedPaths
 
 
 class RecordingMetadata(MemoryMetadata):

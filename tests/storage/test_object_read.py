@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from storage.config import MiB
-from storage.direct_io import O_DIRECT
 from storage.errors import ObjectMissing
-from storage.object_read import TRUSTED_BYTES, ReadOnce
-from storage.read_buffers import ReadBuffers
+from storage.objects.direct_io import O_DIRECT
+from storage.objects.object_read import TRUSTED_BYTES, ReadOnce
+from storage.reading.read_buffers import ReadBuffers
 
 STORED = Random(1).randbytes(3 * MiB + 1)
 RANGES = [(0, MiB), (4_095, MiB), (4_097, MiB + 3), (2 * MiB, MiB + 1), (0, len(STORED))]

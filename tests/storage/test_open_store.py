@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from storage.config import S3Config
-from storage.objects_directory import DirectoryStore
-from storage.objects_s3 import S3Store
-from storage.open_store import open_store, parse_store_url
+from storage.objects.objects_directory import DirectoryStore
+from storage.objects.objects_s3 import S3Store
+from storage.objects.open_store import open_store, parse_store_url
 
 
 @pytest.mark.parametrize(

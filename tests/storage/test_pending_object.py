@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from protocol.batch import read_header
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
-from storage.metadata import BatchCommit, BatchOutcome, MetadataStore, TransactionUse
+from storage.metadata.port import BatchCommit, BatchOutcome, MetadataStore, TransactionUse
 from storage.partition_log import PartitionLog
 from storage.pending_object import MOST_RECORDS, BufferedBatch, PendingObject, Seal
 from tests.contracts.metadata_stores import (

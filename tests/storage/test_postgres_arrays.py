@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.postgres_arrays import columns_as_texts, numbers_as_text, strings_as_text
+from storage.postgres.postgres_arrays import columns_as_texts, numbers_as_text, strings_as_text
 
 NUMBERS = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5)
 

@@ -17,16 +17,16 @@ import pytest
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from storage.postgres_binaries import EmbeddedPostgresError, unix_socket_dsn
-from storage.postgres_embedded import EmbeddedPostgres
-from storage.postgres_pool import Connection
-from storage.postgres_process import ServerProcess, read_pid_file
+from storage.postgres.postgres_binaries import EmbeddedPostgresError, unix_socket_dsn
+from storage.postgres.postgres_embedded import EmbeddedPostgres
+from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_process import ServerProcess, read_pid_file
 from tests.support.postgres import short_directory, until
 
 START_AND_WAIT = """
 import asyncio, sys
 from pathlib import Path
-from storage.postgres_embedded import EmbeddedPostgres
+from storage.postgres.postgres_embedded import EmbeddedPostgres
 
 async def main():
     server = EmbeddedPostgres(Path(sys.argv[1]))
@@ -285,7 +285,7 @@ async def test_a_server_that_cannot_start_says_why(
         pass
     with (directory / "postgresql.conf").open("a") as file:
         file.write("\nno_such_setting = 1\n")
-    monkeypatch.setattr("storage.postgres_embedded.START_RETRY_S", 0.0)
+    monkeypatch.setattr("storage.postgres.postgres_embedded.START_RETRY_S", 0.0)
 
     # When it is started, then the error has the server's own words
     with pytest.raises(EmbeddedPostgresError, match="no_such_setting"):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.postgres_text import from_stored, to_stored
+from storage.postgres.postgres_text import from_stored, to_stored
 
 ODD = st.text(st.sampled_from("\x00\x0101a\\é"))
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from storage.postgres_binaries import (
+from storage.postgres.postgres_binaries import (
     EmbeddedPostgresError,
     SystemUser,
     _make_system_user,

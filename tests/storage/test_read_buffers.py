@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from storage import read_buffers
 from storage.config import KiB, MiB
-from storage.read_buffers import (
+from storage.reading import read_buffers
+from storage.reading.read_buffers import (
     KEPT_BYTES,
     LEAST_BYTES,
     MAX_BUFFERS,

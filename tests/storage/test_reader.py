@@ -9,15 +9,15 @@ from prometheus_client import CollectorRegistry
 from protocol.batch import read_header
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
-from storage.block_cache import PIECE_OVERHEAD_BYTES, BlockCache
 from storage.errors import CorruptObject, ObjectMissing
-from storage.metadata import BatchCommit
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.port import BatchCommit
 from storage.metrics import StorageMetrics
-from storage.objects_memory import MemoryStore
+from storage.objects.objects_memory import MemoryStore
 from storage.partition_log import PartitionLog
-from storage.read_planner import ColdRead
-from storage.reader import Reader, Records
+from storage.reading.block_cache import PIECE_OVERHEAD_BYTES, BlockCache
+from storage.reading.read_planner import ColdRead
+from storage.reading.reader import Reader, Records
 
 
 class CountingStore(MemoryStore):

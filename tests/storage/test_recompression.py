@@ -20,7 +20,7 @@ from protocol.compression import Codec, compress, decompress
 from protocol.control_batch import EndMarker, build_end_marker
 from protocol.errors import CorruptBatch, DecompressedTooLarge, UnsupportedCompression
 from protocol.records import Record, build_batch, decode_records
-from storage.recompression import MAX_PAYLOAD_BYTES, recompress
+from storage.upkeep.recompression import MAX_PAYLOAD_BYTES, recompress
 
 LEVELS = {
     Codec.GZIP: (None, -1, 1, 9),

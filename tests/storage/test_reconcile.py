@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from storage.errors import ObjectStoreUnavailable
-from storage.reconcile import IndexTooOld, Reconciler
+from storage.fsck.reconcile import IndexTooOld, Reconciler
 from tests.clients.confluent import Confluent
 from tests.storage.recovering import building_broker, read, send, streamctl
 from tests.storage.stored_log import HOUR_MS, StoredLog, stored_log

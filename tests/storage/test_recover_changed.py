@@ -8,8 +8,8 @@ import pytest
 from protocol.batch import HEADER_BYTES, read_header
 from protocol.compression import Codec, decompress
 from protocol.records import Record, build_batch, decode_records
-from storage.recover_report import NOT_RECOVERED
-from storage.segment_rows import read_rows
+from storage.recovery.recover_report import NOT_RECOVERED
+from storage.upkeep.segment_rows import read_rows
 from tests.storage.stored_log import StoredLog, stored_log
 from tests.storage.test_recover_store import recover
 
@@ -114,7 +114,7 @@ async def test_what_is_built_far_from_the_end_is_found_by_its_time(
     log: StoredLog, monkeypatch: pytest.MonkeyPatch, codec: Codec | None
 ) -> None:
     # Given a leader's first object, kept for other partitions, when all behind it is built and gone
-    monkeypatch.setattr("storage.recover_tail.TAIL_OFFSETS", 1)
+    monkeypatch.setattr("storage.recovery.recover_tail.TAIL_OFFSETS", 1)
     await log.write(b"a", b"b")
     log.change_leader()
     kept = await log.write(b"c", b"d")

@@ -9,8 +9,8 @@ import pytest
 from protocol.batch import TRANSACTIONAL_BIT
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
-from storage.recover_tail import TAIL_OFFSETS
-from storage.recover_unbuilt import BLOCKS_OF_A_TIME
+from storage.recovery.recover_tail import TAIL_OFFSETS
+from storage.recovery.recover_unbuilt import BLOCKS_OF_A_TIME
 from tests.storage.stored_log import HOUR_MS, StoredLog, stored_log
 from tests.storage.test_recover_changed import records_of
 from tests.storage.test_recover_store import extents, recover, sweep

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.records import Record, build_batch
-from storage.objects_memory import MemoryStore
-from storage.recover_placement import place, without_repeated
-from storage.recover_producers import Producers
-from storage.recover_scratch import FoundBatch, FoundSegment
-from storage.recover_segments import choose_segments, gaps_between, stable_offsets
-from storage.recover_tail import BuiltTail
-from storage.recover_unbuilt import BuiltLog, unbuilt
-from storage.transactions import AbortedTransaction
+from storage.metadata.transactions import AbortedTransaction
+from storage.objects.objects_memory import MemoryStore
+from storage.recovery.recover_placement import place, without_repeated
+from storage.recovery.recover_producers import Producers
+from storage.recovery.recover_scratch import FoundBatch, FoundSegment
+from storage.recovery.recover_segments import choose_segments, gaps_between, stable_offsets
+from storage.recovery.recover_tail import BuiltTail
+from storage.recovery.recover_unbuilt import BuiltLog, unbuilt
 
 
 def batch(

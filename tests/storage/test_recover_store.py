@@ -7,12 +7,12 @@ import pytest
 
 from protocol.ids import Partition
 from storage.errors import CorruptObject
-from storage.metadata_postgres import PostgresMetadata
-from storage.recover import Recovery
-from storage.recover_postgres import DatabaseNotEmpty, EmptyDatabase
-from storage.recover_report import RecoveryReport
-from storage.segment_rows import read_rows
-from storage.store_marker import MARKER, read_marker
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.objects.store_marker import MARKER, read_marker
+from storage.recovery.recover import Recovery
+from storage.recovery.recover_postgres import DatabaseNotEmpty, EmptyDatabase
+from storage.recovery.recover_report import RecoveryReport
+from storage.upkeep.segment_rows import read_rows
 from storage.wal_index import WalIndex, parse_index, parse_index_length
 from tests.storage.stored_log import CONFIG, StoredLog, stored_log
 from tests.support.postgres import create_empty_database
@@ -168,7 +168,7 @@ async def test_what_a_writer_expected_too_far_back_is_there(
 ) -> None:
     # Given a log of which only the end is looked at; and records of a writer that had not heard of
     # what others wrote, and expected theirs where others are built
-    monkeypatch.setattr("storage.recover_tail.TAIL_OFFSETS", 1)
+    monkeypatch.setattr("storage.recovery.recover_tail.TAIL_OFFSETS", 1)
     log.ends[log.partition()] = 2
     await log.write(b"late", b"later")
     before = await extents(log)
@@ -187,7 +187,7 @@ async def test_what_is_built_before_the_end_that_is_looked_at_is_there_once(
     log: StoredLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given an object of which all is built, and none of the writer's objects behind it
-    monkeypatch.setattr("storage.recover_tail.TAIL_OFFSETS", 1)
+    monkeypatch.setattr("storage.recovery.recover_tail.TAIL_OFFSETS", 1)
     first, *others = sorted(
         (path for path in log.objects._objects if path.startswith("wal/")),
         key=lambda path: index_of(log.content(path)).sequence,

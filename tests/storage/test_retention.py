@@ -8,11 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from broker.broker_configs import read_broker_config
+from broker.configs.broker_configs import read_broker_config
 from protocol.ids import Partition
-from storage.metadata_memory import MemoryMetadata
-from storage.retention import PARTITIONS_PER_PAGE, Retention, RetentionPass, _requests
-from storage.topic_policies import TopicPolicies
+from storage.configs.topic_policies import TopicPolicies
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.upkeep.retention import PARTITIONS_PER_PAGE, Retention, RetentionPass, _requests
 from tests.contracts.metadata_stores import a_batch, commit
 from tests.support.policies import read_policy
 

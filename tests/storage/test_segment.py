@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from protocol.batch import read_header
 from protocol.records import Record, build_batch
 from storage.errors import CorruptObject
+from storage.metadata.transactions import AbortedTransaction
 from storage.segment import (
     FOOTER_BYTES,
     HEADER_BYTES,
@@ -23,7 +24,6 @@ from storage.segment import (
     read_block,
 )
 from storage.segment_index import BLOCK_BYTES
-from storage.transactions import AbortedTransaction
 from tests.storage.segments_made import (
     PARTITION,
     POLICY,

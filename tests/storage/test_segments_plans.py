@@ -8,11 +8,11 @@ import pytest
 from protocol.ids import Partition
 from sql import query
 from storage.config import PostgresConfig
-from storage.metadata_postgres import PostgresMetadata
-from storage.metadata_postgres_segments import to_arguments
-from storage.postgres_pool import Connection, connect
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.metadata.metadata_postgres_segments import to_arguments
+from storage.metadata.segments import RetentionRequest
+from storage.postgres.postgres_pool import Connection, connect
 from storage.segment_entry import SegmentEntry
-from storage.segments import RetentionRequest
 from tests.contracts.metadata_stores import CONFIG, a_batch, commit, create_partitions
 from tests.contracts.segment_side import a_swap
 from tests.storage.table_reads import table_reads

@@ -12,9 +12,9 @@ import pytest
 
 from protocol.ids import Partition
 from storage.errors import CommitOutcomeUnknown, MetadataUnavailable, UnknownPartition
-from storage.metadata import TransactionUse
-from storage.metadata_postgres import PostgresMetadata
-from storage.postgres_pool import Connection
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.metadata.port import TransactionUse
+from storage.postgres.postgres_pool import Connection
 from storage.sink_commits import BatchOvertaken, SinkBatch, SinkCommits, SinkObject, SinkVerdict
 from tests.contracts.metadata_stores import (
     CONFIG,

@@ -10,9 +10,9 @@ import pytest
 from sql import Migration, migrations, query, query_names
 from storage.config import PostgresConfig
 from storage.errors import DatabaseNotSupported, PostgresRefused
-from storage.metadata_postgres import PostgresMetadata
-from storage.migrate import find_missing, migrate, missing_migrations
-from storage.postgres_pool import Connection
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.postgres.migrate import find_missing, migrate, missing_migrations
+from storage.postgres.postgres_pool import Connection
 from tests.contracts.metadata_stores import create_partitions, write
 from tests.support.postgres import create_database, create_empty_database
 
@@ -181,7 +181,7 @@ async def test_what_producers_wrote_before_an_upgrade_may_be_forgotten(
     dsn = await create_empty_database()
     older = [each for each in migrations() if each.name < FORGOTTEN_PRODUCERS]
     with monkeypatch.context() as patched:
-        patched.setattr("storage.migrate.migrations", lambda: older)
+        patched.setattr("storage.postgres.migrate.migrations", lambda: older)
         store = await PostgresMetadata.open(dsn)
     (known,) = await create_partitions(store, 1, name="known")
     (gone,) = await create_partitions(store, 1, name="gone")

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from storage.errors import ObjectStoreUnavailable
-from storage.objects_memory import MemoryStore
-from storage.store_check import CHECK_S, check_store
-from storage.store_health import UNAVAILABLE_FAILURES, StoreState
-from storage.store_traffic import StoreTraffic
+from storage.objects.objects_memory import MemoryStore
+from storage.objects.store_check import CHECK_S, check_store
+from storage.objects.store_health import UNAVAILABLE_FAILURES, StoreState
+from storage.objects.store_traffic import StoreTraffic
 from tests.support import virtual_time
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from storage.flow_limit import FlowLimit
-from storage.hedged_gets import LEAST_LIMIT_S, HedgedGets
-from storage.store_health import WINDOW_S, StoreHealth, StoreState
+from storage.objects.flow_limit import FlowLimit
+from storage.objects.hedged_gets import LEAST_LIMIT_S, HedgedGets
+from storage.objects.store_health import WINDOW_S, StoreHealth, StoreState
 from tests.support import virtual_time
 
 

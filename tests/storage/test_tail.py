@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.read_planner import END
+from storage.reading.read_planner import END
 from storage.tail import BATCH_OVERHEAD_BYTES, MAX_GAP, PartitionTail, TailCache
 
 

@@ -7,11 +7,11 @@ from uuid import UUID
 import pytest
 
 from protocol.ids import Partition
-from storage import task_lease
 from storage.errors import MetadataUnavailable
-from storage.metadata_memory import MemoryMetadata
-from storage.segments import TaskKind
-from storage.task_lease import claimed
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.segments import TaskKind
+from storage.upkeep import task_lease
+from storage.upkeep.task_lease import claimed
 
 PARTITION = Partition(UUID(int=1), 0)
 

@@ -4,11 +4,11 @@ from random import Random
 
 import pytest
 
-from broker.broker_configs import read_broker_config
+from broker.configs.broker_configs import read_broker_config
 from protocol.compression import Codec
-from storage.metadata_memory import MemoryMetadata
-from storage.policies import TopicPolicy
-from storage.topic_policies import TopicPolicies
+from storage.configs.topic_policies import TopicPolicies
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.upkeep.policies import TopicPolicy
 
 
 async def policy_of(configs: dict[str, str], **broker: str) -> TopicPolicy:

@@ -11,11 +11,10 @@ import pytest
 
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
-from storage.groups import CommittedOffset
-from storage.metadata import MetadataStore, TransactionUse
-from storage.metadata_postgres import PostgresMetadata
-from storage.postgres_pool import Connection
-from storage.transactions import (
+from storage.metadata.groups import CommittedOffset
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.metadata.port import MetadataStore, TransactionUse
+from storage.metadata.transactions import (
     EndOutcome,
     InitOutcome,
     Producer,
@@ -23,6 +22,7 @@ from storage.transactions import (
     TransactionOffsets,
     Verdict,
 )
+from storage.postgres.postgres_pool import Connection
 from tests.contracts.metadata_stores import CONFIG, a_batch, commit, create_partitions, whole_log
 from tests.support.postgres import create_database
 

@@ -11,10 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.errors import MetadataUnavailable, ObjectConflict, ObjectMissing
-from storage.metadata_memory import MemoryMetadata
-from storage.objects_counted import LIST_PAGE, CountedStore
-from storage.objects_memory import MemoryStore
-from storage.usage import (
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.usage import (
     BROKER_CLIENT,
     HOUR_MS,
     NO_TOPIC,
@@ -23,6 +21,8 @@ from storage.usage import (
     UsageRow,
     hour_of,
 )
+from storage.objects.objects_counted import LIST_PAGE, CountedStore
+from storage.objects.objects_memory import MemoryStore
 from storage.usage_counter import MAX_CLIENTS, Share, UsageCounter, charged, producing
 
 ORDERS: Final = UUID(int=1)

@@ -13,7 +13,7 @@ from protocol.batch import read_header
 from protocol.ids import Partition
 from storage.config import WriterConfig
 from storage.errors import CorruptObject
-from storage.metadata import SegmentLookup
+from storage.metadata.port import SegmentLookup
 from storage.wal_index import (
     FOOTER_BYTES,
     UNKNOWN_OFFSET,

@@ -22,14 +22,14 @@ from storage.errors import (
     ObjectStoreUnavailable,
     UnknownPartition,
 )
-from storage.metadata import BatchCommit, BatchOutcome, SegmentLookup
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.port import BatchCommit, BatchOutcome, SegmentLookup
 from storage.metrics import StorageMetrics
-from storage.object_paths import ReservedPaths
-from storage.objects import Buffer
-from storage.objects_memory import MemoryStore
+from storage.objects.object_paths import ReservedPaths
+from storage.objects.objects_memory import MemoryStore
+from storage.objects.port import Buffer
 from storage.partition_log import PartitionLog
-from storage.read_planner import END
+from storage.reading.read_planner import END
 from storage.tail import TailCache
 from storage.writer import Writer
 

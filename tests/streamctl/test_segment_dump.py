@@ -17,8 +17,8 @@ from protocol.batch import TRANSACTIONAL_BIT
 from protocol.control_batch import EndMarker, build_end_marker
 from protocol.records import Record, build_batch
 from storage.config import S3Config
-from storage.objects_s3 import S3Store
-from storage.transactions import AbortedTransaction
+from storage.metadata.transactions import AbortedTransaction
+from storage.objects.objects_s3 import S3Store
 from storage.wal_index import WalIndex, WalRun, encode_index
 from streamctl.cluster import Cluster
 from streamctl.connection import Connection

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable, NothingWritten
-from storage.groups import CommittedOffset, GroupWrite, TakenGroup, WriteOutcome
-from storage.metadata_memory import MemoryMetadata
-from storage.transactions import TransactionOffsets, TransactionOffsetsOutcome
+from storage.metadata.groups import CommittedOffset, GroupWrite, TakenGroup, WriteOutcome
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.transactions import TransactionOffsets, TransactionOffsetsOutcome
 
 
 class HeldGroups(MemoryMetadata):

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from uuid import UUID
 
-from broker.broker_configs import read_broker_config
-from storage.metadata import Topic
-from storage.policies import TopicPolicy
-from storage.topic_policies import topic_policy
+from broker.configs.broker_configs import read_broker_config
+from storage.configs.topic_policies import topic_policy
+from storage.metadata.port import Topic
+from storage.upkeep.policies import TopicPolicy
 
 
 def read_policy(

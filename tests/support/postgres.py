@@ -21,8 +21,8 @@ from typing import NamedTuple, TypeVar
 import asyncpg
 
 from storage.config import PostgresConfig
-from storage.migrate import migrate
-from storage.postgres_binaries import (
+from storage.postgres.migrate import migrate
+from storage.postgres.postgres_binaries import (
     ENVIRONMENT,
     initdb_command,
     let_pass,
@@ -30,8 +30,8 @@ from storage.postgres_binaries import (
     server_user,
     unix_socket_dsn,
 )
-from storage.postgres_pool import Connection
-from storage.postgres_process import read_pid_file
+from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_process import read_pid_file
 
 START_TIMEOUT_S = 20.0
 STOP_WITH_STDIN = '"$@" & server=$!; read -r _; kill -QUIT "$server"; wait "$server"'

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from storage.postgres_binaries import ENVIRONMENT, SystemUser, let_pass, server_user
-from storage.postgres_process import read_pid_file
+from storage.postgres.postgres_binaries import ENVIRONMENT, SystemUser, let_pass, server_user
+from storage.postgres.postgres_process import read_pid_file
 from tests.clients.processes import program
 from tests.crash.processes import PATIENCE_S, until
 from tests.support.certificates import Authority

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from storage.postgres_binaries import unix_socket_dsn
+from storage.postgres.postgres_binaries import unix_socket_dsn
 from tests.support.broker import BrokerProcess
 
 

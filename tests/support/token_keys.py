@@ -3,8 +3,8 @@
 import asyncio
 import json
 
-from broker.oauth_key_ring import KeyRing
-from broker.oauth_key_sources import KeysUnavailable
+from broker.security.oauth_key_ring import KeyRing
+from broker.security.oauth_key_sources import KeysUnavailable
 from tests.support.tokens import Issuer
 
 

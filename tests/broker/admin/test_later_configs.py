@@ -6,7 +6,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from storage.metadata_postgres import PostgresMetadata
+from storage.metadata.metadata_postgres import PostgresMetadata
 from tests.broker.admin.questions import SET, UNSET, change, create, set_configs
 from tests.broker.admin.wire import Wire
 from tests.support.broker import start_broker

@@ -11,21 +11,21 @@ import pytest
 from kio.schema.errors import ErrorCode
 from prometheus_client import CollectorRegistry
 
-from broker.group_catalog import GroupCatalog
-from broker.group_runner import Committer
-from broker.group_table import GroupTable
-from broker.group_transactions import TransactionalCommits
-from broker.group_upkeep import ExpiryConfig, GroupUpkeep
-from broker.group_writes import GroupWrites
-from broker.groups import Groups
-from broker.metrics import GroupMetrics
+from broker.groups.group_catalog import GroupCatalog
+from broker.groups.group_runner import Committer
+from broker.groups.group_table import GroupTable
+from broker.groups.group_transactions import TransactionalCommits
+from broker.groups.group_upkeep import ExpiryConfig, GroupUpkeep
+from broker.groups.group_writes import GroupWrites
+from broker.groups.groups import Groups
+from broker.http.metrics import GroupMetrics
 from broker.refusals import Refusal
 from broker.topics import Topics
 from coordinator.config import ClassicConfig, ConsumerConfig, GroupConfig
 from coordinator.events import ConsumerHeartbeat, Heartbeat, Join, Protocol, Sync, Token
 from protocol.ids import Partition
-from storage.groups import CommittedOffset, CommittedOffsets
-from storage.transactions import Producer
+from storage.metadata.groups import CommittedOffset, CommittedOffsets
+from storage.metadata.transactions import Producer
 from tests.support.held_groups import HeldGroups
 
 _ids = count(1)

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker import group_upkeep
-from broker.group_upkeep import EXPIRY_KEY
+from broker.groups import group_upkeep
+from broker.groups.group_upkeep import EXPIRY_KEY
 from tests.broker.groups.group_world import World, refusal, until, world
 from tests.support.held_groups import HeldGroups, at
 
@@ -90,7 +90,7 @@ async def test_a_takeover_passes_over_what_is_not_here_any_more(
     here: World, store: HeldGroups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given two groups with members at a broker that is no more
-    monkeypatch.setattr("broker.group_table.TAKE_AGAIN_AFTER_S", 0.001)
+    monkeypatch.setattr("broker.groups.group_table.TAKE_AGAIN_AFTER_S", 0.001)
     async with world(store) as there:
         members = {name: await there.stable(name) for name in ("g", "h")}
     takes = len(store.takes)
@@ -117,7 +117,7 @@ async def test_what_was_taken_before_a_generation_was_missed_is_taken_again(
     here: World, store: HeldGroups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a group that this broker has taken, but not told anybody of yet
-    monkeypatch.setattr("broker.group_table.TAKE_AGAIN_AFTER_S", 0.001)
+    monkeypatch.setattr("broker.groups.group_table.TAKE_AGAIN_AFTER_S", 0.001)
     here.upkeep.membership_changed(0)
     async with world(store) as there:
         old = await there.stable("g")

@@ -7,11 +7,11 @@ from functools import partial
 import pytest
 from prometheus_client import CollectorRegistry
 
-from broker import group_writes
-from broker.group_writes import GroupFenced, GroupWrites, WriteFailed
-from broker.metrics import GroupMetrics
+from broker.groups import group_writes
+from broker.groups.group_writes import GroupFenced, GroupWrites, WriteFailed
+from broker.http.metrics import GroupMetrics
 from storage.errors import MetadataUnavailable
-from storage.groups import GroupRecord, GroupWrite, WriteOutcome
+from storage.metadata.groups import GroupRecord, GroupWrite, WriteOutcome
 from tests.support.held_groups import HeldGroups, at
 
 

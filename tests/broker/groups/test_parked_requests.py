@@ -2,7 +2,7 @@
 
 from kio.schema.errors import ErrorCode
 
-from broker.group_requests import MAX_JOIN_BYTES, MAX_JOIN_PROTOCOLS, MAX_SYNC_BYTES
+from broker.groups.group_requests import MAX_JOIN_BYTES, MAX_JOIN_PROTOCOLS, MAX_SYNC_BYTES
 from tests.broker.groups.conftest import MakeMember
 from tests.support.broker import BrokerProcess
 from tests.support.group_members import stable, until_rebalance

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from storage.transactions import (
+from storage.metadata.transactions import (
     Producer,
     TransactionEnd,
     TransactionOffsets,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.quota_buckets import MAX_WAIT_S, MIN_WAIT_S, MOST_OWED, TokenBucket
+from broker.quotas.quota_buckets import MAX_WAIT_S, MIN_WAIT_S, MOST_OWED, TokenBucket
 
 
 def bucket(rate: float, *, burst_s: float = 10) -> TokenBucket:

@@ -12,22 +12,22 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from broker.apis.k49_alter_client_quotas import handle
-from broker.client_session import ClientSession
-from broker.connection import Connection
+from broker.configs.entity_configs import EntityConfigs
 from broker.dispatch import Dispatch
-from broker.entity_configs import EntityConfigs
 from broker.gradual import MANY
+from broker.http.metrics import BrokerMetrics
 from broker.message_classes import MessageClasses
-from broker.metrics import BrokerMetrics
-from broker.quota_entities import CLIENT_ID, QuotaEntity
-from broker.quota_metrics import QuotaMetrics
-from broker.quota_table import QuotaTable
-from broker.quotas import Quotas, QuotaWindows
+from broker.network.client_session import ClientSession
+from broker.network.connection import Connection
+from broker.quotas.quota_entities import CLIENT_ID, QuotaEntity
+from broker.quotas.quota_metrics import QuotaMetrics
+from broker.quotas.quota_table import QuotaTable
+from broker.quotas.quotas import Quotas, QuotaWindows
 from broker.requests import Request
 from broker.services import ApiRange, Services
 from protocol.codec import response_types
-from storage.entity_configs import Entity, EntityChange, EntityKind
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
+from storage.metadata.metadata_memory import MemoryMetadata
 from tests.support.wire import encode_frame, request_entities
 
 API_VERSIONS, ALTER_QUOTAS = 18, 49

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from broker.quota_changes import QuotaAlteration, plan_quotas
-from broker.quota_entities import CLIENT_ID, IP, USER, QuotaEntity, check_entity, check_quota
-from broker.quota_filters import MatchType, quota_filter
+from broker.quotas.quota_changes import QuotaAlteration, plan_quotas
+from broker.quotas.quota_entities import CLIENT_ID, IP, USER, QuotaEntity, check_entity, check_quota
+from broker.quotas.quota_filters import MatchType, quota_filter
 from broker.refusals import Refusal
-from storage.entity_configs import EntityChange
+from storage.metadata.entity_configs import EntityChange
 
 NAMES = st.none() | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.entity_configs import EntityConfigs
-from broker.quota_entities import (
+from broker.configs.entity_configs import EntityConfigs
+from broker.quotas.quota_entities import (
     CLIENT_ID,
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
@@ -17,9 +17,9 @@ from broker.quota_entities import (
     USER,
     QuotaEntity,
 )
-from broker.quota_levels import Found, Levels, client_quota, ip_quota
-from broker.quota_table import QuotaTable
-from storage.metadata_memory import MemoryMetadata
+from broker.quotas.quota_levels import Found, Levels, client_quota, ip_quota
+from broker.quotas.quota_table import QuotaTable
+from storage.metadata.metadata_memory import MemoryMetadata
 
 DEFAULT = None
 # The most specific first; the rate of each is its place.

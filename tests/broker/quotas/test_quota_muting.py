@@ -8,20 +8,20 @@ from random import Random
 import pytest
 from prometheus_client import CollectorRegistry
 
-from broker.answer_when import Answer
-from broker.connection import Connection
-from broker.entity_configs import EntityConfigs
-from broker.listeners import parse_listener
-from broker.memory import MemoryBudget
-from broker.metrics import BrokerMetrics
-from broker.ordered_answers import Reply
-from broker.quota_connections import UNLIMITED, ConnectionRates
-from broker.quota_metrics import QuotaMetrics
-from broker.quota_table import QuotaTable
-from broker.reception import ServerLimits
-from broker.refused_connections import RefusalLog, Refused
-from broker.server import Server
-from storage.metadata_memory import MemoryMetadata
+from broker.configs.entity_configs import EntityConfigs
+from broker.http.metrics import BrokerMetrics
+from broker.network.answer_when import Answer
+from broker.network.connection import Connection
+from broker.network.listeners import parse_listener
+from broker.network.memory import MemoryBudget
+from broker.network.ordered_answers import Reply
+from broker.network.reception import ServerLimits
+from broker.network.refused_connections import RefusalLog, Refused
+from broker.network.server import Server
+from broker.quotas.quota_connections import UNLIMITED, ConnectionRates
+from broker.quotas.quota_metrics import QuotaMetrics
+from broker.quotas.quota_table import QuotaTable
+from storage.metadata.metadata_memory import MemoryMetadata
 
 HOUR_S = 3600.0
 TURNS = 50

@@ -8,20 +8,20 @@ import pytest
 from kio.schema.errors import ErrorCode
 from prometheus_client import CollectorRegistry
 
-from broker.client_session import ANONYMOUS, ClientSession
-from broker.entity_configs import EntityConfigs
-from broker.quota_connections import UNLIMITED, ConnectionRates
-from broker.quota_entities import CLIENT_ID, IP, USER, QuotaEntity
-from broker.quota_meter import Metered
-from broker.quota_metrics import QuotaMetrics
-from broker.quota_sensors import IDLE_S, RecentlyUsed
-from broker.quota_table import QuotaTable
-from broker.quota_use import QuotaUse
-from broker.quotas import Quotas, QuotaWindows
+from broker.configs.entity_configs import EntityConfigs
+from broker.network.client_session import ANONYMOUS, ClientSession
+from broker.quotas.quota_connections import UNLIMITED, ConnectionRates
+from broker.quotas.quota_entities import CLIENT_ID, IP, USER, QuotaEntity
+from broker.quotas.quota_meter import Metered
+from broker.quotas.quota_metrics import QuotaMetrics
+from broker.quotas.quota_sensors import IDLE_S, RecentlyUsed
+from broker.quotas.quota_table import QuotaTable
+from broker.quotas.quota_use import QuotaUse
+from broker.quotas.quotas import Quotas, QuotaWindows
 from broker.refusals import Refusal
 from protocol.codec import RequestHeader
-from storage.entity_configs import Entity, EntityChange, EntityKind
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
+from storage.metadata.metadata_memory import MemoryMetadata
 
 PRODUCE, FETCH, HEARTBEAT = "produce", "fetch", "heartbeat"
 HEADER = RequestHeader(api_key=0, api_version=9, correlation_id=1, client_id="etl", body=0)

@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Sequence
 from random import Random
 
-from broker.acls import acl_changes
-from broker.authorizer import Authorizer
-from broker.broker_configs import read_broker_config
-from broker.client_session import ClientSession
-from broker.entity_configs import EntityConfigs
+from broker.configs.broker_configs import read_broker_config
+from broker.configs.entity_configs import EntityConfigs
+from broker.network.client_session import ClientSession
+from broker.security.acls import acl_changes
+from broker.security.authorizer import Authorizer
 from protocol.acl import (
     AccessRule,
     Acl,
@@ -18,7 +18,7 @@ from protocol.acl import (
     ResourcePattern,
     ResourceType,
 )
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.metadata_memory import MemoryMetadata
 from tests.broker.security.acl_model import Question
 
 TOPIC = ResourceType.TOPIC

@@ -2,7 +2,7 @@
 
 import asyncpg
 
-from broker.acls import acl_changes
+from broker.security.acls import acl_changes
 from protocol.acl import (
     AccessRule,
     Acl,
@@ -12,9 +12,9 @@ from protocol.acl import (
     ResourcePattern,
     ResourceType,
 )
-from storage.entity_configs import Entity, EntityChange, EntityKind
-from storage.metadata_postgres import PostgresMetadata
-from storage.postgres_pool import Connection
+from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.postgres.postgres_pool import Connection
 from tests.support.postgres import create_database
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.acls import MAX_ACLS_PER_RESOURCE
 from broker.api_table import APIS
+from broker.security.acls import MAX_ACLS_PER_RESOURCE
 from tests.broker.admin.wire import Wire
 from tests.broker.security.acl_wire import (
     ALLOW,

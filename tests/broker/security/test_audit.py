@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from broker.api_table import APIS
-from broker.audit import MAX_DENIALS, REPEATED_S, Audit, shown
-from broker.audit_changes import CHANGES
-from broker.client_session import ClientSession
+from broker.network.client_session import ClientSession
+from broker.security.audit import MAX_DENIALS, REPEATED_S, Audit, shown
+from broker.security.audit_changes import CHANGES
 from protocol.acl import Operation, ResourceType
 
 NEVER_CHANGE_ANYTHING = {34, 43, 45, 57}

@@ -3,12 +3,12 @@
 import pytest
 from structlog.testing import capture_logs
 
-from broker.acl_requests import MANY, AclFilter, as_acls
-from broker.acls import acl_changes
-from broker.authorizer import MAX_DECISIONS
-from broker.entity_configs import EntityConfigs
+from broker.configs.entity_configs import EntityConfigs
+from broker.security.acl_requests import MANY, AclFilter, as_acls
+from broker.security.acls import acl_changes
+from broker.security.authorizer import MAX_DECISIONS
 from protocol.acl import Acl, Operation, PatternType, Permission, ResourcePattern, ResourceType
-from storage.entity_configs import Entity, EntityChange, EntityKind
+from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
 from tests.broker.security.acl_model import SUPER_USER
 from tests.broker.security.acl_world import TOPIC, WRITE, World, allow, put, session
 

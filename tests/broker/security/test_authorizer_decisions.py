@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.acls import acl_changes
+from broker.security.acls import acl_changes
 from protocol.acl import Acl
 from tests.broker.security.acl_model import SUPER_USER, plain_decision, some_acl, some_question
 from tests.broker.security.acl_world import DESCRIBE, TOPIC, World, allow, decided, put, session

@@ -15,21 +15,21 @@ from typing import Final, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from broker.connection import Connection
-from broker.deadlines import CLOSE_S, LOGIN_S
-from broker.entity_configs import EntityConfigs
-from broker.listeners import parse_listener
-from broker.memory import MemoryBudget
-from broker.metrics import BrokerMetrics
-from broker.ordered_answers import Reply
-from broker.quota_connections import ConnectionRates
-from broker.quota_metrics import QuotaMetrics
-from broker.quota_table import QuotaTable
-from broker.reception import ServerLimits
-from broker.refused_connections import RefusalLog, Refused
-from broker.server import CLOSED_AT_ONCE, SWEPT_AT_ONCE, Server
-from broker.tls_stream import TlsStream
-from storage.metadata_memory import MemoryMetadata
+from broker.configs.entity_configs import EntityConfigs
+from broker.http.metrics import BrokerMetrics
+from broker.network.connection import Connection
+from broker.network.deadlines import CLOSE_S, LOGIN_S
+from broker.network.listeners import parse_listener
+from broker.network.memory import MemoryBudget
+from broker.network.ordered_answers import Reply
+from broker.network.reception import ServerLimits
+from broker.network.refused_connections import RefusalLog, Refused
+from broker.network.server import CLOSED_AT_ONCE, SWEPT_AT_ONCE, Server
+from broker.network.tls_stream import TlsStream
+from broker.quotas.quota_connections import ConnectionRates
+from broker.quotas.quota_metrics import QuotaMetrics
+from broker.quotas.quota_table import QuotaTable
+from storage.metadata.metadata_memory import MemoryMetadata
 from tests.support.certificates import make_authority
 
 ANSWER_BYTES: Final = 4 * 2**20
@@ -221,7 +221,7 @@ async def test_many_connections_do_not_have_one_turn_of_the_event_loop(
             await asyncio.sleep(0)
 
     # When they are looked at
-    monkeypatch.setattr("broker.server.SWEEP_S", 0.0)
+    monkeypatch.setattr("broker.network.server.SWEEP_S", 0.0)
     counting, sweeping = map(asyncio.create_task, (count_turns(), reception.server.sweep()))
     await reception.until(lambda: all(one.seen_in for one in silent))
     counting.cancel()

@@ -36,10 +36,10 @@ PLACES_ONLY: Final = ROOT / "storage" / "recover_scratch.py"
 CATCHING_BUGS: Final = Counter(
     {
         "broker/dispatch.py": 2,
-        "broker/group_writes.py": 1,
-        "broker/ordered_answers.py": 1,
-        "broker/transaction_upkeep.py": 1,
-        "storage/resting_partitions.py": 1,
+        "broker/groups/group_writes.py": 1,
+        "broker/network/ordered_answers.py": 1,
+        "broker/transactions/transaction_upkeep.py": 1,
+        "storage/upkeep/resting_partitions.py": 1,
         "storage/worker_threads.py": 1,
     }
 )

@@ -15,12 +15,12 @@ from typing import Final
 import pytest
 from prometheus_client import CollectorRegistry
 
-from broker import http_connections
-from broker.exposition import Family
-from broker.http import HttpServer
-from broker.http_access import HttpAccess
-from broker.http_connections import MAX_CONNECTIONS
-from broker.http_problems import http_problems
+from broker.http import http_connections
+from broker.http.exposition import Family
+from broker.http.http_access import HttpAccess
+from broker.http.http_connections import MAX_CONNECTIONS
+from broker.http.http_port import HttpServer
+from broker.http.http_problems import http_problems
 from broker.paced import Paced
 from tests.support.broker import BrokerProcess, start_broker
 

@@ -23,9 +23,9 @@ from typing import Any, Final
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.broker_config_table import BROKER_CONFIGS
-from storage.config_types import ConfigType, OneOf, replica_list
-from storage.topic_config_table import TOPIC_CONFIGS
+from broker.configs.broker_config_table import BROKER_CONFIGS
+from storage.configs.config_types import ConfigType, OneOf, replica_list
+from storage.configs.topic_config_table import TOPIC_CONFIGS
 from tests.support.broker import BrokerProcess
 from tests.support.syntax_trees import syntax_tree
 from tests.support.wire import WireClient, milliseconds, request_entities

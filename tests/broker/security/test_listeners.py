@@ -11,11 +11,11 @@ from kio.schema.errors import ErrorCode
 
 from broker.cluster import NOBODY, BrokerSet, Cluster
 from broker.config import InvalidSettings, read_settings
-from broker.listeners import SecurityProtocol, parse_listener
+from broker.network.listeners import SecurityProtocol, parse_listener
 from broker.workers import orders
 from protocol.ids import Partition
-from storage.brokers import BrokerRecord, Membership
-from storage.object_paths import uuid7
+from storage.metadata.brokers import BrokerRecord, Membership
+from storage.objects.object_paths import uuid7
 from tests.support.broker import BrokerProcess, start_broker
 from tests.support.certificates import Authority, make_authority, write_file
 from tests.support.ports import free_port

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from broker.oauth_key_ring import RETRY_S, SEARCH_S
-from broker.oauth_key_sources import KeysUnavailable, open_key_source
-from broker.oauth_keys import UnusableKeys, read_keys
+from broker.security.oauth_key_ring import RETRY_S, SEARCH_S
+from broker.security.oauth_key_sources import KeysUnavailable, open_key_source
+from broker.security.oauth_keys import UnusableKeys, read_keys
 from tests.support.certificates import make_authority
 from tests.support.token_keys import Clock, Source, ring_of
 from tests.support.token_server import JWKS_PATH, running_token_server
@@ -113,7 +113,7 @@ async def test_keys_are_asked_for_again_before_they_are_old_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given keys that have become old while nobody answers
-    monkeypatch.setattr("broker.oauth_key_ring.LOOK_S", 0.001)
+    monkeypatch.setattr("broker.security.oauth_key_ring.LOOK_S", 0.001)
     clock, source = Clock(), Source(ISSUED)
     ring = await ring_of(source, clock)
     source.text = None

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from broker.login import Identity
-from broker.oauth_tokens import TokenCheck, TokenRules
+from broker.security.login import Identity
+from broker.security.oauth_tokens import TokenCheck, TokenRules
 from protocol.sasl import AuthenticationFailed, FailureReason
 from tests.support.broker import BrokerProcess
 from tests.support.sasl import SaslClient, authenticate, metadata, running_sasl_broker

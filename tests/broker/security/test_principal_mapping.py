@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.broker_configs import read_broker_config
-from broker.principal_mapping import NoRuleApplies, PrincipalMapping
-from storage.config_types import InvalidConfig
+from broker.configs.broker_configs import read_broker_config
+from broker.security.principal_mapping import NoRuleApplies, PrincipalMapping
+from storage.configs.config_types import InvalidConfig
 
 FOUR_RULES = (
     "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/, RULE:^CN=(.*?),OU=(.*?),O=(.*?)$/$1@$2/L,"

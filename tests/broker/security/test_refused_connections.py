@@ -2,7 +2,7 @@
 
 from structlog.testing import capture_logs
 
-from broker.refused_connections import LINES_PER_WINDOW, RefusalLog, Refused
+from broker.network.refused_connections import LINES_PER_WINDOW, RefusalLog, Refused
 
 
 class Clock:

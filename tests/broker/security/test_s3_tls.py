@@ -14,8 +14,8 @@ from structlog.testing import capture_logs
 
 from broker.plain_connections import warn_of_plain_connections
 from storage.errors import ObjectStoreUnavailable
-from storage.objects import ObjectStore
-from storage.open_store import open_store
+from storage.objects.open_store import open_store
+from storage.objects.port import ObjectStore
 from tests.support.certificates import Authority, make_authority
 from tests.support.s3_server import S3Server
 

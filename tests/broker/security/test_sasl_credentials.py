@@ -9,12 +9,12 @@ from random import Random
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.entity_configs import EntityConfigs
-from broker.sasl_credentials import BOOTSTRAP_ITERATIONS, Credentials
-from broker.sasl_passwords import Passwords
+from broker.configs.entity_configs import EntityConfigs
+from broker.security.sasl_credentials import BOOTSTRAP_ITERATIONS, Credentials
+from broker.security.sasl_passwords import Passwords
 from protocol.scram import ScramCredential, ScramMechanism
-from storage.entity_configs import Entity, EntityChange, EntityKind
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
+from storage.metadata.metadata_memory import MemoryMetadata
 from tests.support.broker import BrokerProcess
 from tests.support.ports import free_ports
 from tests.support.sasl import (

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.entity_configs import EntityConfigs
-from broker.sasl_credentials import Credentials
-from broker.sasl_passwords import Passwords
+from broker.configs.entity_configs import EntityConfigs
+from broker.security.sasl_credentials import Credentials
+from broker.security.sasl_passwords import Passwords
 from broker.turns import Turns
 from protocol.scram import ScramCredential, ScramMechanism
-from storage.entity_configs import Entity, EntityChange, EntityKind
-from storage.metadata_memory import MemoryMetadata
+from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
+from storage.metadata.metadata_memory import MemoryMetadata
 
 HOST = "192.0.2.1"
 SHA_256 = ScramMechanism.SCRAM_SHA_256

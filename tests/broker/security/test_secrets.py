@@ -31,7 +31,7 @@ from broker.config import InvalidSettings, Settings, read_settings
 from broker.config_sources import read_sources
 from broker.process_title import hide_secrets as hide_of_streamhouse
 from broker.secrets_config import Secrets
-from broker.upkeep_order import UpkeepOrder
+from broker.upkeep.upkeep_order import UpkeepOrder
 from storage.config import PostgresConfig, UpkeepConfig
 from streamctl.process_title import hide_secrets as hide_of_streamctl
 from tests.clients.confluent import Confluent

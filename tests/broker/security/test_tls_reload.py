@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from broker.broker_configs import read_broker_config
-from broker.tls import Tls
+from broker.configs.broker_configs import read_broker_config
+from broker.security.tls import Tls
 from protocol.certificate import subject_name
 from tests.support.certificates import Authority, Certificate, make_authority, write_file
 from tests.support.tls import TlsBroker, metric, running_tls_broker

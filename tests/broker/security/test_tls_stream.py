@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from broker.tls_stream import (
+from broker.network.tls_stream import (
     DATA_FOR_ONE_WITHOUT,
     MOST_WITHOUT_DATA,
     RECORDS_AT_ONCE,

@@ -1,0 +1,244 @@
+"""What a config belongs to, and the steps that the config APIs share.
+
+A resource is a topic, or an entity: the whole cluster (a broker with an empty name), this broker, a
+group, a client-metrics subscription. Clients ask each broker itself for what is that broker's.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, Final
+
+import structlog
+from kio.schema.errors import ErrorCode
+
+from broker.configs.broker_settings import check_dynamic_configs
+from broker.configs.config_changes import ConfigRules
+from broker.configs.config_rules import BrokerRules, ClientMetricsRules, GroupRules, TopicRules
+from broker.configs.dynamic_broker_config import CLUSTER_WIDE
+from broker.groups.group_table import MAX_GROUP_ID_LENGTH
+from broker.refusals import CONDITIONS, Refusal, refusal_of
+from broker.requests import Request
+from broker.topics import KnownTopic
+from protocol import acl
+from protocol.acl import Operation
+from protocol.topics import name_problem
+from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
+
+Changes = Mapping[str, str | None]
+"""What to set, or unset (None), of a resource."""
+
+ChangesOf = Callable[[Any, Mapping[str, str], ConfigRules], Changes]
+"""Returns what a resource of a request changes of what is stored, or raises a Refusal."""
+
+log = structlog.get_logger()
+
+
+class ResourceType(IntEnum):
+    """The resources of Kafka's config APIs."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+_WITH_ACLS: Final[Mapping[int, acl.ResourceType]] = {
+    ResourceType.TOPIC: acl.ResourceType.TOPIC,
+    ResourceType.GROUP: acl.ResourceType.GROUP,
+}
+
+_NAMED_ENTITIES: Final[Mapping[int, EntityKind]] = {
+    ResourceType.CLIENT_METRICS: EntityKind.CLIENT_METRICS,
+    ResourceType.GROUP: EntityKind.GROUP,
+}
+
+
+async def answer_resources(
+    request: Request, resources: Sequence[Any], alter: Callable[[Any], Awaitable[None]]
+) -> list[object]:
+    """Alter each resource that can be, and return one response for each.
+
+    Args:
+        request: AlterConfigs or IncrementalAlterConfigs.
+        resources: of that request.
+        alter: alters one, or raises why it cannot.
+    """
+    times = Counter(_identity(resource) for resource in resources)
+    responses = []
+    for resource in resources:
+        refusal: Refusal | None = None
+        try:
+            if times[_identity(resource)] > 1:
+                _refuse_repeated(resource)
+            kind, name = _identity(resource)
+            authorize(request, kind, name, Operation.ALTER_CONFIGS)
+            await alter(resource)
+        except CONDITIONS as condition:
+            refusal = refusal_of(condition)
+        responses.append(
+            request.types.AlterConfigsResourceResponse(
+                error_code=refusal.code if refusal else ErrorCode.none,
+                error_message=str(refusal) if refusal else None,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return responses
+
+
+def authorize(request: Request, resource_type: int, name: str, operation: Operation) -> None:
+    """Check that ACLs let the client do that with the configs of a resource.
+
+    Those of brokers, their log levels and client metrics are the cluster's. A type that there is
+    not has none.
+
+    Raises:
+        Refusal: TOPIC_, GROUP_ or CLUSTER_AUTHORIZATION_FAILED.
+    """
+    own = _WITH_ACLS.get(resource_type)
+    if own is not None:
+        request.authorize(operation, own, name)
+    elif resource_type in set(ResourceType):
+        request.authorize(operation, acl.ResourceType.CLUSTER)
+
+
+async def alter_configs(
+    request: Request, resource: Any, changes_of: ChangesOf, *, replace: bool, validate_only: bool
+) -> None:
+    """Alter the configs of one resource.
+
+    Args:
+        request: AlterConfigs or IncrementalAlterConfigs.
+        resource: of that request.
+        changes_of: tells what it changes.
+        replace: whether all that the changes do not name is unset.
+        validate_only: nothing is stored.
+
+    Raises:
+        Refusal: there is no such resource, or it cannot have such configs.
+        ConfigsChanged: others changed them all the time; nothing was done.
+        MetadataUnavailable: no answer; all of it was done, or nothing.
+    """
+
+    async def alter() -> None:
+        await _alter(request, resource, changes_of, replace=replace, validate_only=validate_only)
+
+    await request.services.config_writes.run(alter)
+
+
+async def _alter(
+    request: Request, resource: Any, changes_of: ChangesOf, *, replace: bool, validate_only: bool
+) -> None:
+    """Do it if what is set stays meanwhile what it is; else raise ConfigsChanged."""
+    services = request.services
+    if resource.resource_type == ResourceType.TOPIC:
+        await services.topics.refresh()  # what is appended to may be another broker's change
+        topic = known_topic(request, resource.resource_name)
+        rules = TopicRules(services.config.topic_values)
+        changes = changes_of(resource, topic.topic.configs, rules)
+        if not validate_only and _changes_any(topic.topic.configs, changes, replace=replace):
+            await services.topics.change(
+                services.metadata.alter_topic_configs(
+                    topic.topic.topic_id, changes, replace=replace, expected=topic.topic.configs
+                ),
+                of=topic.topic,
+            )
+        return
+    entity = find_entity(request, resource.resource_type, resource.resource_name)
+    await services.entity_configs.refresh()  # as above
+    stored = services.entity_configs.get(entity.kind, entity.name)
+    changes = changes_of(resource, _counting(entity, stored), _entity_rules(request, entity))
+    if not validate_only and _changes_any(stored, changes, replace=replace):
+        change = EntityChange(entity=entity, changes=changes, replace=replace, expected=stored)
+        await services.entity_configs.alter([change])
+        log.info("configs altered", kind=entity.kind, name=entity.name, configs=sorted(changes))
+
+
+def _changes_any(stored: Mapping[str, str], changes: Changes, *, replace: bool) -> bool:
+    """Tell whether anything is to be written; as in Kafka, what is so already is not.
+
+    MirrorMaker unsets every default of every topic again and again, and each write would make all
+    brokers forget the Metadata answers that they keep.
+    """
+    wanted = dict(changes) if replace else {**stored, **changes}
+    return {name: value for name, value in wanted.items() if value is not None} != stored
+
+
+def find_entity(request: Request, resource_type: int, name: str) -> Entity:
+    """Return whose configs a resource's are.
+
+    Raises:
+        Refusal: INVALID_REQUEST for a type, or a name, that nothing has here.
+    """
+    if resource_type == ResourceType.BROKER:
+        own = name != CLUSTER_WIDE
+        return Entity(EntityKind.BROKER, str(check_node_id(request, name)) if own else CLUSTER_WIDE)
+    kind = _NAMED_ENTITIES.get(resource_type)
+    if kind is None:
+        raise Refusal(
+            ErrorCode.invalid_request, f"Configs of resource type {resource_type} do not exist."
+        )
+    if not 0 < len(name) <= MAX_GROUP_ID_LENGTH:
+        raise Refusal(
+            ErrorCode.invalid_request,
+            f"The name of a {kind} resource must have 1 to {MAX_GROUP_ID_LENGTH} characters.",
+        )
+    return Entity(kind, name)
+
+
+def known_topic(request: Request, name: str) -> KnownTopic:
+    """Return a topic whose configs are asked for, once topics are up to date.
+
+    Raises:
+        Refusal: INVALID_TOPIC_EXCEPTION or UNKNOWN_TOPIC_OR_PARTITION.
+    """
+    if problem := name_problem(name):
+        raise Refusal(ErrorCode.invalid_topic_exception, f"Invalid topic: {problem}.")
+    topic = request.services.topics.get(name)
+    if topic is None:
+        raise Refusal(ErrorCode.unknown_topic_or_partition, f"Topic '{name}' does not exist.")
+    return topic
+
+
+def check_node_id(request: Request, name: str) -> int:
+    """Return the node id of this broker, which `name` has to be.
+
+    Raises:
+        Refusal: INVALID_REQUEST; clients ask each broker for its own configs.
+    """
+    node_id = request.services.cluster.node_id
+    try:
+        asked = int(name)
+    except ValueError:
+        raise Refusal(
+            ErrorCode.invalid_request, f"A broker's id must be an integer, not {name!r}."
+        ) from None
+    if asked != node_id:
+        raise Refusal(ErrorCode.invalid_request, f"This is broker {node_id}, not {name!r}.")
+    return node_id
+
+
+def _counting(entity: Entity, stored: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what is set of an entity; of brokers only what counts."""
+    return check_dynamic_configs(stored)[0] if entity.kind is EntityKind.BROKER else stored
+
+
+def _entity_rules(request: Request, entity: Entity) -> ConfigRules:
+    if entity.kind is EntityKind.BROKER:
+        return BrokerRules(request.services.dynamic_config, entity.name)
+    if entity.kind is EntityKind.GROUP:
+        return GroupRules(request.services.config)
+    return ClientMetricsRules()
+
+
+def _identity(resource: Any) -> tuple[int, str]:
+    return resource.resource_type, resource.resource_name
+
+
+def _refuse_repeated(resource: Any) -> None:
+    raise Refusal(
+        ErrorCode.invalid_request,
+        f"The request names resource {resource.resource_name!r} more than once.",
+    )

@@ -1,0 +1,1 @@
+"""Consumer groups and their committed offsets: what runs the machines of coordinator/."""

@@ -1,0 +1,1 @@
+"""Schema validation at produce, and the schema registry that it asks."""

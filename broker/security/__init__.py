@@ -1,0 +1,1 @@
+"""Who is let in and what they may do: TLS, SASL, ACLs, the audit log."""

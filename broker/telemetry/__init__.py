@@ -1,0 +1,1 @@
+"""Clients' own metrics (KIP-714)."""

@@ -1,0 +1,1 @@
+"""Whether index and store belong together (`streamctl fsck`, `streamctl reconcile`)."""

@@ -1,0 +1,118 @@
+"""The metadata port's topics, on Postgres."""
+
+import json
+from collections.abc import Mapping
+from uuid import UUID
+
+import asyncpg
+
+from protocol.ids import Partition
+from storage.errors import (
+    ConfigsChanged,
+    InvalidPartitionCount,
+    TopicAlreadyExists,
+    UnknownPartition,
+)
+from storage.metadata.port import Topic, TopicChanges
+from storage.partition_offsets import PartitionOffsets
+from storage.postgres.postgres_pool import PostgresPool
+from storage.postgres.postgres_rows import read_rows
+
+DELETE_TIMEOUT_S = 60.0  # a big topic has millions of rows in the index; they go in one transaction
+
+
+class PostgresTopics:
+    """Topics; see MetadataStore for what each method promises."""
+
+    def __init__(self, pool: PostgresPool) -> None:
+        self._pool = pool
+
+    async def topic_changes(self, since_version: int) -> TopicChanges:
+        rows = await self._pool.fetch("topic_find_changes", since_version)
+        found = [row for row in rows if row["topic_id"] is not None]
+        return TopicChanges(
+            version=rows[0]["metadata_version"],
+            changed=await read_rows([row for row in found if not row["deleted"]], _topic),
+            deleted=[row["topic_id"] for row in found if row["deleted"]],
+        )
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partition_count: int,
+        replication_factor: int,
+        configs: Mapping[str, str],
+    ) -> Topic:
+        rows = await self._pool.fetch(
+            "topic_create", name, partition_count, replication_factor, json.dumps(dict(configs))
+        )
+        if not rows:
+            raise TopicAlreadyExists(name)
+        return _topic(rows[0])
+
+    async def delete_topic(self, topic_id: UUID) -> None:
+        rows = await self._pool.fetch_unhurried(
+            "topic_delete", topic_id, timeout_s=DELETE_TIMEOUT_S
+        )
+        if not rows[0][0]:
+            raise UnknownPartition(str(topic_id))
+
+    async def add_partitions(self, topic_id: UUID, partition_count: int) -> Topic:
+        rows = await self._pool.fetch("topic_add_partitions", topic_id, partition_count)
+        if not rows:
+            raise UnknownPartition(str(topic_id))
+        if not rows[0]["grown"]:
+            raise InvalidPartitionCount(f"{topic_id} has {partition_count} partitions, or more")
+        return _topic(rows[0])
+
+    async def alter_topic_configs(
+        self,
+        topic_id: UUID,
+        changes: Mapping[str, str | None],
+        *,
+        replace: bool,
+        expected: Mapping[str, str] | None = None,
+    ) -> Topic:
+        rows = await self._pool.fetch(
+            "topic_alter_configs",
+            topic_id,
+            json.dumps(dict(changes)),
+            replace,
+            None if expected is None else json.dumps(dict(expected)),
+        )
+        if not rows:
+            raise UnknownPartition(str(topic_id))
+        if not rows[0]["altered"]:
+            raise ConfigsChanged(rows[0]["name"])
+        return _topic(rows[0])
+
+    async def delete_records(
+        self, offsets: Mapping[Partition, int]
+    ) -> dict[Partition, PartitionOffsets]:
+        ascending = sorted(offsets)  # as commits lock them: no deadlock
+        rows = await self._pool.fetch(
+            "partition_delete_records",
+            [partition.topic_id for partition in ascending],
+            [partition.index for partition in ascending],
+            [offsets[partition] for partition in ascending],
+        )
+        return {
+            Partition(row["topic_id"], row["partition"]): PartitionOffsets(
+                log_start_offset=row["log_start_offset"],
+                high_watermark=row["high_watermark"],
+                last_stable_offset=row["last_stable_offset"],
+                aborted_count=row["aborted_count"],
+            )
+            for row in rows
+        }
+
+
+def _topic(row: asyncpg.Record) -> Topic:
+    return Topic(
+        topic_id=row["topic_id"],
+        name=row["name"],
+        partition_count=row["partition_count"],
+        replication_factor=row["replication_factor"],
+        configs=json.loads(row["configs"]),
+    )

@@ -1,0 +1,298 @@
+"""A directory as object store: the embedded default, for one machine (D3).
+
+One object is one file. A put writes a file under `.incoming/`, flushes it, links it to its final
+name (a link fails where something is already, a rename would replace it) and flushes the folder.
+Every open store has a folder of its own under `.incoming/` and holds a lock on it; whoever opens
+the store next removes those that nobody holds any more. So several brokers may share a directory,
+and a crash leaves nothing behind. The file system must have hard links and flock.
+"""
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Self, TypeVar, TypeVarTuple
+
+from storage.config import MiB
+from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
+from storage.objects.durable_file import write_durably
+from storage.objects.incoming_folder import INCOMING, close_incoming, flush_folder, open_incoming
+from storage.objects.object_read import ObjectRead, ReadOnce
+from storage.objects.open_folder import OpenFolder, flush_names, open_folder
+from storage.objects.path_rules import check_path, check_prefix
+from storage.objects.port import Buffer, Owned, StoredObject
+from storage.objects.store_traffic import StoreTraffic
+from storage.reading.read_buffers import KEPT_BYTES, ReadBuffers
+from storage.worker_threads import WorkerThreads
+
+WRITE_THREADS: Final = 8  # WriterConfig.max_uploads, and as many for the builder
+READ_THREADS: Final = 8
+SEGMENT_BYTES: Final = 80 * MiB
+"""A segment of the default size, and what is read ahead of it: all of it is let go at once."""
+
+MAX_KNOWN_FOLDERS: Final = 65_536
+MAX_OPEN_FOLDERS: Final = 512
+"""Of them: those that a file was put into lately. What the writer puts has 256."""
+
+Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
+
+
+class _Put:
+    """One put as its thread sees it: the Work of storage/worker_threads.py.
+
+    Every call of the system costs more than itself, because the thread has to get the interpreter
+    lock again, in competition with the event loop. So what nobody waits for is left to `tidy`.
+
+    Attributes:
+        parts: buffers of the caller, who may change them once the call is cancelled.
+        cancelled: set by the event loop; the thread looks at it after it has copied all parts.
+    """
+
+    __slots__ = ("_file", "_path", "_store", "_unfinished", "cancelled", "parts")
+
+    def __init__(self, store: "DirectoryStore", path: str, parts: Sequence[Buffer]) -> None:
+        self._store = store
+        self._path = path
+        self._unfinished: Path | None = None
+        self._file = -1
+        self.parts = parts
+        self.cancelled = False
+
+    def run(self) -> None:
+        """Write, flush and name the file, and flush its name.
+
+        Raises:
+            ObjectConflict: other bytes have that name.
+            OSError: the file system did not do it.
+        """
+        store = self._store
+        folder_path, _, name = self._path.rpartition("/")
+        store.folder(folder_path)
+        self._unfinished = unfinished = store.next_unfinished()
+        self._file = write_durably(unfinished, self.parts)
+        if self.cancelled:  # the caller may have changed the parts while they were copied
+            return
+        try:
+            folder = store.open_folder(folder_path)
+            linked = folder.link(unfinished, name)
+        except FileNotFoundError:  # somebody removed the folder: it is not as we know it
+            store.forget_folders()
+            folder = store.open_folder(folder_path)
+            linked = folder.link(unfinished, name)
+        if not linked and not _holds(store.folder(folder_path) / name, self.parts):
+            raise ObjectConflict(f"{self._path} holds other bytes")
+        # Also if it was there before: whoever linked it may have crashed before this flush.
+        flush_names(folder)
+
+    def tidy(self) -> None:
+        """Close the file and remove its first name; what is left goes with the store's folder."""
+        if self._file >= 0:
+            with suppress(OSError):  # it was flushed
+                os.close(self._file)
+        if self._unfinished is not None:
+            with suppress(OSError):
+                self._unfinished.unlink()
+
+
+class DirectoryStore:
+    """Made by `open`. Its threads do all I/O; the event loop only waits."""
+
+    def __init__(
+        self, incoming: Path, lock: int, traffic: StoreTraffic, *, reads_once: bool
+    ) -> None:
+        self._traffic = traffic
+        self._root = incoming.parent.parent
+        self._incoming = incoming
+        self._lock = lock
+        self._names = itertools.count()
+        self._folders: dict[str, Path] = {}  # known to be there and durable
+        self._open_folders: dict[str, OpenFolder] = {}
+        # Reads have threads of their own, so that cold consumers never delay an ack.
+        self._writes = WorkerThreads(WRITE_THREADS, "object-put")
+        self._gets = WorkerThreads(READ_THREADS, "object-get")
+        self._reads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="object-list")
+        self._read = ReadOnce if reads_once else ObjectRead
+        self._buffers = ReadBuffers(SEGMENT_BYTES if reads_once else KEPT_BYTES)
+
+    @classmethod
+    async def open(
+        cls, root: Path, traffic: StoreTraffic | None = None, *, reads_once: bool = False
+    ) -> Self:
+        """Make the directory if it is not there, and remove what crashed brokers left unfinished.
+
+        Args:
+            root: the directory.
+            traffic: as `open_store`.
+            reads_once: as `open_store`.
+
+        Raises:
+            ObjectStoreUnavailable: the directory cannot be made or written.
+        """
+        try:
+            incoming, lock = await asyncio.to_thread(open_incoming, root)
+        except OSError as error:
+            raise ObjectStoreUnavailable(
+                f"{root} cannot be used as object store: {error.strerror} ({error.filename}); "
+                "give this user write permission there or choose another directory"
+            ) from error
+        return cls(incoming, lock, traffic or StoreTraffic(), reads_once=reads_once)
+
+    async def put(self, path: str, parts: Sequence[Buffer]) -> None:
+        check_path(path)
+        put = _Put(self, path, [part for part in parts if len(part)])
+        health, clock = self._traffic.health, self._traffic.clock
+        began_s = clock()
+        try:
+            await self._writes.run(put)
+        except asyncio.CancelledError:
+            put.cancelled = True
+            raise
+        except ObjectConflict:
+            health.answered(clock() - began_s, 0)
+            raise
+        except OSError as error:
+            health.failed()
+            raise ObjectStoreUnavailable(str(error)) from error
+        health.answered(clock() - began_s, sum(map(len, put.parts)))
+
+    async def get(self, path: str, start: int, length: int) -> Owned:
+        check_path(path)
+        assert start >= 0
+        assert length > 0
+        read = self._read(f"{self._root}/{path}", start, length, self._buffers)
+        health, clock = self._traffic.health, self._traffic.clock
+        began_s = clock()
+        try:
+            data = await self._gets.run(read)
+        except ObjectMissing:
+            health.answered(clock() - began_s, 0)
+            raise
+        except OSError as error:
+            health.failed()
+            raise ObjectStoreUnavailable(str(error)) from error
+        health.answered(clock() - began_s, length)
+        self._buffers.trim_later()
+        return data
+
+    async def delete(self, paths: Sequence[str]) -> Mapping[str, str]:
+        for path in paths:
+            check_path(path)
+        return await self._run(self._reads, _delete, self._root, paths)
+
+    async def list(self, prefix: str) -> AsyncIterator[StoredObject]:
+        check_prefix(prefix)
+        folders = [prefix.rpartition("/")[0]]
+        while folders:
+            files, below = await self._run(self._reads, _scan, self._root, folders.pop(), prefix)
+            folders += below
+            for file in files:
+                yield file
+
+    async def close(self) -> None:
+        self._buffers.close()
+        await asyncio.to_thread(self._close)
+
+    async def _run(
+        self,
+        threads: ThreadPoolExecutor,
+        work: Callable[[*Arguments], Result],
+        *arguments: *Arguments,
+    ) -> Result:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
+        except OSError as error:
+            raise ObjectStoreUnavailable(str(error)) from error
+
+    # --- what threads call
+
+    def next_unfinished(self) -> Path:
+        """Return a name for a file that is not an object yet."""
+        return self._incoming / str(next(self._names))
+
+    def folder(self, path: str) -> Path:
+        """Return a durable folder: itself, and its name in all folders above it up to the root."""
+        if not path:
+            return self._root
+        known = self._folders.get(path)
+        if known is not None:
+            return known
+        parent = self.folder(path.rpartition("/")[0])
+        folder = self._root / path
+        folder.mkdir(exist_ok=True)
+        flush_folder(parent)  # another thread may have made, and not yet flushed it
+        if len(self._folders) >= MAX_KNOWN_FOLDERS:
+            self._folders.clear()
+        self._folders[path] = folder
+        return folder
+
+    def open_folder(self, path: str) -> OpenFolder:
+        """Return a durable folder, open.
+
+        Raises:
+            FileNotFoundError: it was known, and somebody has removed it.
+        """
+        known = self._open_folders.get(path)
+        if known is not None:
+            return known
+        folder = open_folder(self.folder(path))
+        if len(self._open_folders) >= MAX_OPEN_FOLDERS:
+            self._open_folders.clear()
+        self._open_folders[path] = folder
+        return folder
+
+    def forget_folders(self) -> None:
+        """Look at all folders again."""
+        self._folders.clear()
+        self._open_folders.clear()
+
+    def _close(self) -> None:
+        self._writes.shutdown()
+        self._gets.shutdown()
+        self._reads.shutdown()
+        self._open_folders.clear()
+        close_incoming(self._incoming, self._lock)
+
+
+def _holds(target: Path, parts: Sequence[Buffer]) -> bool:
+    return target.is_file() and target.read_bytes() == b"".join(parts)
+
+
+def _delete(root: Path, paths: Iterable[str]) -> dict[str, str]:
+    refused: dict[str, str] = {}
+    for path in paths:
+        try:
+            (root / path).unlink(missing_ok=True)
+        except (NotADirectoryError, IsADirectoryError):  # no object can be there
+            continue
+        except PermissionError as error:
+            refused[path] = str(error)
+    return refused
+
+
+def _scan(root: Path, folder: str, prefix: str) -> tuple[list[StoredObject], list[str]]:
+    """Return the objects and the folders right below `folder` that `prefix` leads to."""
+    files: list[StoredObject] = []
+    below: list[str] = []
+    try:
+        entries = os.scandir(root / folder)
+    except (FileNotFoundError, NotADirectoryError):  # no path begins so
+        return files, below
+    with entries:
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if path == INCOMING or not path.startswith(prefix):
+                continue
+            if entry.is_dir():
+                below.append(path)
+                continue
+            try:
+                found = entry.stat()
+            except FileNotFoundError:  # deleted since the folder was read
+                continue
+            modified_ms = found.st_mtime_ns // 1_000_000
+            files.append(StoredObject(path=path, size=found.st_size, modified_ms=modified_ms))
+    return files, below

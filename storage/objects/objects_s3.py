@@ -1,0 +1,253 @@
+"""S3, or any server that speaks it, as object store, over aiobotocore (D3).
+
+A put is one conditional PUT (If-None-Match: *), whatever its size. A CRC32C, computed once, covers
+its body; the server verifies it and keeps it with the object. The body is not part of the signature
+(UNSIGNED-PAYLOAD), over TLS and plain HTTP alike: that saves SHA-256 over every byte. An answer of
+412, or 409 while another PUT is under way, may mean that an earlier try of ours was stored, so what
+is there is compared.
+
+botocore's own retries are off, because they know no deadline. One try may take a time that grows
+with its size and doubles from try to try; all tries together have `deadline_s`, with the wait for
+a place: 503 SlowDown and 429 make places fewer (storage/objects/flow_limit.py). A GET whose answer
+does not begin to come is sent twice (storage/objects/hedged_gets.py).
+"""
+
+import base64
+from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from aiobotocore.config import AioConfig
+from aiobotocore.session import get_session
+from botocore.exceptions import ClientError
+from crc32c import crc32c
+
+from storage.config import MiB, S3Config
+from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
+from storage.objects.path_rules import check_path, check_prefix
+from storage.objects.port import Buffer, StoredObject
+from storage.objects.s3_body import PartsBody
+from storage.objects.s3_errors import (
+    CLIENT_ERRORS,
+    code_of,
+    describe,
+    describe_client,
+    is_transient,
+    status_of,
+)
+from storage.objects.s3_tries import S3Tries
+from storage.objects.store_traffic import StoreTraffic
+
+if TYPE_CHECKING:  # the stubs are there for development only
+    from types_aiobotocore_s3 import S3Client
+    from types_aiobotocore_s3.type_defs import GetObjectOutputTypeDef, ListObjectsV2OutputTypeDef
+
+CONNECT_TIMEOUT_S: Final = 1.0
+DELETE_LIMIT: Final = 1000  # keys that one DeleteObjects takes
+LIST_LIMIT: Final = 1000  # keys that one answer to ListObjectsV2 holds
+# Above this size the server is asked before the body is sent (100-continue): a refusal that comes
+# while we send may be lost in the reset of the connection. Below, the round trip is saved.
+EXPECT_CONTINUE_BYTES: Final = 1 * MiB
+
+
+class S3Store:
+    """Made by `open`. One client, whose connections all calls share."""
+
+    def __init__(
+        self,
+        config: S3Config,
+        client: "S3Client",
+        resources: AsyncExitStack,
+        traffic: StoreTraffic,
+    ) -> None:
+        self._hedges = traffic.hedges
+        self._tries = S3Tries(config.deadline_s, traffic)
+        self._bucket = config.bucket
+        self._root = f"{config.prefix}/" if config.prefix else ""
+        self._client = client
+        self._resources = resources
+
+    @classmethod
+    async def open(cls, config: S3Config, traffic: StoreTraffic | None = None) -> Self:
+        """Make a client with credentials from the standard chain; nothing is sent yet.
+
+        Raises:
+            ObjectStoreUnavailable: none can be made; the message says what to mend.
+        """
+        style = "path" if config.endpoint else "auto"
+        options = AioConfig(
+            connect_timeout=CONNECT_TIMEOUT_S,
+            read_timeout=config.deadline_s,
+            max_pool_connections=config.max_connections,
+            retries={"mode": "standard", "total_max_attempts": 1},
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+            s3={"addressing_style": style, "payload_signing_enabled": False},
+        )
+        resources = AsyncExitStack()
+        making = get_session().create_client(
+            "s3", region_name=config.region, endpoint_url=config.endpoint or None, config=options
+        )
+        try:
+            client = await resources.enter_async_context(making)
+        except CLIENT_ERRORS as error:
+            raise ObjectStoreUnavailable(
+                f"s3://{config.bucket}: {describe_client(error)}"
+            ) from error
+        client.meta.events.register_last("before-call.s3", _expect_only_if_large)
+        return cls(config, client, resources, traffic or StoreTraffic())
+
+    async def put(self, path: str, parts: Sequence[Buffer]) -> None:
+        check_path(path)
+        size = sum(len(part) for part in parts)
+        value = 0
+        for part in parts:
+            value = crc32c(part, value)
+        checksum = base64.b64encode(value.to_bytes(4, "big")).decode()
+        await self._tries.run(
+            "PUT", self._url(path), size, partial(self._put, path, parts, size, checksum)
+        )
+
+    async def _put(self, path: str, parts: Sequence[Buffer], size: int, checksum: str) -> None:
+        body: Any = PartsBody(parts)  # botocore takes all that can be read; its stubs say otherwise
+        try:
+            await self._client.put_object(
+                Bucket=self._bucket,
+                Key=self._root + path,
+                Body=body,
+                ContentLength=size,
+                ChecksumCRC32C=checksum,
+                IfNoneMatch="*",
+            )
+        except ClientError as refusal:
+            if status_of(refusal) not in {409, 412}:
+                raise
+            held = await self._holds(path, size, checksum, parts)
+            if held is None:
+                raise
+            if not held:
+                raise ObjectConflict(f"{self._url(path)} holds other bytes") from refusal
+
+    async def _holds(
+        self, path: str, size: int, checksum: str, parts: Sequence[Buffer]
+    ) -> bool | None:
+        """Tell whether the object has these bytes; None if there is none (yet)."""
+        try:
+            head = await self._client.head_object(
+                Bucket=self._bucket, Key=self._root + path, ChecksumMode="ENABLED"
+            )
+        except ClientError as error:
+            if status_of(error) == 404:
+                return None
+            raise
+        if head["ContentLength"] != size:
+            return False
+        stored = head.get("ChecksumCRC32C")
+        if stored and head.get("ChecksumType") != "COMPOSITE":  # that is one over part checksums
+            return stored == checksum
+        return size == 0 or await self._fetch(path, 0, size) == b"".join(parts)
+
+    async def get(self, path: str, start: int, length: int) -> bytearray:
+        check_path(path)
+        assert start >= 0
+        assert length > 0
+        return await self._tries.run(
+            "GET", self._url(path), length, partial(self._fetch, path, start, length)
+        )
+
+    async def _fetch(self, path: str, start: int, length: int) -> bytearray:
+        ask = partial(
+            self._client.get_object,
+            Bucket=self._bucket,
+            Key=self._root + path,
+            Range=f"bytes={start}-{start + length - 1}",
+        )
+        try:
+            response = await self._hedges.first(ask, _close_body)
+        except ClientError as error:
+            if code_of(error) in {"NoSuchKey", "InvalidRange"}:
+                raise ObjectMissing(f"{self._url(path)} from {start}: {describe(error)}") from error
+            raise
+        async with response["Body"] as body:
+            found = response["ContentLength"]
+            if found < length:
+                raise ObjectMissing(f"{self._url(path)} ends at {start + found}")
+            if found > length:
+                raise ObjectStoreUnavailable(f"{self._url(path)}: the server ignores Range")
+            data = bytearray(length)
+            view: Any = memoryview(data)  # typed as bytearray; any writable buffer will do
+            done = 0
+            while done < length:  # a body that ends early raises
+                done += await body.readinto(view[done:])
+        return data
+
+    async def delete(self, paths: Sequence[str]) -> Mapping[str, str]:
+        for path in paths:
+            check_path(path)
+        refused: dict[str, str] = {}
+        for first in range(0, len(paths), DELETE_LIMIT):
+            chunk = paths[first : first + DELETE_LIMIT]
+            attempt = partial(self._delete, chunk)
+            refused |= await self._tries.run("DELETE", self._url(chunk[0]), 0, attempt)
+        return refused
+
+    async def _delete(self, paths: Sequence[str]) -> dict[str, str]:
+        keys = [self._root + path for path in paths]
+        response = await self._client.delete_objects(
+            Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
+        )
+        refused: dict[str, str] = {}
+        for failed in response.get("Errors", ()):
+            code = failed.get("Code", "")
+            error = ClientError({"Error": {"Code": code}}, "DeleteObjects")
+            key = failed.get("Key")  # some that speak S3 leave it out
+            if is_transient(error) or (key is None and code != "NoSuchKey"):
+                raise error
+            if key is not None and code != "NoSuchKey":
+                refused[key[len(self._root) :]] = describe(error)
+        return refused
+
+    async def list(self, prefix: str) -> AsyncIterator[StoredObject]:
+        check_prefix(prefix)
+        token = ""
+        while True:
+            page = await self._tries.run(
+                "LIST", self._url(prefix), 0, partial(self._page, prefix, token)
+            )
+            for entry in page.get("Contents", ()):
+                yield StoredObject(
+                    path=entry["Key"][len(self._root) :],
+                    size=entry["Size"],
+                    modified_ms=int(entry["LastModified"].timestamp() * 1000),
+                )
+            if not page["IsTruncated"]:
+                return
+            token = page["NextContinuationToken"]
+
+    async def _page(self, prefix: str, token: str) -> "ListObjectsV2OutputTypeDef":
+        ask = partial(
+            self._client.list_objects_v2,
+            Bucket=self._bucket,
+            Prefix=self._root + prefix,
+            MaxKeys=LIST_LIMIT,
+        )
+        return await (ask(ContinuationToken=token) if token else ask())
+
+    async def close(self) -> None:
+        await self._resources.aclose()
+
+    def _url(self, path: str) -> str:
+        return f"s3://{self._bucket}/{self._root}{path}"
+
+
+async def _close_body(response: "GetObjectOutputTypeDef") -> None:
+    """Give up an answer that nobody reads, and its connection."""
+    response["Body"].close()
+
+
+def _expect_only_if_large(params: MutableMapping[str, Any], **_: object) -> None:
+    """Undo what botocore does for every body."""
+    headers = params["headers"]
+    if "Expect" in headers and int(headers["Content-Length"]) <= EXPECT_CONTINUE_BYTES:
+        del headers["Expect"]

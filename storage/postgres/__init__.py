@@ -1,0 +1,1 @@
+"""Postgres itself: connections, the embedded server, migrations."""

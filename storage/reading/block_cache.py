@@ -1,0 +1,248 @@
+"""What was read from the object store lately, ready to be sent; one GET for all who wait for it.
+
+The unit is a GET: its pieces (storage/reading/read_plan.py) share one buffer, which goes when all
+of them go. GETs under way count as if they were here. A reader holds what it needs until it has it.
+What is read ahead takes the place only of what was read already, and only while what is held, under
+way or not read yet is less than half of the cache: else nothing is read ahead.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from storage.config import MiB
+from storage.errors import CorruptObject
+from storage.metrics import StorageMetrics
+from storage.objects.port import ObjectStore
+from storage.reading.block_fetch import Fetch
+from storage.reading.cold_gets import ColdGets
+from storage.reading.cold_pace import ColdPace
+from storage.reading.read_plan import Key, Piece, coalesce
+from storage.reading.segment_indexes import SegmentIndexes
+from storage.runs import Run
+
+IN_THREAD_BYTES: Final = 2 * MiB
+"""Larger pieces are checked in a thread; one of 1 MiB takes a fraction of a millisecond."""
+
+PIECE_OVERHEAD_BYTES: Final = 2_500
+"""The objects around a piece that is a GET by itself, so that tiny rows count as well."""
+
+
+class BlockCache:
+    """One of each broker.
+
+    Attributes:
+        clock: in s.
+        indexes: of the segments that pieces lie in; they do not count here.
+        pace: readers ask it before they take much.
+    """
+
+    def __init__(
+        self,
+        objects: ObjectStore,
+        *,
+        max_bytes: int,
+        metrics: StorageMetrics,
+        clock: Callable[[], float],
+    ) -> None:
+        self.max_bytes = max_bytes
+        self.clock = clock
+        self._gets = ColdGets(objects, metrics=metrics, clock=clock)
+        self.indexes = SegmentIndexes(self._gets)
+        self.pace = ColdPace(clock)
+        self._fetch_of: dict[Key, Fetch] = {}
+        self._fetches: OrderedDict[Fetch, None] = OrderedDict()  # least recently used first
+        self._size = 0
+        self._kept = 0
+
+    def is_here(self, piece: Piece) -> bool:
+        """Return whether `loaded` would return it."""
+        fetch = self._fetch_of.get(piece.key)
+        return piece.entry.inline is not None or (fetch is not None and fetch.done)
+
+    def loaded(self, piece: Piece) -> Run | None:
+        """Return a piece if it is here; nobody is waited for."""
+        if piece.entry.inline is not None:
+            return piece.parse(memoryview(bytearray(piece.entry.inline)))
+        fetch = self._fetch_of.get(piece.key)
+        if fetch is None or not fetch.done:
+            return None
+        self._use(fetch)
+        return fetch.runs[piece.key].result()
+
+    async def close(self) -> None:
+        tasks = [fetch.task for fetch in self._fetches if fetch.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self.indexes.close()
+
+    def weight(self, needed: Iterable[Piece]) -> int:
+        """Return how many bytes must stay, or come, so that these pieces can be read."""
+        sizes: dict[Fetch | Key, int] = {}
+        for piece in needed:
+            fetch = self._fetch_of.get(piece.key)
+            sizes[fetch or piece.key] = fetch.size if fetch else _size_of([piece])
+        return sum(sizes.values())
+
+    def load(
+        self, needed: Iterable[Piece], ahead: Iterable[Sequence[Piece]]
+    ) -> tuple[list[Fetch], int]:
+        """Begin to fetch what is not here.
+
+        Args:
+            needed: pieces that somebody waits for.
+            ahead: groups of pieces that will be needed soon; each is fetched as a whole or not at
+                all, up to the first that finds no place.
+
+        Returns:
+            the fetches that the needed pieces are of, held until `release`; and how many bytes of
+            `ahead` are here, or will be.
+        """
+        wanted: dict[Key, Piece] = {}
+        held: dict[Fetch, None] = {}
+        for piece in needed:
+            if piece.entry.inline is not None:
+                continue
+            fetch = self._fetch_of.get(piece.key)
+            if fetch is None:
+                wanted[piece.key] = piece
+            elif fetch not in held:
+                held[fetch] = None
+                self._use(fetch)
+                self._change(fetch, holds=1)
+        missing = set(wanted)
+        soon, ahead_bytes = self._affordable(ahead, _size_of(wanted.values()))
+        wanted.update(soon)
+        for pieces in coalesce(wanted.values()):
+            is_needed = any(piece.key in missing for piece in pieces)
+            fetch = self._start(pieces, unread=not is_needed)
+            if is_needed:
+                self._change(fetch, holds=1)
+                held[fetch] = None
+        self._make_room(for_needed=bool(missing))
+        return list(held), ahead_bytes
+
+    def release(self, fetches: Iterable[Fetch]) -> None:
+        """Let go of what `load` returned."""
+        for fetch in fetches:
+            self._change(fetch, holds=-1)
+        self._make_room(for_needed=True)
+
+    def _affordable(
+        self, ahead: Iterable[Sequence[Piece]], needed_bytes: int
+    ) -> tuple[list[tuple[Key, Piece]], int]:
+        """Return what is to be read ahead, is not here, and finds a place; and bytes of all."""
+        taken: list[tuple[Key, Piece]] = []
+        size, ahead_bytes = 0, 0
+        for group in ahead:
+            missing = [
+                (piece.key, piece)
+                for piece in group
+                if piece.key not in self._fetch_of and piece.entry.inline is None
+            ]
+            if missing:
+                size += _size_of(piece for _, piece in missing)
+                if self._kept + needed_bytes + size > self.max_bytes // 2:
+                    break
+                taken += missing
+            ahead_bytes += sum([piece.length for piece in group])
+        return taken, ahead_bytes
+
+    def _start(self, pieces: Sequence[Piece], *, unread: bool) -> Fetch:
+        loop = asyncio.get_running_loop()
+        runs: dict[Key, asyncio.Future[Run]] = {one.key: loop.create_future() for one in pieces}
+        fetch = Fetch(pieces, _size_of(pieces), runs, unread)
+        self._fetch_of.update((piece.key, fetch) for piece in pieces)
+        self._fetches[fetch] = None
+        self._size += fetch.size
+        self._kept += fetch.size
+        fetch.task = asyncio.create_task(self._get(fetch))
+        fetch.task.add_done_callback(lambda task: self._ended(fetch, task))
+        return fetch
+
+    async def _get(self, fetch: Fetch) -> None:
+        first, last = fetch.pieces[0], fetch.pieces[-1]
+        length = last.start + last.length - first.start
+        data = await self._gets.get(first.entry.path, first.start, length, ahead=fetch.unread)
+        view = memoryview(data)
+        for piece in fetch.pieces:
+            at = piece.start - first.start
+            part = view[at : at + piece.length]
+            run = fetch.runs[piece.key]
+            is_large = piece.length > IN_THREAD_BYTES
+            try:
+                run.set_result(
+                    await asyncio.to_thread(piece.parse, part) if is_large else piece.parse(part)
+                )
+            except CorruptObject as error:
+                self._give_up(fetch, piece.key, error)
+            if piece is not last:
+                await asyncio.sleep(0)  # others have their turn between two pieces
+
+    def _ended(self, fetch: Fetch, task: "asyncio.Task[None]") -> None:
+        fetch.task = None  # what was fetched may stay for long
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is not None:
+            for key, run in fetch.runs.items():
+                if not run.done():
+                    self._give_up(fetch, key, error)
+        self._change(fetch, done=True)
+        if not any(self._fetch_of.get(key) is fetch for key in fetch.runs):
+            self._drop(fetch)
+        self._make_room(for_needed=True)
+
+    def _give_up(self, fetch: Fetch, key: Key, error: BaseException) -> None:
+        """Tell who waits for a piece; the next reader tries again."""
+        run = fetch.runs[key]
+        if isinstance(error, asyncio.CancelledError):
+            run.cancel()
+        else:
+            run.set_exception(error)
+            run.exception()  # perhaps nobody waits
+        if self._fetch_of.get(key) is fetch:
+            del self._fetch_of[key]
+
+    def _use(self, fetch: Fetch) -> None:
+        self._fetches.move_to_end(fetch)
+        if fetch.unread:
+            self._change(fetch, read=True)
+
+    def _change(
+        self, fetch: Fetch, *, holds: int = 0, read: bool = False, done: bool = False
+    ) -> None:
+        if fetch not in self._fetches:  # dropped, and still held
+            return
+        self._kept -= fetch.kept
+        fetch.holds += holds
+        if read:
+            fetch.unread = False
+        fetch.done = fetch.done or done
+        self._kept += fetch.kept
+
+    def _make_room(self, *, for_needed: bool) -> None:
+        """Drop what was not used for longest; what nobody has read yet only `for_needed`."""
+        while self._size > self.max_bytes:
+            droppable = (
+                one
+                for one in self._fetches
+                if one.done and not one.holds and (for_needed or not one.unread)
+            )
+            if (victim := next(droppable, None)) is None:
+                return
+            self._drop(victim)
+
+    def _drop(self, fetch: Fetch) -> None:
+        self._kept -= fetch.kept
+        self._size -= fetch.size
+        del self._fetches[fetch]
+        for key in fetch.runs:
+            if self._fetch_of.get(key) is fetch:
+                del self._fetch_of[key]
+
+
+def _size_of(pieces: Iterable[Piece]) -> int:
+    """Return how many bytes of memory pieces take."""
+    return sum([piece.length + PIECE_OVERHEAD_BYTES for piece in pieces])

@@ -1,0 +1,61 @@
+"""The pieces that one reader needs: they stay in the block cache until it has them."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+from storage.reading.block_cache import BlockCache
+from storage.reading.block_fetch import Fetch
+from storage.reading.read_plan import Key, Piece
+from storage.runs import Run
+
+
+class Hold:
+    """What one reader needs, until the end of a `with` block.
+
+    Attributes:
+        ahead_bytes: read ahead for it, or here already, behind what it needs.
+    """
+
+    def __init__(self, blocks: BlockCache) -> None:
+        self._blocks = blocks
+        self._fetches: list[Fetch] = []
+        self._runs: dict[Key, asyncio.Future[Run]] = {}
+        self.ahead_bytes = 0
+
+    def add(self, needed: Iterable[Piece], ahead: Iterable[Sequence[Piece]] = ()) -> None:
+        """Begin to fetch what is not in the cache: `run` will be asked for what is needed."""
+        fetches, ahead_bytes = self._blocks.load(needed, ahead)
+        self.ahead_bytes += ahead_bytes
+        for fetch in fetches:
+            self._fetches.append(fetch)
+            self._runs.update(fetch.runs)
+
+    async def ready(self, pieces: Iterable[Piece]) -> None:
+        """Wait until `run` has an answer for all of these."""
+        runs = [self._runs[piece.key] for piece in pieces if piece.entry.inline is None]
+        waiting = [run for run in runs if not run.done()]
+        if waiting:
+            await asyncio.wait(waiting)  # does not cancel them with the waiter: others share them
+
+    def run(self, piece: Piece) -> Run:
+        """Return a piece that is ready.
+
+        Raises:
+            CorruptObject, ObjectMissing, ObjectStoreUnavailable: it cannot be read.
+        """
+        if piece.entry.inline is not None:
+            return piece.parse(memoryview(bytearray(piece.entry.inline)))
+        return self._runs[piece.key].result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._blocks.release(self._fetches)

@@ -1,0 +1,50 @@
+"""GETs of cold readers: in places of their own, so that nothing else ever waits for them (D8)."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from storage.metrics import StorageMetrics
+from storage.objects.port import ObjectStore, Owned
+
+MAX_GETS: Final = 16
+MAX_AHEAD_GETS: Final = 8
+"""Of MAX_GETS: for what nobody waits for yet."""
+
+
+class ColdGets:
+    """A pool of places; read-ahead has half of it at most."""
+
+    def __init__(
+        self, objects: ObjectStore, *, metrics: StorageMetrics, clock: Callable[[], float]
+    ) -> None:
+        self._objects = objects
+        self._metrics = metrics
+        self._clock = clock
+        self._places = asyncio.Semaphore(MAX_GETS)
+        self._ahead_places = asyncio.Semaphore(MAX_AHEAD_GETS)
+
+    async def get(self, path: str, start: int, length: int, *, ahead: bool) -> Owned:
+        """Return bytes of an object, as ObjectStore.get does.
+
+        Args:
+            path: of the object.
+            start: first byte.
+            length: bytes.
+            ahead: nobody waits for it yet.
+
+        Raises:
+            ObjectMissing, ObjectStoreUnavailable: the bytes cannot be read.
+        """
+        if not ahead:
+            return await self._get(path, start, length)
+        async with self._ahead_places:
+            return await self._get(path, start, length)
+
+    async def _get(self, path: str, start: int, length: int) -> Owned:
+        async with self._places:
+            began = self._clock()
+            data = await self._objects.get(path, start, length)
+            self._metrics.get_seconds.observe(self._clock() - began)
+            self._metrics.get_bytes.inc(len(data))
+        return data

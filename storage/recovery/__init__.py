@@ -1,0 +1,1 @@
+"""The index of a lost Postgres, rebuilt from the objects (`streamctl recover`)."""

@@ -1,0 +1,215 @@
+"""Reads what a store's objects say of themselves (storage/segment.py, storage/wal_index.py).
+
+Of a built segment its index is read, of a writer's object all of it: only the headers of batches
+tell whether a producer has sent them twice.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+from protocol.batch import batch_extents, read_header
+from protocol.errors import CorruptBatch
+from protocol.ids import Partition
+from storage import segment, wal_index
+from storage.errors import CorruptObject, ObjectMissing
+from storage.fsck.reconcile import read_tail
+from storage.objects.port import ObjectStore, StoredObject
+from storage.recovery.recover_scratch import FoundBatch, FoundSegment, Scratch
+from storage.wal_index import WalIndex, WalRun
+
+AT_ONCE: Final = 8  # of the writer's objects, each up to 8 MiB and some
+_FOLDER: Final = re.compile(r"(topics/[^/]+)/partitions/(\d+)/segments/[^/]+\.seg")
+
+
+@dataclass(slots=True)
+class FoundTopic:
+    """A topic, as its newest object tells.
+
+    Attributes:
+        name: empty if none told.
+        partition_count: at least; it may have had more, without records.
+        configs: None if no built segment was found: then nobody tells them.
+        folder: of its segments; empty if it has none.
+        seen_ms: when the newest object was stored.
+    """
+
+    name: str = ""
+    partition_count: int = 0
+    configs: dict[str, str] | None = None
+    folder: str = ""
+    seen_ms: int = -1
+    configs_ms: int = -1
+
+
+@dataclass(slots=True)
+class Scanned:
+    """What the objects of a store have told.
+
+    Attributes:
+        segments, uploads: objects that were read.
+        repeated: uploads that were tried again, of which the store has both.
+        unreadable: objects, or parts of them, that say nothing, and why.
+    """
+
+    topics: dict[UUID, FoundTopic] = field(default_factory=dict)
+    segments: int = 0
+    uploads: int = 0
+    repeated: int = 0
+    unreadable: list[str] = field(default_factory=list)
+    last_producer_id: int = -1
+    last_leader_epoch: int = -1
+
+
+class Scan:
+    """One pass over a store.
+
+    Attributes:
+        scanned: so far.
+    """
+
+    def __init__(self, objects: ObjectStore, scratch: Scratch) -> None:
+        self.scanned = Scanned()
+        self._objects = objects
+        self._scratch = scratch
+
+    async def run(self) -> AsyncIterator[int]:
+        """Read all objects; yield how many are done.
+
+        Raises:
+            ObjectStoreUnavailable: no answer.
+        """
+        done = 0
+        for prefix in ("topics/", "wal/"):
+            pending: set[asyncio.Task[None]] = set()
+            try:
+                async for stored in self._objects.list(prefix):
+                    pending.add(asyncio.create_task(self._read(stored)))
+                    if len(pending) >= AT_ONCE:
+                        pending = await _some_done(pending)
+                        done += AT_ONCE - len(pending)
+                        yield done
+                while pending:
+                    before = len(pending)
+                    pending = await _some_done(pending)
+                    done += before - len(pending)
+                    yield done
+            finally:
+                for task in pending:
+                    task.cancel()
+        self._scratch.settle()
+
+    async def _read(self, stored: StoredObject) -> None:
+        read = self._read_segment if stored.path.startswith("topics/") else self._read_upload
+        try:
+            await read(stored)
+        except (CorruptObject, ObjectMissing) as error:
+            self.scanned.unreadable.append(f"{stored.path}: {error}")
+
+    async def _read_segment(self, stored: StoredObject) -> None:
+        folder = _FOLDER.fullmatch(stored.path)
+        if folder is None:
+            raise CorruptObject("not the name of a segment")
+        data = await read_tail(
+            self._objects, stored, segment.FOOTER_BYTES, segment.parse_index_length
+        )
+        index = segment.parse_index(data)
+        start = index.blocks[0].start
+        found = FoundSegment(
+            path=stored.path,
+            size=stored.size,
+            start_offset=index.start_offset,
+            end_offset=index.end_offset,
+            byte_start=start,
+            byte_length=stored.size - len(data) - start,
+            index_length=len(data),
+            max_timestamp_ms=index.max_timestamp_ms,
+            modified_ms=stored.modified_ms,
+            aborted=index.aborted,
+        )
+        if index.blocks[-1].start + index.blocks[-1].length != start + found.byte_length:
+            raise CorruptObject("its index is not of its batches")
+        self._scratch.add_segment(Partition(index.topic_id, index.partition), found)
+        self.scanned.segments += 1
+        self._know_producers(*(one.producer_id for one in index.aborted))
+        topic = self._topic(index.topic_id, stored.modified_ms, index.partition)
+        topic.folder = folder[1]
+        if topic.configs_ms <= stored.modified_ms:
+            topic.configs_ms = stored.modified_ms
+            topic.name, topic.configs = index.topic_name, dict(index.configs)
+        topic.partition_count = max(topic.partition_count, index.partition_count)
+
+    async def _read_upload(self, stored: StoredObject) -> None:
+        if stored.size < wal_index.FOOTER_BYTES:
+            raise CorruptObject(f"{stored.size} bytes are too few")
+        data = await self._objects.get(stored.path, 0, stored.size)
+        length = wal_index.parse_index_length(data)
+        if not wal_index.FOOTER_BYTES <= length <= len(data):
+            raise CorruptObject(f"an index of {length} bytes in an object of {stored.size}")
+        view = memoryview(data)
+        index = wal_index.parse_index(view[-length:])
+        if sum(run.length for run in index.runs) + length != stored.size:
+            raise CorruptObject("its index is not of its batches")
+        writer = index.writer_id.hex
+        if not self._scratch.add_upload(
+            writer, index.sequence, stored.path, stored.size, index.written_ms
+        ):
+            self.scanned.repeated += 1
+            return
+        self.scanned.uploads += 1
+        for run in index.runs:
+            self._take_run(stored.path, index, run, view[run.start : run.start + run.length])
+
+    def _take_run(self, path: str, index: WalIndex, run: WalRun, data: memoryview) -> None:
+        topic_id, name = index.topics[run.topic]
+        topic = self._topic(topic_id, index.written_ms, run.partition)
+        if topic.configs is None and name:
+            topic.name = name
+        self.scanned.last_leader_epoch = max(self.scanned.last_leader_epoch, run.leader_epoch)
+        batches: list[FoundBatch] = []
+        try:
+            for start, length, record_count in batch_extents(data):
+                header = read_header(data, start)
+                self._know_producers(header.producer_id)
+                batches.append(
+                    FoundBatch(
+                        leader_epoch=run.leader_epoch,
+                        writer=index.writer_id.hex,
+                        sequence=index.sequence,
+                        path=path,
+                        byte_start=run.start + start,
+                        byte_length=length,
+                        record_count=record_count,
+                        run_offset=run.expected_offset,
+                        max_timestamp_ms=header.max_timestamp_ms,
+                        base_timestamp_ms=header.base_timestamp_ms,
+                        producer_id=header.producer_id,
+                        producer_epoch=header.producer_epoch,
+                        base_sequence=header.base_sequence,
+                        transactional=int(header.is_transactional),
+                        crc=header.crc,
+                    )
+                )
+        except CorruptBatch as error:  # what is behind it in the run has lost its place
+            self.scanned.unreadable.append(f"{path}, the run at byte {run.start}: {error}")
+        self._scratch.add_batches(Partition(topic_id, run.partition), batches)
+
+    def _topic(self, topic_id: UUID, seen_ms: int, partition: int) -> FoundTopic:
+        topic = self.scanned.topics.setdefault(topic_id, FoundTopic())
+        topic.seen_ms = max(topic.seen_ms, seen_ms)
+        topic.partition_count = max(topic.partition_count, partition + 1)
+        return topic
+
+    def _know_producers(self, *producer_ids: int) -> None:
+        self.scanned.last_producer_id = max(self.scanned.last_producer_id, *producer_ids, -1)
+
+
+async def _some_done(pending: "set[asyncio.Task[None]]") -> "set[asyncio.Task[None]]":
+    """Wait for one or more; return the others. What went wrong in one is raised."""
+    done, rest = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()
+    return rest

@@ -1,0 +1,189 @@
+"""Which of the writers' batches are in built segments already.
+
+The end of what is built is in memory (storage/recovery/recover_tail.py). A writer that had not
+heard of others' commits expects batches further back than they are: so what it says of offsets
+before that is looked up there. What it did not know the offset of is looked up by its time.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import Final
+
+from protocol.errors import ProtocolError
+from storage.errors import CorruptObject, ObjectMissing
+from storage.objects.port import ObjectStore
+from storage.recovery.recover_records import record_checksums
+from storage.recovery.recover_runs import NOT_BY_CHANCE, mark_doubtful, runs_of
+from storage.recovery.recover_scratch import FoundBatch, FoundSegment
+from storage.recovery.recover_tail import BuiltTail, blocks_of
+from storage.segment import read_block
+from storage.segment_index import Block
+
+UNKNOWN: Final = -1
+BLOCKS_OF_A_TIME: Final = 4
+"""Most often the first one has it: times ascend in a log, more or less."""
+
+
+class BuiltLog:
+    """The built segments of a partition.
+
+    Args:
+        chosen: those that tile it, in offset order.
+        tail: the end of them.
+    """
+
+    def __init__(
+        self, objects: ObjectStore, chosen: Sequence[FoundSegment], tail: BuiltTail
+    ) -> None:
+        self.tail = tail
+        self._objects = objects
+        self._chosen = chosen
+
+    async def has(self, batch: FoundBatch, expected_offset: int) -> bool:
+        """Return whether a writer's batch is built.
+
+        Args:
+            batch: of an object of a writer.
+            expected_offset: that the writer expected for it; negative if it did not know.
+
+        Raises:
+            ObjectMissing: that of the writer is gone.
+            ObjectStoreUnavailable: no answer.
+        """
+        last_offset = expected_offset + batch.record_count - 1
+        if expected_offset >= 0 and last_offset >= self.tail.start_offset:
+            return self.tail.has(batch, expected_offset)
+        if await self._has(self.tail, batch):
+            return True
+        if expected_offset >= 0:
+            return await self._had_there(batch, expected_offset, last_offset)
+        return await self._had_in(self._blocks_from(batch.max_timestamp_ms), batch)
+
+    async def has_about(self, batch: FoundBatch, expected_offset: int) -> bool:
+        """Return whether a writer's batch is built, be it behind where it was expected.
+
+        Another one of the same bytes is taken for it: rather is it missing than there twice.
+
+        Args:
+            batch: of an object of a writer.
+            expected_offset: that the writer expected for it.
+
+        Raises:
+            ObjectMissing: that of the writer is gone.
+            ObjectStoreUnavailable: no answer.
+        """
+        if await self.has(batch, UNKNOWN):
+            return True
+        if expected_offset >= self.tail.start_offset:
+            return False
+        return await self._had_in(
+            self._blocks(expected_offset, expected_offset + NOT_BY_CHANCE), batch
+        )
+
+    async def _has(self, part: BuiltTail, batch: FoundBatch) -> bool:
+        """Return whether a part of the log has it; look at its records if nothing else can tell."""
+        if part.has(batch, UNKNOWN):
+            return True
+        if not part.may_have_changed(batch):
+            return False
+        data = await self._objects.get(batch.path, batch.byte_start, batch.byte_length)
+        return part.has_records_of(batch, record_checksums(data))
+
+    async def _had_there(self, batch: FoundBatch, first_offset: int, last_offset: int) -> bool:
+        """Look it up where it was expected; what is not there to be read is believed."""
+        try:
+            there = await self._read(self._blocks(first_offset, last_offset))
+        except (CorruptObject, ObjectMissing, ProtocolError) as error:
+            self.tail.unreadable.append(f"where a batch was looked for: {error}")
+            return True
+        return there is None or there.has(batch, first_offset)
+
+    async def _had_in(
+        self, wanted: AsyncGenerator[tuple[FoundSegment, Block]], batch: FoundBatch
+    ) -> bool:
+        """Look it up in some blocks; what is not there to be read is not believed."""
+        try:
+            there = await self._read(wanted)
+        except (CorruptObject, ObjectMissing, ProtocolError) as error:
+            self.tail.unreadable.append(f"where a batch was looked for: {error}")
+            return False
+        return there is not None and await self._has(there, batch)
+
+    async def _read(self, wanted: AsyncGenerator[tuple[FoundSegment, Block]]) -> BuiltTail | None:
+        """Return what some blocks have; None if there are none.
+
+        Raises:
+            CorruptObject, ObjectMissing, ObjectStoreUnavailable, ProtocolError: one cannot be read.
+        """
+        there: BuiltTail | None = None
+        async with aclosing(wanted) as blocks:
+            async for segment, block in blocks:
+                data = await self._objects.get(segment.path, block.start, block.length)
+                there = there or BuiltTail(block.first_offset)
+                for one in read_block(data, block).batches:
+                    there.take(one)
+                there.end_offset = block.last_offset + 1
+        return there
+
+    async def _blocks_from(self, timestamp_ms: int) -> AsyncGenerator[tuple[FoundSegment, Block]]:
+        """Yield the first blocks before the tail that have records of a time, or later ones."""
+        left = BLOCKS_OF_A_TIME
+        for segment in self._chosen:
+            if segment.max_timestamp_ms < timestamp_ms:
+                continue
+            for block in await blocks_of(self._objects, segment):
+                if not left or block.first_offset >= self.tail.start_offset:
+                    return
+                if block.max_timestamp_ms >= timestamp_ms:
+                    left -= 1
+                    yield segment, block
+
+    async def _blocks(
+        self, first_offset: int, last_offset: int
+    ) -> AsyncGenerator[tuple[FoundSegment, Block]]:
+        """Yield the blocks of these offsets, and the next: it may have come a little later."""
+        at = bisect_left(self._chosen, first_offset, key=lambda segment: segment.end_offset)
+        if at == len(self._chosen) or self._chosen[at].start_offset > last_offset:
+            return
+        for segment in self._chosen[at:]:
+            for block in await blocks_of(self._objects, segment):
+                if block.last_offset >= first_offset:
+                    yield segment, block
+                    if block.first_offset > last_offset:
+                        return
+
+
+async def unbuilt(batches: Sequence[FoundBatch], built: BuiltLog | None) -> list[FoundBatch]:
+    """Return those that come behind what is built.
+
+    Args:
+        batches: in the order of their commits. What was committed before one that is built, is
+            built as well, also if compaction has removed it; unless that one is a repetition, whose
+            writer expects it further on, or did not know.
+        built: None if nothing is.
+
+    Raises:
+        ObjectMissing, ObjectStoreUnavailable: no answer.
+    """
+    if built is None:
+        return list(batches)
+    copies = Counter((batch.crc, batch.byte_length) for batch in batches)
+    kept: list[FoundBatch] = []
+    is_behind = True
+    runs = runs_of(batches)
+    mark_doubtful(runs, None)
+    for run in reversed(runs):
+        expected = run.expected_end
+        is_known = run.expected_offset >= 0 and not run.is_doubtful
+        for batch in reversed(run.batches):
+            expected -= batch.record_count
+            if not is_behind:
+                if is_known and expected >= built.tail.end_offset:
+                    kept.append(batch)
+            elif await built.has(batch, expected if is_known else UNKNOWN):
+                is_behind = not is_known and copies[batch.crc, batch.byte_length] > 1
+            else:
+                kept.append(batch)
+    return kept[::-1]

@@ -1,0 +1,243 @@
+"""One round of log compaction: learn the latest offsets of a partition's keys, then rewrite it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import structlog
+
+from protocol.batch import read_header
+from protocol.errors import ProtocolError
+from storage.aborted_ranges import aborted_ranges
+from storage.config import UpkeepConfig
+from storage.metadata.port import MetadataStore
+from storage.metadata.segments import CleanableRange
+from storage.metadata.transactions import AbortedTransaction
+from storage.objects.port import ObjectStore
+from storage.segment_entry import SegmentEntry
+from storage.upkeep.compaction_batches import add_keys
+from storage.upkeep.compaction_keys import LatestOffsets
+from storage.upkeep.compaction_rows import CompactionRows, RowsChanged
+from storage.upkeep.compaction_segment import CleanedSegment
+from storage.upkeep.compaction_transactions import SeenTransactions
+from storage.upkeep.policies import TopicPolicy
+from storage.upkeep.segment_layout import UnreadableRow
+from storage.upkeep.segment_rows import RowPart
+from storage.upkeep.segment_swap import SegmentSwapper
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True, kw_only=True)
+class CompactionCounts:
+    """What a compactor has done.
+
+    Attributes:
+        rounds: that came to their end.
+        segments: swapped in.
+        rows: that they have taken the place of.
+        size: of the objects, bytes.
+        records_learned: whose keys rounds have looked up in the dirty parts.
+        records_read, records_kept: of all rows that rounds have gone through.
+        lost: rounds that ended early because somebody else had changed rows.
+        unreadable: rounds that ended early because bytes are damaged or missing.
+        failed: rounds that ended early because of a bug.
+        unreadable_batches: kept as they are because their records cannot be read.
+    """
+
+    rounds: int = 0
+    segments: int = 0
+    rows: int = 0
+    size: int = 0
+    records_learned: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    lost: int = 0
+    unreadable: int = 0
+    failed: int = 0
+    unreadable_batches: int = 0
+
+
+def dirty_offset(found: CleanableRange) -> int:
+    """Return where the dirty part of a partition begins."""
+    return max(found.compacted_offset, found.log_start_offset)
+
+
+class CompactionRound:
+    """See the module's docstring; CPU-bound steps run in a thread.
+
+    Args:
+        found: what is cleanable: its end is that of a row, and not too young.
+        now_ms: Unix time.
+        counts: is added to.
+    """
+
+    def __init__(
+        self,
+        *,
+        metadata: MetadataStore,
+        objects: ObjectStore,
+        swapper: SegmentSwapper,
+        config: UpkeepConfig,
+        policy: TopicPolicy,
+        found: CleanableRange,
+        now_ms: int,
+        counts: CompactionCounts,
+    ) -> None:
+        self._metadata = metadata
+        self._swapper = swapper
+        self._partition = found.partition
+        self._policy = policy
+        self._found = found
+        self._now_ms = now_ms
+        self._counts = counts
+        self._target_bytes = min(policy.segment_bytes, config.segment_bytes)
+        self._dirty_offset = dirty_offset(found)
+        self._rows = CompactionRows(metadata, objects, found.partition)
+        self._latest = LatestOffsets(
+            max_bytes=config.key_map_bytes,
+            max_keys=found.end_offset - self._dirty_offset,
+            start_offset=self._dirty_offset,
+        )
+        self._clean_offset = found.log_start_offset  # before it, all is rewritten
+        self._keeps_tombstones = False  # since a batch was met that cannot be read
+
+    async def run(self) -> bool:
+        """Do it.
+
+        Returns:
+            whether there are more keys than the map holds, so that another round has to follow.
+
+        Raises:
+            RowsChanged, UnreadableRow, UnknownPartition: it ends here; what is done is noted.
+            MetadataUnavailable, ObjectStoreUnavailable: no answer; trying again is safe.
+        """
+        try:
+            await self._learn()
+        except (RowsChanged, UnreadableRow):
+            # Learning takes minutes, and the builder merges small rows at the end meanwhile; or a
+            # row is damaged. All keys before the end of what is known are known: that much can be
+            # compacted.
+            if self._latest.end_offset <= self._dirty_offset:
+                raise
+        try:
+            await self._rewrite()
+        except (RowsChanged, UnreadableRow):
+            # Of what is dirty, only that behind the rewritten part has yet to be compacted.
+            await self._note(min(self._clean_offset, self._latest.end_offset))
+            raise
+        await self._note(self._latest.end_offset)
+        self._counts.rounds += 1
+        log.info(
+            "log compacted",
+            topic=self._policy.name,
+            partition=self._partition.index,
+            keys=self._latest.keys,
+            dirty_offset=self._dirty_offset,
+            end_offset=self._latest.end_offset,
+        )
+        return self._latest.end_offset < self._found.end_offset
+
+    async def _note(self, offset: int) -> None:
+        if offset > self._dirty_offset:
+            await self._metadata.set_compacted(self._partition, offset)
+
+    async def _learn(self) -> None:
+        transactions = SeenTransactions()
+        entry: SegmentEntry | None = None
+        parts = self._rows.parts(self._dirty_offset, self._found.end_offset)
+        try:
+            async with aclosing(parts):
+                async for part in parts:
+                    if part.entry is not entry:
+                        entry = part.entry
+                        transactions.expect(await self._aborted(entry))
+                    if not await asyncio.to_thread(self._learn_part, part, transactions):
+                        return
+        except UnreadableRow as unreadable:  # its first parts may have been read
+            start_offset = unreadable.entry.start_offset
+            self._latest.end_offset = min(self._latest.end_offset, start_offset)
+            raise
+
+    def _learn_part(self, part: RowPart, transactions: SeenTransactions) -> bool:
+        """Return whether there was room."""
+        latest = self._latest
+        for batch in part.batches:
+            header = read_header(batch)
+            if header.is_control or not header.record_count or transactions.is_aborted(header):
+                continue
+            self._counts.records_learned += header.record_count
+            try:
+                if not add_keys(batch, header, latest, self._dirty_offset):
+                    return False
+            except ProtocolError:
+                continue  # it stays as it is, and is reported then
+        if part.is_last:
+            latest.end_offset = part.entry.end_offset + 1
+        return True
+
+    async def _rewrite(self) -> None:
+        transactions = SeenTransactions()
+        segment: CleanedSegment | None = None
+        async with aclosing(self._known_parts()) as parts:
+            async for part in parts:
+                entry = part.entry
+                if segment is None or segment.rows[-1] is not entry:
+                    if segment is not None and not segment.has_room_for(entry, self._target_bytes):
+                        await self._replace(segment)
+                        segment = None
+                    if segment is None:
+                        segment = self._new_segment(entry, transactions)
+                    segment.begin_row(part, await self._aborted(entry))
+                await asyncio.to_thread(segment.take, part)
+        if segment is not None:
+            await self._replace(segment)
+        if self._clean_offset < self._latest.end_offset:
+            raise RowsChanged  # the builder has put later records into the last of them
+
+    async def _known_parts(self) -> AsyncGenerator[RowPart]:
+        """Yield all rows that begin before the end of what is known."""
+        end_offset = self._latest.end_offset
+        parts = self._rows.parts(self._found.log_start_offset, self._found.end_offset)
+        try:
+            async with aclosing(parts):
+                async for part in parts:
+                    if part.entry.start_offset >= end_offset:
+                        return
+                    yield part
+        except UnreadableRow as unreadable:
+            if unreadable.entry.start_offset < end_offset:
+                raise
+
+    def _new_segment(self, entry: SegmentEntry, transactions: SeenTransactions) -> CleanedSegment:
+        return CleanedSegment(
+            partition=self._partition,
+            policy=self._policy,
+            start_offset=entry.start_offset,
+            latest=self._latest,
+            transactions=transactions,
+            now_ms=self._now_ms,
+            keeps_tombstones=self._keeps_tombstones,
+        )
+
+    async def _replace(self, segment: CleanedSegment) -> None:
+        """Put a segment in the place of its rows, unless nothing would be different."""
+        if segment.changed:
+            built = segment.finish()
+            swapped = await self._swapper.swap(self._partition, built, segment.rows, compacts=True)
+            if swapped is None:
+                raise RowsChanged
+            self._counts.segments += 1
+            self._counts.rows += len(segment.rows)
+            self._counts.size += built.size
+        self._counts.records_read += segment.records_read
+        self._counts.records_kept += segment.records_kept
+        self._counts.unreadable_batches += segment.unreadable_batches
+        self._keeps_tombstones = segment.keeps_tombstones
+        self._clean_offset = segment.rows[-1].end_offset + 1
+
+    async def _aborted(self, entry: SegmentEntry) -> list[AbortedTransaction]:
+        return await aborted_ranges(
+            self._metadata, self._partition, entry.start_offset, entry.end_offset + 1
+        )

@@ -1,0 +1,90 @@
+"""Partitions that cannot be worked on: said once, and left alone for a while."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+import structlog
+
+from protocol.ids import Partition
+from storage.errors import MetadataUnavailable, ObjectStoreUnavailable
+from storage.upkeep.segment_layout import UnreadableRow
+
+REST_S: Final = 10 * 60.0
+
+log = structlog.get_logger()
+
+
+class FailureCounts(Protocol):
+    """What builder and compaction count of them.
+
+    Attributes:
+        unreadable: how often bytes were met that are damaged or missing.
+        failed: how often work was given up because of a bug.
+    """
+
+    unreadable: int
+    failed: int
+
+
+class RestingPartitions:
+    """What one process has come across.
+
+    Args:
+        counts: is added to.
+        clock: monotonic, in seconds.
+    """
+
+    def __init__(self, counts: FailureCounts, clock: Callable[[], float]) -> None:
+        self._counts = counts
+        self._clock = clock
+        self._offsets: dict[Partition, int] = {}  # where they cannot be read
+        self._until_s: dict[Partition, float] = {}
+
+    def note_unreadable(self, partition: Partition, topic: str, failure: UnreadableRow) -> None:
+        """Count it; log it unless the same was found there before."""
+        self._counts.unreadable += 1
+        offset = failure.entry.start_offset
+        if self._offsets.get(partition) != offset:
+            log.error(
+                "stored records cannot be read",
+                topic=topic,
+                partition=partition.index,
+                offset=offset,
+                reason=str(failure),
+            )
+        self._offsets[partition] = offset
+
+    def rest(self, partition: Partition) -> None:
+        """Let nobody try it for a while."""
+        self._until_s[partition] = self._clock() + REST_S
+
+    @contextmanager
+    def at_the_cost_of(self, partition: Partition) -> Iterator[None]:
+        """Let the partition rest if what is done here fails, and the work on all others go on.
+
+        Raises:
+            MetadataUnavailable, ObjectStoreUnavailable: no answer; that is no fault of its.
+        """
+        try:
+            yield
+        except (MetadataUnavailable, ObjectStoreUnavailable):
+            raise
+        except Exception:  # of one partition's data: whoever had the task next would end, too
+            self._counts.failed += 1
+            log.exception(
+                "bug in the work on a partition; leaving it alone for a while",
+                topic_id=str(partition.topic_id),
+                partition=partition.index,
+            )
+            self.rest(partition)
+
+    def rests(self, partition: Partition) -> bool:
+        """Return whether it is not worth a try."""
+        until_s = self._until_s.get(partition)
+        return until_s is not None and self._clock() < until_s
+
+    def keep(self, exists: Callable[[Partition], bool]) -> None:
+        """Forget the others."""
+        self._offsets = {each: offset for each, offset in self._offsets.items() if exists(each)}
+        self._until_s = {each: until_s for each, until_s in self._until_s.items() if exists(each)}

@@ -30,7 +30,7 @@ FORBIDDEN: Final = {
 }
 """Rules of ruff (flake8-bandit) that stand without an exception in the product."""
 
-PLACES_ONLY: Final = ROOT / "storage" / "recover_scratch.py"
+PLACES_ONLY: Final = ROOT / "storage" / "recovery" / "recover_scratch.py"
 """Puts as many ? into a statement for its private SQLite as a row has fields, and nothing else."""
 
 CATCHING_BUGS: Final = Counter(

@@ -7,5 +7,6 @@ Fetch: log.read_tail -> tail; else log.read_store -> reader (its docstring has t
     metadata/    the metadata port (D2), in Postgres and in memory; postgres/ is the server itself
     reading/     what is no longer in the tail: index rows, ranged GETs, the block cache
     upkeep/      builder, compaction, retention, sweeper (D6)
+    configs/     what topics and the cluster may have set
     recovery/ fsck/    what an operator needs when a part was lost
 """

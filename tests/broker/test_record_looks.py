@@ -158,8 +158,11 @@ async def test_who_is_gone_has_no_turn(records: RecordLooks) -> None:
     assert await records.look(BOB, pid_of, batch) > 0
 
 
-async def test_millions_of_records_hold_up_no_batch_of_thousands(records: RecordLooks) -> None:
+async def test_millions_of_records_hold_up_no_batch_of_thousands(
+    records: RecordLooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Given a batch that takes as long as it may
+    monkeypatch.setattr("broker.record_look_process.LONGEST_S", 2.0)
     endless = asyncio.ensure_future(records.look(ANN, loop_for_ever, with_keys(VERY_MANY_RECORDS)))
     await asyncio.sleep(0)
 

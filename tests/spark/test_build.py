@@ -116,10 +116,11 @@ def test_a_bug_in_the_work_on_one_partition_fails_the_job_when_all_others_are_do
 def test_a_broker_and_spark_build_the_same_log_while_producers_write(
     session: SparkSession, cluster: Cluster
 ) -> None:
-    # Given a broker whose upkeep builds all the time, and a producer that goes on writing
+    # Given a broker whose upkeep builds again and again, and a producer that goes on writing
     rounds = rounds_of(40, 50)
     sent = [record for records in rounds for record in records]
-    with cluster.broker(SOON) as broker, ThreadPoolExecutor(1) as thread:
+    rests = {"STREAMHOUSE_UPKEEP__BUILD_INTERVAL_MS": "1000"}  # and leaves Spark something
+    with cluster.broker(SOON | rests) as broker, ThreadPoolExecutor(1) as thread:
         confluent = Confluent(bootstrap=broker.bootstrap)
         confluent.create_topic("busy", partition_count=3)
         producing = thread.submit(send_rounds, broker.bootstrap, "busy", rounds)

@@ -354,7 +354,16 @@ def test_a_database_that_does_not_answer_is_waited_for_and_named(tmp_path: Path)
     # When a broker is started with it
     environment = {"STREAMHOUSE_POSTGRES": dsn, "STREAMHOUSE_DATA": str(tmp_path)}
     began = subprocess.Popen(
-        [sys.executable, "-m", "broker.main", "serve", "--listen", "127.0.0.1:0"],
+        [
+            sys.executable,
+            "-m",
+            "broker.main",
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--http",
+            "127.0.0.1:0",
+        ],
         stderr=subprocess.PIPE,
         text=True,
         env={"PATH": "/usr/bin:/bin", **environment},

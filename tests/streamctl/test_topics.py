@@ -197,7 +197,8 @@ def test_creating_twice_is_an_error_unless_told_otherwise(streamctl: Streamctl, 
 def test_a_name_nearly_right_is_suggested(streamctl: Streamctl, topic: str) -> None:
     wrong = streamctl("topic", "describe", topic[:-1])
     assert wrong.exit_code == 1
-    assert f"did you mean {topic}?" in wrong.err
+    assert "did you mean " in wrong.err
+    assert topic in wrong.err  # others may have names like it
     assert "streamctl topic list" in wrong.err
 
 

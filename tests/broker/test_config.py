@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from broker.config import InvalidSettings, read_settings
+from broker.configs.broker_configs import BrokerConfig
 from broker.network.addresses import Address, parse_address
 from broker.network.free_addresses import AddressNotUsable, check_addresses
 from tests.clients.confluent import Confluent
@@ -470,6 +471,17 @@ async def test_each_listener_tells_its_own_advertised_address(tmp_path: Path) ->
                     assert (node.host, node.port) == told
 
 
+def read_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, file: str
+) -> BrokerConfig:
+    """Return the broker settings that STREAMHOUSE_SET, if it is not empty, and a file come to."""
+    if variable:
+        monkeypatch.setenv("STREAMHOUSE_SET", variable)
+    path = tmp_path / "streamhouse.toml"
+    path.write_text(file)
+    return read_settings({}, path)[1]
+
+
 @pytest.mark.parametrize(
     ("variable", "file"),
     [
@@ -481,11 +493,7 @@ async def test_each_listener_tells_its_own_advertised_address(tmp_path: Path) ->
 def test_broker_settings_come_by_variable_and_by_file_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, file: str
 ) -> None:
-    if variable:
-        monkeypatch.setenv("STREAMHOUSE_SET", variable)
-    path = tmp_path / "streamhouse.toml"
-    path.write_text(file)
-    _, config = read_settings({}, path)
+    config = read_set(tmp_path, monkeypatch, variable, file)
     assert config.num_partitions == 3
     assert not config.auto_create_topics_enable
 
@@ -502,11 +510,7 @@ def test_broker_settings_come_by_variable_and_by_file_too(
 def test_broker_settings_that_are_lists_come_by_variable_and_by_file_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, file: str
 ) -> None:
-    if variable:
-        monkeypatch.setenv("STREAMHOUSE_SET", variable)
-    path = tmp_path / "streamhouse.toml"
-    path.write_text(file)
-    _, config = read_settings({}, path)
+    config = read_set(tmp_path, monkeypatch, variable, file)
     assert config.explicit == {"num.partitions": "3", "log.cleanup.policy": "compact,delete"}
 
 

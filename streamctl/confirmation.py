@@ -1,7 +1,9 @@
 """The question before something is deleted for good."""
 
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import typer
 
@@ -19,7 +21,6 @@ def confirm_deletion(question: str, *, yes: bool, show: Callable[[], None] | Non
     Raises:
         UsageError: nobody is there to be asked.
         Failure: the answer was no.
-        KeyboardInterrupt: Ctrl-C was the answer.
     """
     if yes:
         return
@@ -27,11 +28,23 @@ def confirm_deletion(question: str, *, yes: bool, show: Callable[[], None] | Non
         raise UsageError("deleting needs a yes", fix="add --yes to delete without being asked")
     if show is not None:
         show()
-    try:
+    with _ended_by_interrupt():
         agreed = typer.confirm(question, err=True)
-    except typer.Abort as abort:
-        if isinstance(abort.__context__, KeyboardInterrupt):
-            raise KeyboardInterrupt from abort
-        raise
     if not agreed:
         raise Failure("nothing was deleted")
+
+
+@contextmanager
+def _ended_by_interrupt() -> Iterator[None]:
+    """Let Ctrl-C end the process itself, which has nothing in hand.
+
+    Python's own handler only notes the signal: one that comes just before the terminal is read
+    would be heard after the next key.
+    """
+    heard = signal.getsignal(signal.SIGINT)
+    if heard is signal.default_int_handler:  # not of a job in the background, which has none
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, heard)

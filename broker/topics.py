@@ -25,6 +25,9 @@ from storage.partition_log import PartitionLog
 
 log = structlog.get_logger()
 
+News = dict[UUID, Topic | None]
+"""Topics as they are, by id; None if one is gone."""
+
 
 @dataclass(frozen=True, slots=True)
 class KnownTopic:
@@ -201,48 +204,81 @@ class Topics:
         await self._loading.poll("topics")
 
     async def _load_changes(self) -> None:
-        """Take over what changed; again if any was changed here meanwhile.
+        """Take over what changed.
 
         Read all anew if Postgres has gone back, to a standby: its version is older, or it refuses
         what rests on a topic as it is known here, and has no news of that topic.
         """
-        since, doubted = self._version, self._doubted
-        self._doubted = []
+        begin = self._version
+        doubted, self._doubted = self._doubted, []
+        while True:
+            version = await self._load_since(begin)
+            if version is None:
+                begin = 0
+            elif begin > 0 and any(self._is_known(topic.topic_id, topic) for topic in doubted):
+                begin, doubted = 0, []
+            elif self._version < begin:  # a change here began before, and so may news of its topic
+                begin = self._version
+            else:
+                self._version = version
+                return
+
+    async def _load_since(self, begin: int) -> int | None:
+        """Take over what changed since a version, and what was changed here meanwhile, too.
+
+        Topics that are made here all the time do not keep this from its end: what no answer has
+        is younger than the answer.
+
+        Returns:
+            The version that the copy has come to; None if Postgres has gone back.
+        """
+        since, news, unsettled = begin, News(), News()
         while True:
             self._changed_here.clear()
             changes = await self._metadata.topic_changes(since)
             if changes.version < since:
-                since = 0
-                continue
-            await self._take(changes, all_topics=since == 0)
-            if since > 0 and any(self._is_known(topic) for topic in doubted):
-                since, doubted = 0, []
-            elif self._changed_here:
-                since = self._version
-            else:
-                break
-        self._version = changes.version
+                return None
+            latest = unsettled | self._news(changes, all_topics=since == 0)
+            await self._take(latest)
+            news |= latest
+            unsettled = self._unsettled(news) if self._changed_here else {}
+            if not unsettled:
+                return changes.version
+            since = changes.version
 
-    async def _take(self, changes: TopicChanges, *, all_topics: bool) -> None:
-        """Take over an answer, but for what was changed here since it was asked for.
+    def _news(self, changes: TopicChanges, *, all_topics: bool) -> News:
+        """Return what an answer says of each topic."""
+        changed = {topic.topic_id: topic for topic in changes.changed}
+        gone = self._by_id.keys() - changed.keys() if all_topics else changes.deleted
+        return {**changed, **dict.fromkeys(gone)}
+
+    async def _take(self, news: News) -> None:
+        """Take over news, but for what was changed here since they were asked for.
 
         New topics come before old ones go, so that a name which passes from one to another is
         known all the time.
         """
         gradually = Gradually()
-        async for topic in gradually.each(changes.changed):
+        async for topic in gradually.each(topic for topic in news.values() if topic is not None):
             holder = self._by_name.get(topic.name)
             ids = {topic.topic_id} if holder is None else {topic.topic_id, holder.topic.topic_id}
             if self._changed_here.isdisjoint(ids) and (holder is None or holder.topic != topic):
                 self._put(topic)
-        gone: Iterable[UUID] = changes.deleted
-        if all_topics:
-            gone = self._by_id.keys() - {topic.topic_id for topic in changes.changed}
+        gone = [topic_id for topic_id, topic in news.items() if topic is None]
         async for topic_id in gradually.each(gone):
             if topic_id not in self._changed_here:
                 self._remove(topic_id)
 
-    def _is_known(self, topic: Topic) -> bool:
-        """Whether it is known here just like that."""
-        known = self._by_id.get(topic.topic_id)
-        return known is not None and known.topic == topic
+    def _unsettled(self, news: News) -> News:
+        """Return the news that are not so here: they, or what was changed here, are older."""
+        return {
+            topic_id: topic
+            for topic_id, topic in news.items()
+            if not self._is_known(topic_id, topic)
+        }
+
+    def _is_known(self, topic_id: UUID, topic: Topic | None) -> bool:
+        """Whether it is known here just like that, or not at all if it is None."""
+        known = self._by_id.get(topic_id) if topic is None else self._by_name.get(topic.name)
+        there = None if known is None else known.topic
+        return there is topic or there == topic  # of very many, most are the same object

@@ -10,7 +10,7 @@ from broker.gradual import MANY
 from broker.topics import KnownTopic, Topics
 from storage.errors import ConfigsChanged, UnknownPartition
 from storage.metadata.metadata_memory import MemoryMetadata
-from storage.metadata.port import Topic
+from storage.metadata.port import Topic, TopicChanges
 from tests.broker.topic_stores import Partitions, Store, create, created, topics_of
 
 MANY_TOPICS: Final = 1_000
@@ -193,4 +193,45 @@ async def test_a_long_answer_leaves_others_their_turn_and_what_they_change() -> 
 
     # And in the end it knows what others know
     await there.refresh()
+    assert known_topics(here) == known_topics(there)
+
+
+class SlowStore(Store):
+    """What it answers is a few turns of the event loop old when it arrives."""
+
+    async def topic_changes(self, since_version: int) -> TopicChanges:
+        answer = await super().topic_changes(since_version)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return answer
+
+
+@pytest.mark.parametrize("old", [(), ("old",)], ids=["new cluster", "old cluster"])
+async def test_a_refresh_ends_while_topics_are_made_here_all_the_time(old: tuple[str, ...]) -> None:
+    # Given a broker on which clients make one topic after the other
+    store = SlowStore()
+    here, there = topics_of(store), topics_of(store)
+    await create(store, *old)
+    await here.refresh()
+
+    async def make_topics(client: int) -> None:
+        for number in range(1000):
+            await asyncio.sleep(0)
+            await here.change(created(store, f"topic-{client}-{number}"))
+
+    making = [asyncio.create_task(make_topics(client)) for client in range(4)]
+    await asyncio.sleep(0)
+
+    # When it brings its copy up to date
+    for _ in range(5):
+        asked = len(store.asked)
+        await here.refresh()
+
+        # Then that takes two or three questions, not as many as it takes to make them all
+        assert len(store.asked) - asked <= 3
+    assert not any(each.done() for each in making)
+
+    # And in the end it knows what others know
+    await asyncio.gather(*making)
+    await asyncio.gather(here.refresh(), there.refresh())
     assert known_topics(here) == known_topics(there)

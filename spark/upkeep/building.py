@@ -1,4 +1,4 @@
-"""Building segments on executors: `storage.builder`, a partition of a lease each.
+"""Building segments on executors: `storage.upkeep.builder`, a partition of a lease each.
 
 What may die, and what then holds (see storage/upkeep/segment_swap.py, too):
 - the driver: its tasks end with it, or go on; each swap is whole, and nobody waits for the driver.

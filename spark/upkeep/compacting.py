@@ -1,4 +1,4 @@
-"""Log compaction on executors: `storage.compaction`, a partition of a lease each.
+"""Log compaction on executors: `storage.upkeep.compaction`, a partition of a lease each.
 
 A partition is compacted by one task at a time, and takes a key map of its own
 (UpkeepConfig.key_map_bytes) in the memory of its Python worker. What may die is as in building.py:

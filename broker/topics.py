@@ -15,7 +15,7 @@ from broker.configs.broker_configs import BrokerConfig
 from broker.gradual import Gradually
 from broker.metadata_answers import EncodedAnswers
 from broker.shared_load import SharedLoad
-from broker.topic_looks import HAS_LOOKED, TopicLooks
+from broker.topic_looks import TopicLooks
 from protocol.ids import Partition
 from storage.configs.topic_configs import TopicConfig, readable_topic_config
 from storage.errors import ConfigsChanged, UnknownPartition
@@ -91,8 +91,8 @@ class Topics:
             MetadataUnavailable: it is not known here, and there was no answer.
         """
         found = self._known(name, topic_id)
-        if found is None and not HAS_LOOKED.get():
-            await self.look_again()
+        if found is None:
+            await self._looks.look_once()
             found = self._known(name, topic_id)
         return found
 

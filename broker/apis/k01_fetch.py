@@ -18,7 +18,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from broker.cluster import Cluster
-from broker.fetching import Fetch, Wanted
+from broker.fetching import NO_INDEX, Fetch, Wanted
 from broker.leader_hints import name_leaders
 from broker.network.answer_when import Answer
 from broker.refusals import Refusal
@@ -28,6 +28,7 @@ from protocol.acl import Operation, ResourceType
 from protocol.fetch import READ_COMMITTED, FetchRequest, TopicWanted, decode_fetch
 from protocol.fetch_response import FIRST_HINTED, PartitionAnswer, TopicAnswer, encode_fetch
 from protocol.metadata_response import BrokerAnswer
+from storage.errors import MetadataUnavailable
 from storage.partition_log import PartitionLog
 
 _FULL_FETCH: Final = (-1, 0)  # without a session, and what would begin one (KIP-227)
@@ -156,6 +157,8 @@ async def _resolve_topic(
             topic = await request.services.topics.find(asked.name, asked.topic_id)
     except Refusal as refusal:
         return [PartitionAnswer(partition.index, refusal.code) for partition in asked.partitions]
+    except MetadataUnavailable:
+        return [PartitionAnswer(partition.index, NO_INDEX) for partition in asked.partitions]
     if topic is None:
         unknown = ErrorCode.unknown_topic_or_partition
         code = unknown if asked.topic_id is None else ErrorCode.unknown_topic_id

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from broker.topic_looks import HAS_LOOKED, LOOK_AGAIN_S
+from broker.topic_looks import LOOK, LOOK_AGAIN_S
 from tests.broker.topic_stores import Store, create, created, topics_of
 from tests.support import virtual_time
 
@@ -59,7 +59,7 @@ def test_clients_that_ask_for_unknown_topics_all_the_time_share_a_few_looks() ->
     async def ask(names: int) -> None:
         """One request after the other, as a connection does."""
         while asyncio.get_running_loop().time() < ASKING_S:
-            HAS_LOOKED.set(False)
+            LOOK.set(None)
             assert [await here.find(f"unknown-{at}") for at in range(names)] == [None] * names
 
     async def ask_all() -> None:
@@ -76,7 +76,7 @@ def test_who_creates_topics_that_are_not_found_is_not_made_to_wait() -> None:
 
     async def create_all() -> float:
         for at in range(100):
-            HAS_LOOKED.set(False)
+            LOOK.set(None)
             assert await here.find(f"topic-{at}") is None
             await here.change(created(store, f"topic-{at}"))
         return asyncio.get_running_loop().time()

@@ -87,7 +87,9 @@ class EntityConfigs:
         while True:
             altered_here, since = self._altered_here, self._version
             changes = await self._store.entity_config_changes(since)
-            if altered_here == self._altered_here:
+            if changes.version < since:
+                self._version = 0  # Postgres has gone back, to a standby
+            elif altered_here == self._altered_here:
                 break  # else the answer may be older than what was altered here meanwhile
         self._version = changes.version
         self._take(changes.configs if since else {**self._all_unset(), **changes.configs})

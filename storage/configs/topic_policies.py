@@ -79,6 +79,10 @@ class TopicPolicies:
         """
         async with self._turn:  # else an older answer may come after a newer one
             changes = await self._metadata.topic_changes(self._version)
+            if changes.version < self._version:  # Postgres has gone back, to a standby
+                changes = await self._metadata.topic_changes(0)
+                self._policies.clear()
+                self._topics.clear()
             for topic_id in changes.deleted:
                 self._policies.pop(topic_id, None)
                 self._topics.pop(topic_id, None)

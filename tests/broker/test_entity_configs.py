@@ -62,12 +62,13 @@ async def test_changes_of_other_brokers_come_with_a_refresh(store: MemoryMetadat
 
 
 async def test_a_copy_follows_a_database_that_went_back(store: MemoryMetadata) -> None:
-    # Given a copy of what a database has lost in a failover, and has gained since
+    # Given a copy of what a database has lost in a failover, and as many changes made since
     configs, other = EntityConfigs(store), Entity(EntityKind.GROUP, "reports")
     await configs.alter([change(GROUP, a="1")])
     await configs.alter([change(GROUP, a="2")])
     await configs.refresh()
     standby = MemoryMetadata(Random(8))
+    await standby.alter_entity_configs([change(other, b="0")])
     await standby.alter_entity_configs([change(other, b="1")])
     configs._store = standby
     await configs.refresh()
@@ -80,6 +81,24 @@ async def test_a_copy_follows_a_database_that_went_back(store: MemoryMetadata) -
     # Then the next look finds what is
     await configs.refresh()
     assert configs.all(EntityKind.GROUP) == {"reports": {"b": "1"}}
+
+
+async def test_what_a_database_that_went_back_has_lost_is_not_in_force(
+    store: MemoryMetadata,
+) -> None:
+    # Given a broker that knows more changes than a standby has
+    configs, others = EntityConfigs(store), [Entity(EntityKind.SCRAM, name) for name in "ab"]
+    await configs.alter([change(GROUP, a="1")])
+    await configs.alter([change(others[0], secret="1")])
+    await configs.refresh()
+    standby = MemoryMetadata(Random(8))
+    await standby.alter_entity_configs([change(others[1], secret="2")])
+
+    # When the standby becomes the database, then the next look brings what it has, and no more
+    configs._store = standby
+    await configs.refresh()
+    assert not configs.all(EntityKind.GROUP)
+    assert configs.all(EntityKind.SCRAM) == {"b": {"secret": "2"}}
 
 
 async def test_an_answer_older_than_a_change_made_here_does_not_undo_it(

@@ -109,3 +109,23 @@ async def test_a_topic_that_cannot_be_read_whole_has_no_policy(configs: dict[str
     policies = TopicPolicies(metadata, read_broker_config({}).topic_values)
     await policies.refresh()
     assert [policy.name for _, policy in policies.all()] == ["plain"]
+
+
+async def test_policies_follow_a_database_that_went_back() -> None:
+    # Given policies of what a database has lost in a failover
+    metadata, standby = MemoryMetadata(Random(1)), MemoryMetadata(Random(1))
+    for store in (metadata, standby):
+        await store.create_topic("kept", partition_count=1, replication_factor=1, configs={})
+    kept = (await standby.topic_changes(0)).changed[0].topic_id
+    await metadata.alter_topic_configs(kept, {"retention.ms": "1"}, replace=False, expected=None)
+    await metadata.create_topic("lost", partition_count=1, replication_factor=1, configs={})
+    policies = TopicPolicies(metadata, read_broker_config({}).topic_values)
+    await policies.refresh()
+
+    # When the standby becomes the database, then the next look finds what its topics ask for
+    policies._metadata = standby
+    await policies.refresh()
+    ((topic_id, policy),) = policies.all()
+    assert topic_id == kept
+    assert policy.retention_ms == 7 * 24 * 3_600_000
+    assert list(policies.topics) == [kept]

@@ -40,7 +40,11 @@ PREFIX: Final = "STREAMHOUSE_"
 _OF_OTHERS: Final = ("config", "bootstrap", "spark_master", "registry_user_info")
 """What the command line reads itself, and what is for `streamctl` and Spark's jobs."""
 
-_WITHOUT: Final = {"postgres": "an embedded one", "store": "a directory"}
+_WITHOUT: Final = {
+    "data": "./streamhouse-data",
+    "postgres": "an embedded one",
+    "store": "a directory",
+}
 """What a broker has that is told nothing."""
 
 _PLAIN_WORDS: Final = {
@@ -106,11 +110,11 @@ class Settings(BaseSettings):
             return value
         return tuple(text.strip() for text in value.split(","))
 
-    @field_validator(*_WITHOUT)
+    @field_validator(*_WITHOUT, mode="before")
     @classmethod
-    def _check_given(cls, value: str, field: ValidationInfo) -> str:
+    def _check_given(cls, value: object, field: ValidationInfo) -> object:
         """Refuse an empty one: a script's variable was not set, and meant something else."""
-        if not value.strip():
+        if isinstance(value, str) and not value.strip():
             name = str(field.field_name)
             raise ValueError(f"empty; leave --{name} out for {_WITHOUT[name]}")
         return value

@@ -87,8 +87,11 @@ def serve_command(
         typer.Option(help="HOST:PORT for health and metrics.  [default: 127.0.0.1:9644]"),
     ] = None,
     data: Annotated[
-        Path | None,
-        typer.Option(help="Directory of the embedded stores.  [default: ./streamhouse-data]"),
+        str | None,
+        typer.Option(
+            metavar="<path>",
+            help="Directory of the embedded stores.  [default: ./streamhouse-data]",
+        ),
     ] = None,
     postgres: Annotated[
         str | None,

@@ -424,7 +424,12 @@ def test_an_address_that_nobody_can_connect_to_needs_an_advertised_one(listen: s
 
 
 @pytest.mark.parametrize(
-    ("name", "remedy"), [("store", "for a directory"), ("postgres", "for an embedded one")]
+    ("name", "remedy"),
+    [
+        ("data", "for ./streamhouse-data"),
+        ("store", "for a directory"),
+        ("postgres", "for an embedded one"),
+    ],
 )
 def test_an_empty_place_is_refused_and_not_taken_as_none(
     monkeypatch: pytest.MonkeyPatch, name: str, remedy: str

@@ -254,8 +254,9 @@ class PostgresPool:
                 yield connection
             except NO_ANSWER:
                 # Its session may sit on a demoted server, or still be busy; waiting for it to be
-                # polite would hang on a dead network.
-                connection.terminate()
+                # polite would hang on a dead network. One that broke is out of the pool already.
+                with suppress(asyncpg.InterfaceError):
+                    connection.terminate()
                 raise
             finally:
                 await self._pool.release(connection)

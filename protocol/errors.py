@@ -14,6 +14,10 @@ class MalformedRequest(ProtocolError):
     """A request that does not follow the schema of its API key and version."""
 
 
+class RequestTooLarge(MalformedRequest):
+    """A request with more in it than may be decoded; it may follow its schema."""
+
+
 class TlsHandshake(MalformedRequest):
     """The beginning of TLS in place of a frame."""
 

@@ -50,7 +50,17 @@ def decode_entity(entity_type: type[EntityT], body: Buffer, offset: int) -> tupl
     Raises:
         MalformedRequest: naming the field.
     """
-    walk = Walk(body=body, end=len(body))
+    return decode_walked(entity_type, Walk(body=body, end=len(body)), offset)
+
+
+def decode_walked(entity_type: type[EntityT], walk: Walk, offset: int) -> tuple[EntityT, int]:
+    """Return the entity at `offset`, within the limits of `walk`, and the offset where it ends.
+
+    Raises:
+        RequestTooLarge: it is beyond them.
+        MalformedRequest: naming the field.
+    """
+    body = walk.body
     end = entity_shape(entity_type).step(walk, offset)
     walk.count(0, 0, end, entity_type.__name__)  # the last texts and edits were not checked yet
     if walk.edits:

@@ -78,12 +78,12 @@ def entity_shape(entity_type: type[Entity]) -> Shape:
     for each in fields(entity_type):
         # A header's client_id has the old form in every version, so that any broker can read it.
         compact = flexible and (name, each.name) != ("RequestHeader", "client_id")
-        shape = _field_shape(each, f"{name}.{each.name}", flexible=compact)
+        shape = field_shape(each, f"{name}.{each.name}", flexible=compact)
         if "tag" in each.metadata:
             tagged[each.metadata["tag"]] = shape
         else:
             shapes.append(shape)
-    steps = tuple(_merged(shapes)) + ((_tagged_step(tagged, name),) if flexible else ())
+    steps = tuple(_merged(shapes)) + ((tagged_step(tagged, name),) if flexible else ())
 
     def entity(walk: Walk, offset: int) -> int:
         for step in steps:
@@ -111,7 +111,7 @@ def _merged(shapes: list[Shape]) -> Iterator[Step]:
             yield from (shape.step for shape in members)
 
 
-def _field_shape(each: Field[Any], name: str, *, flexible: bool) -> Shape:
+def field_shape(each: Field[Any], name: str, *, flexible: bool) -> Shape:
     wanted: Any = each.type
     nullable = get_origin(wanted) in {UnionType, Union}
     if nullable:
@@ -191,7 +191,7 @@ def _array_step(element: Shape, name: str, *, flexible: bool, nullable: bool) ->
     return array
 
 
-def _tagged_step(tagged: dict[int, Shape], entity_name: str) -> Step:
+def tagged_step(tagged: dict[int, Shape], entity_name: str) -> Step:
     """Return the step over an entity's tagged fields; it marks unknown ones to be taken out."""
     name = f"{entity_name} tagged fields"
     assert len(tagged) < 0x80, "the number of known ones is written as one byte"

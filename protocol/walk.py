@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from protocol.errors import MalformedRequest
+from protocol.errors import MalformedRequest, RequestTooLarge
 
 Buffer = bytes | bytearray | memoryview
 
-MAX_ELEMENTS: Final = 100_000  # of all arrays and tagged fields of one request together
+MAX_ELEMENTS: Final = 100_000  # of all arrays and tagged fields that are decoded at once
 MAX_UNKNOWN_TAGS: Final = 10_000  # of one request: each costs memory beyond the request's own
 MAX_TEXT_BYTES: Final = 0x7FFF  # Kafka's limit for a string, compact or not
 
@@ -59,7 +59,7 @@ class Walk:
     def count(
         self, elements: int, minimal_size: int, offset: int, name: str, memory: int = 0
     ) -> None:
-        """Refuse more elements than the bytes left can hold, or than one request may have.
+        """Refuse more elements than the bytes left can hold, or than may be decoded at once.
 
         Args:
             elements: that are announced.
@@ -70,10 +70,12 @@ class Walk:
         """
         self.elements_left -= elements
         self.memory_left -= elements * memory
-        if elements * minimal_size > self.end - offset or self.elements_left < 0:
+        if elements * minimal_size > self.end - offset:
             raise MalformedRequest(f"{name}: {elements} elements do not fit")
+        if self.elements_left < 0:
+            raise RequestTooLarge(f"{name}: {elements} elements are too many")
         if self.memory_left < 0:
-            raise MalformedRequest(f"{name}: {elements} elements take too much memory")
+            raise RequestTooLarge(f"{name}: {elements} elements take too much memory")
 
     def drop(self, start: int, end: int, name: str) -> None:
         """Keep a tagged field from kio."""
@@ -90,6 +92,13 @@ class Walk:
         """Show kio other bytes."""
         self.memory_left -= _EDIT_BYTES if self.edits else 2 * len(self.body)  # parts, and joined
         self.edits.append((start, end, replacement))
+
+    def forget_edits(self) -> None:
+        """Go on without those that are done."""
+        if self.edits:
+            self.memory_left += 2 * len(self.body) + _EDIT_BYTES * (len(self.edits) - 1)
+            self.edits = []
+        self.unknown_tags = 0
 
 
 Step = Callable[[Walk, int], int]  # the offset where something starts -> where it ends

@@ -24,6 +24,7 @@ from kio.serial import entity_writer
 from kio.static.primitive import Records, i64Timedelta
 from kio.static.protocol import Entity, RequestPayload
 
+from protocol.entity_parts import decode_parts
 from protocol.errors import MalformedRequest
 from protocol.guard import check_request, decode_request
 
@@ -72,6 +73,16 @@ def encode(entity: Any) -> bytes:
 def has_tagged_fields(entity: Any) -> bool:
     tagged = [each for each in fields(entity) if "tag" in each.metadata]
     return any(getattr(entity, each.name) != each.default for each in tagged)
+
+
+def by_parts(request_type: type[RequestPayload], body: bytes, offset: int = 0) -> Any:
+    """Decode a request with as many breaks as there can be."""
+    decoding = decode_parts(request_type, bytearray(body), offset, largest_bytes=0, at_once=0)
+    while True:
+        try:
+            next(decoding)
+        except StopIteration as end:
+            return end.value[0]
 
 
 LIES = [
@@ -126,6 +137,7 @@ def test_what_a_client_encodes_is_what_is_decoded(api_key: int, data: st.DataObj
     frame = ahead + body + behind
     assert check_request(request_type, frame, len(ahead)) == len(ahead) + len(body)
     assert decode_request(request_type, bytearray(frame), len(ahead)) == request
+    assert by_parts(request_type, frame, len(ahead)) == request
 
 
 @given(data=st.data())
@@ -140,6 +152,7 @@ def test_an_unknown_tagged_field_changes_nothing(data: st.DataObject) -> None:
 
     assert check_request(request_type, body, 0) == len(body)
     assert decode_request(request_type, body, 0) == request
+    assert by_parts(request_type, body) == request
 
 
 @pytest.mark.parametrize("api_key", API_KEYS, ids=api_key_map.__getitem__)
@@ -151,8 +164,12 @@ def test_a_mutilated_request_is_decoded_or_refused(api_key: int, data: st.DataOb
 
     request = decoded_or_refused(request_type, body)
 
-    if request is not None:  # then it means something that can be said properly
+    if request is None:
+        with pytest.raises(MalformedRequest):
+            by_parts(request_type, body)
+    else:  # then it means something that can be said properly
         assert decode_request(request_type, encode(request), 0) == request
+        assert by_parts(request_type, body) == request
 
 
 @pytest.mark.parametrize("api_key", API_KEYS, ids=api_key_map.__getitem__)

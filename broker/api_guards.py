@@ -42,16 +42,16 @@ def audited(handle: Handler) -> Handler:
         result = await handle(request)
         if isinstance(result, Awaitable):
             return _audited_later(request, result)
-        return _audited(request, result)
+        return await _audited(request, result)
 
     return handle_audited
 
 
 async def _audited_later(request: Request, later: Awaitable[Payload | Answer]) -> Payload | Answer:
-    return _audited(request, await later)
+    return await _audited(request, await later)
 
 
-def _audited(request: Request, result: Payload | Answer) -> Payload | Answer:
+async def _audited(request: Request, result: Payload | Answer) -> Payload | Answer:
     if result is not None and not isinstance(result, bytes | Sequence):
-        audit_changes(request, result)
+        await audit_changes(request, result)
     return result

@@ -13,12 +13,13 @@ from broker.api_guards import Later
 from broker.api_table import APIS, HANDLERS, is_supported
 from broker.encoding import encoded
 from broker.http.metrics import BrokerMetrics
+from broker.large_requests import LargeRequests
 from broker.message_classes import VERSION_BYTES, MessageClasses
 from broker.network.answer_when import Answer, AnswerWhen
 from broker.network.connection import CloseConnection, Connection
 from broker.network.ordered_answers import LATER, Reply
 from broker.refusals import CONDITIONS, code_of
-from broker.requests import Request
+from broker.requests import LARGE_BYTES, Request
 from broker.security.sasl_responses import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from broker.services import Services
 from broker.topic_looks import LOOK
@@ -34,10 +35,17 @@ _ENCODED: Final = (bytes, list, tuple, type(None))
 class Dispatch:
     """Finds the handler of a frame and turns what it returns, or raises, into an answer."""
 
-    def __init__(self, services: Services, metrics: BrokerMetrics, classes: MessageClasses) -> None:
+    def __init__(
+        self,
+        services: Services,
+        metrics: BrokerMetrics,
+        classes: MessageClasses,
+        large: LargeRequests,
+    ) -> None:
         self._services = services
         self._metrics = metrics
         self._classes = classes
+        self._large = large
         self._observers = {key: metrics.observer(api.name) for key, api in APIS.items()}
 
     async def dispatch(
@@ -71,7 +79,9 @@ class Dispatch:
             give_back=give_back,
             quota=quota,
         )
-        return await self._guarded(request, HANDLERS[header.api_key](request), began_s, size)
+        handle = HANDLERS[header.api_key]
+        work = handle(request) if size <= LARGE_BYTES else self._large.handle(request, handle)
+        return await self._guarded(request, work, began_s, size)
 
     async def _let_in(
         self, frame: bytearray, connection: Connection, began_s: float

@@ -5,10 +5,9 @@ from typing import Final
 
 from kio.static.protocol import Payload
 
+from broker.requests import LARGE_BYTES
 from protocol.codec import encode_response
 
-_LARGE_BYTES: Final = 16 * 1024
-"""The response to a larger request may be large as well, and take seconds to encode."""
 _LONG_LIST: Final = 500
 
 
@@ -23,6 +22,6 @@ async def encoded(
         request_bytes: its size, where that tells how large the response may be.
         entries: of the response, if it is a list, which a small request may ask for.
     """
-    if request_bytes <= _LARGE_BYTES and entries <= _LONG_LIST:
+    if request_bytes <= LARGE_BYTES and entries <= _LONG_LIST:
         return encode_response(correlation_id, response)
     return await asyncio.to_thread(encode_response, correlation_id, response)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from broker.gradual import Gradually
 from broker.requests import Request
 from broker.topics import KnownTopic
 from storage.errors import MetadataUnavailable
@@ -19,7 +20,7 @@ async def refresh_topics(
     known: dict[str, KnownTopic] = {}
     logs: list[PartitionLog] = []
     try:
-        for name, partitions in asked:
+        async for name, partitions in Gradually().each(asked):
             topic = await request.services.topics.find(name)
             if topic is None:
                 continue

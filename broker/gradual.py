@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from itertools import islice
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -30,4 +31,11 @@ class Gradually:
 
     async def made(self, parts: Iterable[T]) -> tuple[T, ...]:
         """Return all parts."""
-        return tuple([part async for part in self.each(parts)])
+        rest, made = iter(parts), list[T]()
+        while some := list(islice(rest, self._left)):
+            made += some
+            self._left -= len(some)
+            if self._left == 0:
+                self._left = MANY
+                await asyncio.sleep(0)
+        return tuple(made)

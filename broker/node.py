@@ -25,6 +25,7 @@ from broker.http.metrics import (
     GroupMetrics,
     PartitionSeries,
 )
+from broker.large_requests import LargeRequests
 from broker.log_dirs import LogDir
 from broker.log_setup import make_log
 from broker.membership import Members
@@ -140,6 +141,7 @@ class Broker:
         self._quotas, self._rates = make_quotas(self.entity_configs, self._config, registry, clock)
         self._looks = RecordLooks()
         self._classes = MessageClasses()
+        self._large = LargeRequests()
         self._schemas, self._close_schemas = make_schemas(
             config, settings.schema_registry, self._looks, registry
         )
@@ -236,7 +238,8 @@ class Broker:
         self.members.on_list(lambda _: self.topics.answers.clear())
         await self.security.start()
         return [
-            Dispatch(self._services(cluster), self._metrics, self._classes) for cluster in clusters
+            Dispatch(self._services(cluster), self._metrics, self._classes, self._large)
+            for cluster in clusters
         ]
 
     def _brokers_changed(self, brokers: BrokerSet) -> None:

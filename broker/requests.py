@@ -1,10 +1,11 @@
 """One request, as its handler gets it."""
 
+import asyncio
 import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map
@@ -16,7 +17,11 @@ from broker.refusals import Refusal
 from broker.services import Services
 from protocol.acl import CLUSTER_NAME, Operation, ResourceType
 from protocol.codec import RequestHeader, ResponseTypes, request_type, response_types
-from protocol.guard import decode_request
+from protocol.entity_parts import AT_ONCE
+from protocol.guard import decode_request, decode_walked
+from protocol.walk import Walk
+
+Result = TypeVar("Result")
 
 NOT_THROTTLED: Final = i32Timedelta.parse(dt.timedelta(0))
 
@@ -31,6 +36,9 @@ DENIED: Final = {
 
 DENIED_MESSAGE: Final = "Not authorized."
 
+LARGE_BYTES: Final = 16 * 1024
+"""A larger request may have enough in it to keep the event loop for long."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Request:
@@ -44,6 +52,7 @@ class Request:
         session: what lasts as long as its connection.
         give_back: see `forget_frame`.
         quota: what counts it towards its client's quotas; None where nothing limits the client.
+        body: what is decoded already, of a large request.
     """
 
     header: RequestHeader
@@ -53,6 +62,7 @@ class Request:
     session: ClientSession
     give_back: Callable[[], None]
     quota: QuotaUse | None = None
+    body: Any = None
 
     @property
     def version(self) -> int:
@@ -71,10 +81,25 @@ class Request:
         """Return the typed body.
 
         Raises:
+            RequestTooLarge: it is to be decoded part by part (broker/large_requests.py).
             MalformedRequest: it does not follow the schema of its version.
         """
+        if self.body is not None:
+            return self.body
         kind = request_type(self.header.api_key, self.header.api_version)
-        return decode_request(kind, self.frame, self.header.body)
+        if len(self.frame) <= LARGE_BYTES:
+            return decode_request(kind, self.frame, self.header.body)
+        walk = Walk(body=self.frame, end=len(self.frame), elements_left=AT_ONCE)
+        return decode_walked(kind, walk, self.header.body)[0]
+
+    async def aside(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """Return what `work` returns, which changes nothing; of a large request a thread does it.
+
+        That leaves other requests their turns, where `work` goes through all that this one names.
+        """
+        if len(self.frame) <= LARGE_BYTES:
+            return work(*arguments)
+        return await asyncio.to_thread(work, *arguments)
 
     def mutate(self, partition_count: int, *, refused_from: int) -> None:
         """Count partitions that are created or deleted, or only asked about, towards a quota.

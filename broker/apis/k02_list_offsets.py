@@ -18,6 +18,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.cluster import LOG_EPOCH
 from broker.fresh_offsets import refresh_topics
+from broker.gradual import Gradually
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import Request
 from broker.topics import KnownTopic
@@ -61,7 +62,7 @@ async def handle(request: Request) -> bytes:
     body = request.decode()
     denied = {
         asked.name
-        for asked in body.topics
+        async for asked in Gradually().each(body.topics)
         if not request.allows(Operation.DESCRIBE, ResourceType.TOPIC, asked.name)
     }
     known, unavailable = await refresh_topics(
@@ -88,7 +89,10 @@ async def handle(request: Request) -> bytes:
             found += [one if isinstance(one, OffsetAnswer) else next(looked_up) for one in answers]
             await asyncio.sleep(0)
         topics.append((asked.name, found))
-    return encode_list_offsets(request.header.correlation_id, request.version, topics)
+    header = request.header
+    return await request.aside(
+        encode_list_offsets, header.correlation_id, header.api_version, topics
+    )
 
 
 def _answer(

@@ -21,6 +21,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.cluster import NOBODY, Cluster
+from broker.gradual import Gradually
 from broker.network.answer_when import Answer
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
@@ -130,7 +131,7 @@ async def _topics(request: Request, body: Any, cluster: Cluster) -> tuple[list[T
     topics: list[TopicAnswer] = []
     complete = True
     may_create = getattr(body, "allow_auto_topic_creation", True)
-    for one in asked:
+    async for one in Gradually().each(asked):
         topic_id = getattr(one, "topic_id", None) or None
         name = one.name or ""
         try:

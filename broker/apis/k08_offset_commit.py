@@ -50,29 +50,30 @@ async def handle(request: Request) -> Awaitable[Payload] | Payload:
     """Commit what can be; each partition answers for itself."""
     body = request.decode()
     if not request.allows(Operation.READ, ResourceType.GROUP, body.group_id):
-        return _refused(request, body, ErrorCode.group_authorization_failed)
+        return await _refused(request, body, ErrorCode.group_authorization_failed)
     try:
         topics = await look_up_topics(request, body.topics, Operation.READ)
     except MetadataUnavailable:
-        return _refused(request, body, ErrorCode.coordinator_not_available)
-    lines = commit_lines(request, topics)
+        return await _refused(request, body, ErrorCode.coordinator_not_available)
+    lines = await request.aside(commit_lines, request, topics)
     if not concern_group(lines):
-        return _response(request, topics, lines)
+        return await request.aside(_response, request, topics, lines)
     committer = Committer(
         member_id=body.member_id,
         instance_id=getattr(body, "group_instance_id", None),
         generation_id=body.generation_id_or_member_epoch,
     )
     commit = partial(request.services.groups.commit, body.group_id, committer)
-    offsets = offsets_to_commit(topics, lines)
+    offsets = await request.aside(offsets_to_commit, topics, lines)
     gone = _renewed(request, topics, offsets, commit(offsets), commit)
     return _respond(request, topics, lines, gone)
 
 
-def _refused(request: Request, body: Any, code: ErrorCode) -> Payload:
+async def _refused(request: Request, body: Any, code: ErrorCode) -> Payload:
     """Answer every partition with a code for all of them."""
     topics = [AskedTopic(asked, None) for asked in body.topics]
-    return _response(request, topics, [[code] * len(one.asked.partitions) for one in topics])
+    lines = [[code] * len(one.asked.partitions) for one in topics]
+    return await request.aside(_response, request, topics, lines)
 
 
 async def _respond(
@@ -83,10 +84,10 @@ async def _respond(
 ) -> Payload:
     outcome: Gone | ErrorCode = await outcome_of(awaited)
     if outcome is None or isinstance(outcome, ErrorCode):
-        lines = refused_lines(lines, _code_of(request, outcome))
+        lines = await request.aside(refused_lines, lines, _code_of(request, outcome))
     else:
-        lines = written_lines(lines, outcome)
-    return _response(request, topics, lines)
+        lines = await request.aside(written_lines, lines, outcome)
+    return await request.aside(_response, request, topics, lines)
 
 
 async def _renewed(

@@ -80,7 +80,7 @@ async def _respond(
         )
         for group, begun in groups
     ]
-    response = _response(request, outcomes)
+    response = await request.aside(_response, request, outcomes)
     entries = sum(
         len(topic.partitions)
         for _, topics in outcomes
@@ -156,17 +156,21 @@ async def _fetch(
         asked = await look_up_topics(request, group.topics, Operation.DESCRIBE)
     except MetadataUnavailable as unavailable:
         raise coordinator_refusal(unavailable) from unavailable
-    wanted = [
-        partition
-        for topic in asked
-        for index in topic.asked.partition_indexes
-        if isinstance(partition := topic.partition(index), Partition)
-    ]
+    wanted = await request.aside(_wanted, asked)
     committed = _NONE
     if is_known and wanted:
         committed = await _committed(request, group, wanted, is_stable=is_stable)
     gradually = Gradually()
     return [await _asked_topic(request, topic, committed, gradually) for topic in asked]
+
+
+def _wanted(topics: Iterable[AskedTopic]) -> list[Partition]:
+    return [
+        partition
+        for topic in topics
+        for index in topic.asked.partition_indexes
+        if isinstance(partition := topic.partition(index), Partition)
+    ]
 
 
 async def _committed(

@@ -12,6 +12,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.gradual import Gradually
 from broker.groups.group_requests import outcome_of
 from broker.groups.group_runner import GroupRunner
 from broker.requests import NOT_THROTTLED, Request
@@ -28,7 +29,9 @@ Found = Awaitable[GroupRunner | None] | ErrorCode
 async def handle(request: Request) -> Awaitable[Payload]:
     """Describe each group; one that cannot be answers for itself."""
     body = request.decode()
-    found = [(group_id, _find(request, group_id)) for group_id in body.groups]
+    found = [
+        (group_id, _find(request, group_id)) async for group_id in Gradually().each(body.groups)
+    ]
     return _respond(request, found, asked=getattr(body, "include_authorized_operations", False))
 
 
@@ -40,7 +43,7 @@ def _find(request: Request, group_id: str) -> Found:
 
 async def _respond(request: Request, found: list[tuple[str, Found]], *, asked: bool) -> Payload:
     described = []
-    for group_id, group in found:
+    async for group_id, group in Gradually().each(found):
         outcome = group if isinstance(group, ErrorCode) else await outcome_of(group)
         described.append(_describe(request, group_id, outcome, asked=asked))
     response: Payload = request.types.DescribeGroupsResponse(

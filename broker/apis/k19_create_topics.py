@@ -11,14 +11,16 @@ is one transaction, bounded by the metadata store's own timeout).
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.configs.broker_configs import BrokerConfig
 from broker.configs.config_reports import describe_topic_configs, topic_entry
+from broker.gradual import Gradually
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topic_requests import NewTopic, TopicPlan, plan_topics
@@ -37,9 +39,16 @@ async def handle(request: Request) -> Payload:
     body = request.decode()
     plans = await _plans(request, body)
     creation = _Creation(request, validate_only=body.validate_only)
-    results = await asyncio.gather(*(creation.answer(*each) for each in plans.items()))
+    results: dict[str, object] = dict.fromkeys(plans)
+    left = iter(plans.items())
+
+    async def answer_some() -> None:
+        async for name, plan in Gradually().each(left):
+            results[name] = await creation.answer(name, plan)
+
+    await asyncio.gather(*(answer_some() for _ in range(_AT_A_TIME)))
     response: Payload = request.types.CreateTopicsResponse(
-        throttle_time=NOT_THROTTLED, topics=tuple(results)
+        throttle_time=NOT_THROTTLED, topics=tuple(results.values())
     )
     return response
 
@@ -51,17 +60,23 @@ async def _plans(request: Request, body: Any) -> dict[str, TopicPlan | Refusal]:
     except MetadataUnavailable as unavailable:
         return dict.fromkeys((topic.name for topic in body.topics), refusal_of(unavailable))
     existing = {known.topic.name for known in services.topics.all()}
-    asked = [_asked(topic) for topic in body.topics]
-    return plan_topics(asked, existing, services.config, _denied(request, body))
+    denied = await _denied(request, body)
+    return await request.aside(_planned, body, existing, services.config, denied)
 
 
-def _denied(request: Request, body: Any) -> set[str]:
+def _planned(
+    body: Any, existing: Collection[str], config: BrokerConfig, denied: Collection[str]
+) -> dict[str, TopicPlan | Refusal]:
+    return plan_topics([_asked(topic) for topic in body.topics], existing, config, denied)
+
+
+async def _denied(request: Request, body: Any) -> set[str]:
     """Return the names of topics that the client may not create."""
     if request.allows(Operation.CREATE, ResourceType.CLUSTER, audit=False):
         return set()
     return {
         topic.name
-        for topic in body.topics
+        async for topic in Gradually().each(body.topics)
         if not request.allows(Operation.CREATE, ResourceType.TOPIC, topic.name)
     }
 
@@ -77,12 +92,11 @@ def _asked(topic: Any) -> NewTopic:
 
 
 class _Creation:
-    """The topics of one request: thousands of them leave others their turn of the event loop."""
+    """The topics of one request."""
 
     def __init__(self, request: Request, *, validate_only: bool) -> None:
         self._request = request
         self._validate_only = validate_only
-        self._turns = asyncio.Semaphore(_AT_A_TIME)
         self._defaults: dict[str, object] = {}
 
     async def answer(self, name: str, plan: TopicPlan | Refusal) -> object:
@@ -91,9 +105,8 @@ class _Creation:
             return _refused(request, name, plan)
         try:
             request.mutate(plan.partition_count, refused_from=_FIRST_THROTTLED)
-            async with self._turns:
-                topic_id = await (asyncio.sleep(0) if self._validate_only else self._create(plan))
-                return self._created(plan, topic_id)
+            topic_id = None if self._validate_only else await self._create(plan)
+            return self._created(plan, topic_id)
         except CONDITIONS as condition:
             return _refused(request, name, refusal_of(condition))
 

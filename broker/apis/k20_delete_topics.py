@@ -18,6 +18,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.gradual import Gradually
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.services import Services
@@ -38,9 +39,9 @@ async def handle(request: Request) -> Payload:
     """Delete the topics that can be; each answers for itself."""
     choices = _choices(request, request.decode())
     chosen = await _choose(request, choices)
+    each = zip(dict.fromkeys(choices), chosen, strict=True)
     results = [
-        await _answer(request, asked, choice)
-        for asked, choice in zip(dict.fromkeys(choices), chosen, strict=True)
+        await _answer(request, asked, choice) async for asked, choice in Gradually().each(each)
     ]
     response: Payload = request.types.DeleteTopicsResponse(
         throttle_time=NOT_THROTTLED, responses=tuple(results)
@@ -62,15 +63,16 @@ async def _choose(request: Request, choices: Sequence[Asked]) -> list[TopicChoic
     by_id = {topic.topic_id: topic for topic in known}
     named = {name for name, _ in choices if name is not None}
     meant = {by_id[topic_id].name for _, topic_id in choices if topic_id in by_id}
-    access = _access(request, named | meant)
-    return choose_deleted(choices, {topic.name: topic for topic in known}, by_id, access)
+    access = await _access(request, named | meant)
+    by_name = {topic.name: topic for topic in known}
+    return await request.aside(choose_deleted, choices, by_name, by_id, access)
 
 
-def _access(request: Request, names: Iterable[str]) -> TopicAccess:
+async def _access(request: Request, names: Iterable[str]) -> TopicAccess:
     if request.allows(Operation.DELETE, ResourceType.CLUSTER, audit=False):
         return TopicAccess()
     hidden, kept = set[str](), set[str]()
-    for name in names:
+    async for name in Gradually().each(names):
         if not request.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
             hidden.add(name)
         elif not request.allows(Operation.DELETE, ResourceType.TOPIC, name):

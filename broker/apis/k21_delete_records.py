@@ -6,11 +6,13 @@ answer is where the log starts. ACLs: DELETE on each topic. Not done: the timeou
 followers to wait for.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.gradual import Gradually
 from broker.refusals import CONDITIONS, code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.security.topic_access import find_topic
@@ -30,13 +32,9 @@ Line = PartitionLog | ErrorCode
 async def handle(request: Request) -> Payload:
     """Move the start of the logs that can be; each partition answers for itself."""
     body = request.decode()
-    lines = [await _lines(request, topic) for topic in body.topics]
-    wanted = {
-        line.partition: asked.offset
-        for topic, of_topic in zip(body.topics, lines, strict=True)
-        for asked, line in zip(topic.partitions, of_topic, strict=True)
-        if isinstance(line, PartitionLog)
-    }
+    gradually = Gradually()
+    lines = [await _lines(request, topic, gradually) for topic in body.topics]
+    wanted = await request.aside(_wanted, body, lines)
     found: dict[Partition, PartitionOffsets] = {}
     failure = ErrorCode.unknown_topic_or_partition  # for what was deleted meanwhile
     try:
@@ -44,29 +42,35 @@ async def handle(request: Request) -> Payload:
             found = await request.services.metadata.delete_records(wanted)
     except CONDITIONS as condition:
         failure = code_of(condition)
-    types = request.types
+    types, topics = request.types, list[object]()
+    for topic, of_topic in zip(body.topics, lines, strict=True):
+        partitions = await gradually.made(
+            _answer(request, asked, line, found, failure)
+            for asked, line in zip(topic.partitions, of_topic, strict=True)
+        )
+        topics.append(types.DeleteRecordsTopicResult(name=topic.name, partitions=partitions))
     response: Payload = types.DeleteRecordsResponse(
-        throttle_time=NOT_THROTTLED,
-        topics=tuple(
-            types.DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=tuple(
-                    _answer(request, asked, line, found, failure)
-                    for asked, line in zip(topic.partitions, of_topic, strict=True)
-                ),
-            )
-            for topic, of_topic in zip(body.topics, lines, strict=True)
-        ),
+        throttle_time=NOT_THROTTLED, topics=tuple(topics)
     )
     return response
 
 
-async def _lines(request: Request, asked: Any) -> list[Line]:
+def _wanted(body: Any, lines: Sequence[Sequence[Line]]) -> dict[Partition, int]:
+    """Return the offset that each log shall begin at."""
+    return {
+        line.partition: asked.offset
+        for topic, of_topic in zip(body.topics, lines, strict=True)
+        for asked, line in zip(topic.partitions, of_topic, strict=True)
+        if isinstance(line, PartitionLog)
+    }
+
+
+async def _lines(request: Request, asked: Any, gradually: Gradually) -> Sequence[Line]:
     try:
         topic = await find_topic(request, Operation.DELETE, asked.name)
     except CONDITIONS as condition:
         return [code_of(condition)] * len(asked.partitions)
-    return [_line(request, topic, one) for one in asked.partitions]
+    return await gradually.made(_line(request, topic, one) for one in asked.partitions)
 
 
 def _line(request: Request, topic: KnownTopic | None, asked: Any) -> Line:

@@ -56,20 +56,21 @@ async def handle(request: Request) -> Awaitable[Payload] | Payload:
     except Refusal as refusal:
         topics = [AskedTopic(asked, None) for asked in body.topics]
         codes = [[refusal.code] * len(topic.asked.partitions) for topic in topics]
-        return _response(request, topics, codes)
-    lines = commit_lines(request, topics)
+        return await request.aside(_response, request, topics, codes)
+    lines = await request.aside(commit_lines, request, topics)
     if not concern_group(lines):
-        return _response(request, topics, lines)
+        return await request.aside(_response, request, topics, lines)
     committer = Committer(
         member_id=getattr(body, "member_id", ""),
         instance_id=getattr(body, "group_instance_id", None),
         generation_id=getattr(body, "generation_id", -1),
     )
+    offsets = await request.aside(offsets_to_commit, topics, lines)
     answer = request.services.groups.commit_in_transaction(
         group_id,
         committer,
         producer,
-        offsets_to_commit(topics, lines),
+        offsets,
         joins=request.version >= _FIRST_IMPLICIT,
     )
     return _respond(request, topics, lines, answer)
@@ -83,8 +84,10 @@ async def _respond(
 ) -> Payload:
     outcome = await outcome_of(awaited)
     if isinstance(outcome, TransactionOffsetsOutcome) and outcome.verdict is Verdict.DONE:
-        return _response(request, topics, written_lines(lines, outcome.unknown))
-    return _response(request, topics, refused_lines(lines, _code_of(request, outcome)))
+        lines = await request.aside(written_lines, lines, outcome.unknown)
+    else:
+        lines = await request.aside(refused_lines, lines, _code_of(request, outcome))
+    return await request.aside(_response, request, topics, lines)
 
 
 def _code_of(request: Request, outcome: TransactionOffsetsOutcome | ErrorCode | None) -> ErrorCode:

@@ -6,11 +6,12 @@ depend on them (D1). ACLs: ALTER on each topic. Not done: the request's timeout.
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.gradual import Gradually
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.services import Services
@@ -25,29 +26,20 @@ _FIRST_THROTTLED: Final = 3
 async def handle(request: Request) -> Payload:
     """Add partitions where that can be done, or only say where (validate_only)."""
     body, services = request.decode(), request.services
-    requests = [
-        MorePartitions(
-            name=topic.name,
-            partition_count=topic.count,
-            assignments=None
-            if topic.assignments is None
-            else [assignment.broker_ids for assignment in topic.assignments],
-        )
-        for topic in body.topics
-    ]
+    requests = await request.aside(_requests, body)
     denied = {
         topic.name
-        for topic in body.topics
+        async for topic in Gradually().each(body.topics)
         if not request.allows(Operation.ALTER, ResourceType.TOPIC, topic.name)
     }
     try:
         await services.topics.refresh()  # other brokers may have made, or made again, some of them
-        plans = _plans(services, requests, denied)
+        plans = await request.aside(_plans, services, requests, denied)
     except MetadataUnavailable as unavailable:
         plans = dict.fromkeys((each.name for each in requests), refusal_of(unavailable))
     asked = {each.name: each for each in requests}
     results = []
-    for name, plan in plans.items():
+    async for name, plan in Gradually().each(plans.items()):
         outcome: Topic | Refusal = plan
         if isinstance(plan, Topic):
             outcome = await _add(request, plan, asked[name], validate_only=body.validate_only)
@@ -63,6 +55,19 @@ async def handle(request: Request) -> Payload:
         throttle_time=NOT_THROTTLED, results=tuple(results)
     )
     return response
+
+
+def _requests(body: Any) -> list[MorePartitions]:
+    return [
+        MorePartitions(
+            name=topic.name,
+            partition_count=topic.count,
+            assignments=None
+            if topic.assignments is None
+            else [assignment.broker_ids for assignment in topic.assignments],
+        )
+        for topic in body.topics
+    ]
 
 
 def _plans(

@@ -14,6 +14,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.gradual import Gradually
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import KnownTopic
@@ -22,7 +23,9 @@ from broker.topics import KnownTopic
 async def handle(request: Request) -> Payload:
     """Accept what is so, and refuse all else; each partition answers for itself."""
     body = request.decode()
-    return _response(request, body, None, [await _topic(request, body, one) for one in body.topics])
+    gradually = Gradually()
+    topics = [await _topic(request, body, one, gradually) for one in body.topics]
+    return _response(request, body, None, topics)
 
 
 def refuse(request: Request, refusal: Refusal) -> Payload:
@@ -54,20 +57,18 @@ def _refused(request: Request, asked: Any, refusal: Refusal) -> object:
     )
 
 
-async def _topic(request: Request, body: Any, asked: Any) -> object:
+async def _topic(request: Request, body: Any, asked: Any, gradually: Gradually) -> object:
     topic: KnownTopic | Refusal | None
     try:
         topic = await request.services.topics.find(asked.name)
     except CONDITIONS as condition:
         topic = refusal_of(condition)
     may_change_count = getattr(body, "allow_replication_factor_change", True)
-    return request.types.ReassignableTopicResponse(
-        name=asked.name,
-        partitions=tuple(
-            _partition(request, asked.name, topic, one, may_change_count=may_change_count)
-            for one in asked.partitions
-        ),
+    partitions = await gradually.made(
+        _partition(request, asked.name, topic, one, may_change_count=may_change_count)
+        for one in asked.partitions
     )
+    return request.types.ReassignableTopicResponse(name=asked.name, partitions=partitions)
 
 
 def _partition(

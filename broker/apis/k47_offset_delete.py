@@ -45,16 +45,18 @@ async def _respond(request: Request, body: Any, found: Awaitable[GroupRunner | N
         topics = await look_up_topics(request, body.topics, Operation.READ)
     except MetadataUnavailable as unavailable:
         raise coordinator_refusal(unavailable) from unavailable
-    lines: list[list[Line]] = []
+    lines = await request.aside(_lines, topics)
 
     def choose(machine: Group) -> list[Partition]:
         subscribed = frozenset() if machine.is_empty else machine.subscribed_topics()
-        lines[:] = [_lines(topic, _is_subscribed(topic, subscribed)) for topic in topics]
+        for at, topic in enumerate(topics):
+            if _is_subscribed(topic, subscribed):
+                lines[at] = list(map(_kept, lines[at]))
         return [line for of_topic in lines for line in of_topic if isinstance(line, Partition)]
 
     if not await request.services.groups.delete_offsets(body.group_id, choose):
         raise Refusal(ErrorCode.group_id_not_found)
-    return _response(request, topics, lines)
+    return await request.aside(_response, request, topics, lines)
 
 
 def _is_subscribed(topic: AskedTopic, subscribed: frozenset[str] | None) -> bool:
@@ -62,14 +64,16 @@ def _is_subscribed(topic: AskedTopic, subscribed: frozenset[str] | None) -> bool
     return subscribed is None or topic.asked.name in subscribed
 
 
-def _lines(topic: AskedTopic, is_subscribed: bool) -> list[Line]:
-    lines: list[Line] = []
-    for asked in topic.asked.partitions:
-        line = topic.partition(asked.partition_index)
-        if isinstance(line, Partition) and is_subscribed:
-            line = ErrorCode.group_subscribed_to_topic
-        lines.append(line)
-    return lines
+def _lines(topics: Sequence[AskedTopic]) -> list[list[Line]]:
+    return [
+        [topic.partition(asked.partition_index) for asked in topic.asked.partitions]
+        for topic in topics
+    ]
+
+
+def _kept(line: Line) -> ErrorCode:
+    """Return what answers a partition of a topic that a member subscribes to."""
+    return line if isinstance(line, ErrorCode) else ErrorCode.group_subscribed_to_topic
 
 
 def _response(

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from broker.gradual import Gradually
 from broker.requests import Request
 from broker.topics import KnownTopic
 from protocol.acl import Operation, ResourceType
@@ -85,11 +86,22 @@ async def look_up_topics(
     Raises:
         MetadataUnavailable: one is not known here, and Postgres could not be asked.
     """
-    found = [await _look_up(request, asked, operation) for asked in topics]
-    if any(topic.is_larger for topic in found):
+    found = await _look_up_all(request, topics, operation)
+    if await request.aside(_any_larger, found):
         await request.services.topics.look_again()
-        found = [await _look_up(request, asked, operation) for asked in topics]
+        found = await _look_up_all(request, topics, operation)
     return found
+
+
+async def _look_up_all(
+    request: Request, topics: Iterable[Any], operation: Operation | None
+) -> list[AskedTopic]:
+    gradually = Gradually()
+    return [await _look_up(request, asked, operation) async for asked in gradually.each(topics)]
+
+
+def _any_larger(topics: Iterable[AskedTopic]) -> bool:
+    return any(topic.is_larger for topic in topics)
 
 
 async def moved_partitions(

@@ -17,6 +17,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.configs.config_resources import ResourceType as ConfigResource
+from broker.gradual import Gradually
 from broker.requests import Request
 from protocol.acl import Operation, PatternType, Permission, ResourceType
 
@@ -49,10 +50,10 @@ class Change:
     details: Mapping[str, object] = field(default_factory=dict)
 
 
-def audit_changes(request: Request, response: Payload) -> None:
+async def audit_changes(request: Request, response: Payload) -> None:
     """Write a line for each change that an answered request has made."""
     api = response.__api_key__
-    for change in CHANGES[api](request, response):
+    async for change in Gradually().each(CHANGES[api](request, response)):
         if change.code is ErrorCode.none or change.code in _UNCERTAIN:
             request.services.audit.changed(
                 request.session,

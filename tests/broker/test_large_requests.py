@@ -9,16 +9,27 @@ from typing import Any, Final
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kio.static.primitive import i8, i32
 
 from tests.support.broker import BrokerProcess, running_broker
-from tests.support.group_wire import codes, commit_request, committed, fetch_request, named
+from tests.support.group_wire import (
+    OFFSET_DELETE,
+    codes,
+    commit_request,
+    committed,
+    fetch_request,
+    named,
+)
 from tests.support.wire import WireClient, build, milliseconds, request_entities
 
 API_VERSIONS: Final = 18
 CREATE_TOPICS: Final = 19
 DESCRIBE_LOG_DIRS: Final = 35
+INCREMENTAL_ALTER_CONFIGS: Final = 44
 TOPICS: Final = 2_000
 PARTITIONS: Final = 10_000
+MIRRORED_TOPICS: Final = 1_500
+MIRRORED_CONFIGS: Final = 28
 FEWEST_TURNS: Final = 20
 """Answers to another client meanwhile; it had one, while all was done in a single turn."""
 
@@ -77,6 +88,18 @@ def creation() -> Any:
     )
 
 
+def deletion(group: str, partitions: int) -> Any:
+    module = request_entities(OFFSET_DELETE, 0)
+    topic = module.OffsetDeleteRequestTopic(
+        name="t",
+        partitions=tuple(
+            module.OffsetDeleteRequestPartition(partition_index=i32(index))
+            for index in range(partitions)
+        ),
+    )
+    return module.OffsetDeleteRequest(group_id=group, topics=(topic,))
+
+
 async def test_others_are_answered_meanwhile(broker: BrokerProcess) -> None:
     answer, answered = await answered_meanwhile(broker, creation())
     assert {topic.error_code for topic in answer.topics} == {ErrorCode.none}
@@ -95,4 +118,52 @@ async def test_while_all_log_directories_are_described(large: BrokerProcess) -> 
     answer, answered = await answered_meanwhile(large, named(DESCRIBE_LOG_DIRS, 4, topics=None))
     (topic,) = answer.results[0].topics
     assert len(topic.partitions) == PARTITIONS
+    assert answered >= FEWEST_TURNS
+
+
+def mirrored() -> Any:
+    """Return what MirrorMaker asks for of its topics every ten minutes; here there are none."""
+    module = request_entities(INCREMENTAL_ALTER_CONFIGS, 1)
+    configs = tuple(
+        module.AlterableConfig(name=f"a.config.{number}", config_operation=i8(1), value=None)
+        for number in range(MIRRORED_CONFIGS)
+    )
+    return module.IncrementalAlterConfigsRequest(
+        resources=tuple(
+            module.AlterConfigsResource(
+                resource_type=i8(2), resource_name=f"mirrored-{number}", configs=configs
+            )
+            for number in range(MIRRORED_TOPICS)
+        ),
+        validate_only=False,
+    )
+
+
+async def test_more_configs_than_are_decoded_at_once_are_altered(broker: BrokerProcess) -> None:
+    answer, answered = await answered_meanwhile(broker, mirrored())
+    names = [resource.resource_name for resource in answer.responses]
+    assert names == [f"mirrored-{number}" for number in range(MIRRORED_TOPICS)]
+    unknown = ErrorCode.unknown_topic_or_partition
+    assert {resource.error_code for resource in answer.responses} == {unknown}
+    assert answered >= FEWEST_TURNS
+
+
+async def test_more_offsets_than_are_decoded_at_once_are_committed_and_deleted(
+    large: BrokerProcess,
+) -> None:
+    # Given a commit of partitions that there are, and of more that there are not
+    offsets = dict.fromkeys(range(4 * PARTITIONS), 7)
+
+    # When it is asked for, then each partition answers for itself, and others are answered
+    answer, answered = await answered_meanwhile(large, commit_request("many", {"t": offsets}))
+    known, unknown = codes(answer)[:PARTITIONS], codes(answer)[PARTITIONS:]
+    assert set(known) == {ErrorCode.none}
+    assert unknown == [ErrorCode.unknown_topic_or_partition] * (3 * PARTITIONS)
+    assert answered >= FEWEST_TURNS
+
+    # When all of these are to be deleted again, then they are
+    answer, answered = await answered_meanwhile(large, deletion("many", 4 * PARTITIONS))
+    assert codes(answer) == known + unknown
+    left, _ = await answered_meanwhile(large, fetch_request("many", None))
+    assert committed(left) == {}
     assert answered >= FEWEST_TURNS

@@ -16,6 +16,7 @@ from broker.configs.entity_configs import EntityConfigs
 from broker.dispatch import Dispatch
 from broker.gradual import MANY
 from broker.http.metrics import BrokerMetrics
+from broker.large_requests import LargeRequests
 from broker.message_classes import MessageClasses
 from broker.network.client_session import ClientSession
 from broker.network.connection import Connection
@@ -50,7 +51,7 @@ class World:
             quotas=self.quotas, advertised={API_VERSIONS: ApiRange(API_VERSIONS, 0, 4)}
         )
         self.dispatch = Dispatch(
-            cast("Services", services), BrokerMetrics(registry), MessageClasses()
+            cast("Services", services), BrokerMetrics(registry), MessageClasses(), LargeRequests()
         )
 
     async def set(self, client_id: str, quotas: Mapping[str, str | None]) -> None:

@@ -2,12 +2,13 @@
 
 Its lines have logger=audit, whatever writes the others, and their level is set by that name
 (KIP-412). Of a denial that repeats there is a line at once, and then one every ten seconds that
-tells how often; when more different ones come than are kept apart, one line counts the rest.
+tells how often; when more different ones come than are kept apart, one line counts the rest. So it
+is, once an hour, with records that are deleted: Kafka Streams does that every 30 seconds in each of
+its repartition topics.
 """
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -15,11 +16,16 @@ from prometheus_client import CollectorRegistry, Counter
 
 from broker.configs.log_levels import AUDIT
 from broker.network.client_session import ClientSession
+from broker.security.audit_repeats import Repeats
 from protocol.acl import USER_TYPE, Operation, ResourceType
 
 REPEATED_S: Final = 10.0
 MAX_DENIALS: Final = 500
 """How many different ones are kept apart: 50 lines a second at the most."""
+
+CHANGED_AGAIN_S: Final = 3600.0
+MAX_CHANGES: Final = 500
+"""How many different ones are kept apart; others have a line each time."""
 
 _SHOWN: Final = 256
 """Characters of a text that a client has chosen."""
@@ -31,20 +37,11 @@ _Denial = tuple[str, str, Operation, ResourceType, str]
 """Principal, host, operation, type and name of the resource."""
 
 
-@dataclass(slots=True)
-class _Noted:
-    """A denial that has been logged.
+_Change = tuple[str, str, object]
+"""Principal, what was done, and the name of what it was done to."""
 
-    Attributes:
-        api, client_id: of the last request that met it.
-        repeated: since its last line.
-        logged_s: when that was.
-    """
-
-    api: str
-    client_id: str
-    repeated: int
-    logged_s: float
+_About = dict[str, object]
+"""What a line tells about a request."""
 
 
 class Audit:
@@ -54,9 +51,13 @@ class Audit:
         self, registry: CollectorRegistry, clock: Callable[[], float], call_later: Scheduler
     ) -> None:
         self._log = structlog.get_logger().bind(logger=AUDIT)
-        self._clock = clock
         self._call_later = call_later
-        self._denials: dict[_Denial, _Noted] = {}
+        self._denials = Repeats[_Denial, _About](
+            every_s=REPEATED_S, most=MAX_DENIALS, write=self._write_denial, clock=clock
+        )
+        self._changes = Repeats[_Change, _About](
+            every_s=CHANGED_AGAIN_S, most=MAX_CHANGES, write=self._write_change, clock=clock
+        )
         self._others = 0
         self._timer: asyncio.TimerHandle | None = None
         self._denied = Counter(
@@ -79,18 +80,9 @@ class Audit:
         """Take note of an operation that a client may not do."""
         self._denied.labels(operation.name, resource_type.name).inc()
         denial = (session.principal, session.host, operation, resource_type, shown(name))
-        noted = self._denials.get(denial)
-        if noted is not None:
-            noted.api, noted.client_id = api, client_id
-            noted.repeated += 1
-            return
-        if len(self._denials) >= MAX_DENIALS:
+        if not self._denials.note(denial, {"api": api, "client_id": shown(client_id)}):
             self._others += 1
-            return
-        noted = self._denials[denial] = _Noted(api, client_id, 1, 0.0)
-        self._write(denial, noted)
-        if self._timer is None:
-            self._timer = self._call_later(REPEATED_S, self._turn)
+        self._wait()
 
     def changed(
         self,
@@ -100,6 +92,7 @@ class Audit:
         api: str,
         client_id: str,
         outcome: str,
+        repeats: bool = False,
         **details: object,
     ) -> None:
         """Write of an administrative change.
@@ -110,59 +103,61 @@ class Audit:
             api: the API's name.
             client_id: as the client says.
             outcome: done, or the name of an error code after which it may have been done or not.
+            repeats: whether a line once an hour, with a count, is enough of such changes.
             details: what it is about; strings are cut and escaped. No secret.
         """
         about = {
             key: shown(value) if isinstance(value, str) else value for key, value in details.items()
         }
-        self._log.info(
-            what,
-            **about,
-            outcome=outcome,
-            api=api,
-            principal=_principal(session.principal),
-            host=session.host,
-            client_id=shown(client_id),
-        )
+        about |= {"outcome": outcome, "api": api}
+        sender = {"host": session.host, "client_id": shown(client_id)}
+        change = session.principal, what, about.get("name")
+        if not repeats:
+            self._write_change(change, about | sender)
+        elif self._changes.note(change, about | sender):
+            self._wait()
+        else:
+            self._write_change(change, about | sender, 1)
 
     def close(self) -> None:
         """Write what has not been told yet."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for denial, noted in self._denials.items():
-            if noted.repeated:
-                self._write(denial, noted)
-        self._denials.clear()
+        self._denials.close()
+        self._changes.close()
         self._write_others()
+
+    def _wait(self) -> None:
+        if self._timer is None:
+            self._timer = self._call_later(REPEATED_S, self._turn)
 
     def _turn(self) -> None:
-        """Tell of the denials that came again, and forget the others, ten seconds after each."""
+        """Tell of what came again."""
+        self._timer = None
         self._write_others()
-        now_s = self._clock()
-        for denial, noted in list(self._denials.items()):
-            if now_s - noted.logged_s < REPEATED_S:
-                continue
-            if noted.repeated:
-                self._write(denial, noted)
-            else:
-                del self._denials[denial]
-        self._timer = self._call_later(REPEATED_S, self._turn) if self._denials else None
+        self._denials.tell()
+        self._changes.tell()
+        if self._denials or self._changes:
+            self._wait()
 
-    def _write(self, denial: _Denial, noted: _Noted) -> None:
+    def _write_denial(self, denial: _Denial, about: _About, count: int) -> None:
         user, host, operation, resource_type, name = denial
         self._log.warning(
             "operation denied",
             operation=operation.name,
             resource=resource_type.name,
             name=name,
-            count=noted.repeated,
-            api=noted.api,
+            count=count,
             principal=_principal(user),
             host=host,
-            client_id=shown(noted.client_id),
+            **about,
         )
-        noted.repeated, noted.logged_s = 0, self._clock()
+
+    def _write_change(self, change: _Change, about: _About, count: int | None = None) -> None:
+        user, what, _ = change
+        counted = {} if count is None else {"count": count}
+        self._log.info(what, **about, **counted, principal=_principal(user))
 
     def _write_others(self) -> None:
         if self._others:

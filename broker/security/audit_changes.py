@@ -10,7 +10,7 @@ AlterPartitionReassignments and UpdateFeatures (see their files).
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -42,12 +42,14 @@ class Change:
         what: such as "topic created".
         name: of what was changed.
         code: what the client was answered of it.
+        repeats: whether clients do it for ever, so that a line once an hour is enough.
     """
 
     what: str
     name: str
     code: ErrorCode
     details: Mapping[str, object] = field(default_factory=dict)
+    repeats: bool = False
 
 
 async def audit_changes(request: Request, response: Payload) -> None:
@@ -61,6 +63,7 @@ async def audit_changes(request: Request, response: Payload) -> None:
                 api=request.api_name,
                 client_id=request.header.client_id,
                 outcome=DONE if change.code is ErrorCode.none else change.code.name,
+                repeats=change.repeats and change.code is ErrorCode.none,
                 name=change.name,
                 **change.details,
             )
@@ -95,7 +98,8 @@ def _partitions_created(request: Request, response: Any) -> Iterator[Change]:
 def _records_deleted(request: Request, response: Any) -> Iterator[Change]:
     del request
     for topic in response.topics:
-        yield from _of_partitions("records deleted", topic.name, topic.partitions)
+        for change in _of_partitions("records deleted", topic.name, topic.partitions):
+            yield replace(change, repeats=True)
 
 
 def _markers_written(request: Request, response: Any) -> Iterator[Change]:

@@ -11,7 +11,14 @@ from structlog.testing import capture_logs
 
 from broker.api_table import APIS
 from broker.network.client_session import ClientSession
-from broker.security.audit import MAX_DENIALS, REPEATED_S, Audit, shown
+from broker.security.audit import (
+    CHANGED_AGAIN_S,
+    MAX_CHANGES,
+    MAX_DENIALS,
+    REPEATED_S,
+    Audit,
+    shown,
+)
 from broker.security.audit_changes import CHANGES
 from protocol.acl import Operation, ResourceType
 
@@ -143,6 +150,57 @@ async def test_many_different_ones_fill_neither_log_nor_memory(
     time.advance(2 * REPEATED_S)
     deny(audit, "new")
     assert lines[-1]["name"] == "new"
+
+
+def delete(audit: Audit, name: str = "app-repartition", *, partitions: int = 1) -> None:
+    audit.changed(
+        session("streams"),
+        "records deleted",
+        api="delete_records",
+        client_id="app",
+        outcome="done",
+        repeats=True,
+        name=name,
+        partitions=partitions,
+    )
+
+
+async def test_records_that_are_deleted_for_ever_are_told_once_an_hour(
+    audit: Audit, time: Time, lines: list[Any]
+) -> None:
+    # Given Kafka Streams, which deletes what it has read of a repartition topic every 30 seconds
+    delete(audit)
+    (first,) = lines
+    assert (first["event"], first["name"]) == ("records deleted", "app-repartition")
+    assert (first["principal"], first["partitions"], first["count"]) == ("User:streams", 1, 1)
+
+    # When an hour is over, then one more line tells how often, and about the last time
+    for _ in range(119):
+        time.advance(30)
+        assert len(lines) == 1
+        delete(audit, partitions=2)
+    time.advance(30)
+    assert [line["count"] for line in lines] == [1, 119]
+    assert lines[1]["partitions"] == 2
+
+    # And what it does not do again is forgotten
+    time.advance(2 * CHANGED_AGAIN_S)
+    assert not time.waiting
+    delete(audit)
+    assert len(lines) == 3
+
+
+async def test_no_first_deletion_of_records_is_left_out(
+    audit: Audit, time: Time, lines: list[Any]
+) -> None:
+    # Given more topics than are kept apart, then each has a line; and what is kept is told at last
+    for number in range(MAX_CHANGES + 100):
+        delete(audit, f"topic-{number}")
+    assert len({line["name"] for line in lines}) == MAX_CHANGES + 100
+    delete(audit, "topic-0")
+    audit.close()
+    assert (lines[-1]["name"], lines[-1]["count"]) == ("topic-0", 1)
+    assert len(lines) == MAX_CHANGES + 101
 
 
 async def test_what_is_left_is_told_at_the_end(audit: Audit, lines: list[Any]) -> None:

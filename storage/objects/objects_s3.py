@@ -30,6 +30,7 @@ from storage.objects.port import Buffer, StoredObject
 from storage.objects.s3_body import PartsBody
 from storage.objects.s3_errors import (
     CLIENT_ERRORS,
+    check_authority,
     code_of,
     describe,
     describe_client,
@@ -86,7 +87,10 @@ class S3Store:
             s3={"addressing_style": style, "payload_signing_enabled": False},
         )
         resources = AsyncExitStack()
-        making = get_session().create_client(
+        session = get_session()
+        if not config.endpoint.startswith("http://"):
+            check_authority(session.get_config_variable("ca_bundle"))
+        making = session.create_client(
             "s3", region_name=config.region, endpoint_url=config.endpoint or None, config=options
         )
         try:

@@ -23,6 +23,8 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
+from storage.errors import ObjectStoreUnavailable
+
 # Everything that a request to S3 raises for reasons outside this process.
 S3_ERRORS: Final = (ClientError, BotoCoreError, ResponseParserError, TransferError, TimeoutError)
 # Everything that making a client raises for such reasons; a ValueError is about the endpoint.
@@ -74,6 +76,26 @@ _CLIENT_FIXES: Final = (
     (InvalidRegionError, _REGION_FIX),
     (ValueError, _ENDPOINT_FIX),
 )
+
+
+def check_authority(bundle: str | None) -> None:
+    """Check that an authority's file can be used; the first request would fail again and again.
+
+    Args:
+        bundle: from AWS_CA_BUNDLE, or a profile's ca_bundle; None without either.
+
+    Raises:
+        ObjectStoreUnavailable: it is not there, or has no certificate.
+    """
+    if not bundle:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(bundle)
+    except ssl.SSLError as error:
+        raise ObjectStoreUnavailable(f"AWS_CA_BUNDLE: {bundle} has no certificates") from error
+    except OSError as error:
+        told = f"AWS_CA_BUNDLE: {bundle} cannot be read: {error.strerror}"
+        raise ObjectStoreUnavailable(told) from error
 
 
 def status_of(error: ClientError) -> int:

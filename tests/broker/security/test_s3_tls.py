@@ -90,6 +90,24 @@ async def test_another_authority_is_refused_at_once(
     await refuses(server.store_url("records"), "AWS_CA_BUNDLE")
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"), [(None, "cannot be read: No such file"), ("-", "has no certificates")]
+)
+async def test_an_authority_that_cannot_be_used_is_named(
+    server: S3Server,
+    environment: pytest.MonkeyPatch,
+    tmp_path: Path,
+    content: str | None,
+    reason: str,
+) -> None:
+    bundle = tmp_path / "authority.pem"
+    if content is not None:
+        bundle.write_text(content)
+    environment.setenv("AWS_CA_BUNDLE", str(bundle))
+    with pytest.raises(ObjectStoreUnavailable, match=f"AWS_CA_BUNDLE: {bundle} {reason}"):
+        await open_store(server.store_url("records"))
+
+
 async def test_another_name_is_refused_at_once(
     server: S3Server, bundle: Path, environment: pytest.MonkeyPatch
 ) -> None:

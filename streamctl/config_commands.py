@@ -1,5 +1,6 @@
 """streamctl config list | describe | alter: configs of topics, brokers, groups, client metrics."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -16,7 +17,7 @@ from streamctl.config_requests import (
     list_resources,
 )
 from streamctl.connection import Connection
-from streamctl.errors import UsageError
+from streamctl.errors import Failure, UsageError
 from streamctl.options import FormatOption, connected, flag
 from streamctl.output import Format, note, print_done, print_json, results, table
 from streamctl.properties import parse_assignments
@@ -170,9 +171,27 @@ def alter(
     if twice := sorted({one for one in names if names.count(one) > 1}):
         raise UsageError(f"{', '.join(twice)}: given more than once")
     with Wire.connect(connection) as wire:
+        idle = _not_set(wire, resource, unset or ())
         alter_configs(wire, resource, changes, dry_run=dry_run)
     done = "could alter" if dry_run else "altered"
     print_done(f"{done} {resource}: {', '.join(names)}")
+    if idle:
+        note(f"{resource} does not set {', '.join(idle)}; nothing was there to unset")
+
+
+def _not_set(wire: Wire, resource: Resource, names: Sequence[str]) -> list[str]:
+    """Return which of these a resource does not set itself: brokers unset them without a word.
+
+    None where that cannot be told: who may alter configs may not be allowed to describe them.
+    """
+    if not names:
+        return []
+    try:
+        configs = describe_configs(wire, resource)
+    except Failure:
+        return []
+    own = {config.name for config in configs if config.source == resource.source}
+    return [name for name in names if name not in own]
 
 
 def _resource(kind: ResourceKind, name: str) -> Resource:

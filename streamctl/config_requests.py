@@ -62,6 +62,11 @@ class Resource:
     kind: ResourceKind
     name: str
 
+    @property
+    def source(self) -> str:
+        """Return what `Config.source` is of configs that it sets itself."""
+        return self.kind if self.name else "cluster"
+
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" if self.name else "the brokers' common configs"
 

@@ -42,6 +42,29 @@ def test_configs_of_a_topic_are_set_appended_to_and_unset(streamctl: Streamctl, 
     assert ["cleanup.policy", "compact", "topic"] in [line.split() for line in shown.lines]
 
 
+def test_unsetting_what_is_not_set_is_told(streamctl: Streamctl, topic: str) -> None:
+    # Given a topic that sets one config
+    streamctl.well("config", "alter", "topic", topic, "--set", "retention.ms=86400000")
+
+    # When that is unset with one that the topic has by default and one that there is not
+    others = ("--unset", "segment.bytes", "--unset", "foo")
+    altered = streamctl.well("config", "alter", "topic", topic, "--unset", "retention.ms", *others)
+
+    # Then it is done, and those two are told
+    assert f"altered topic {topic}" in altered.text
+    assert f"topic {topic} does not set segment.bytes, foo; nothing was there to unset" in (
+        " ".join(altered.err.split())
+    )
+
+    # And so are a broker's, whose configs may be set for all of them
+    name = "log.retention.ms"
+    streamctl.well("config", "alter", "broker", "--set", f"{name}=1111111")
+    own = streamctl.well("config", "alter", "broker", "0", "--unset", name)
+    assert f"broker 0 does not set {name}" in own.err
+    common = streamctl.well("config", "alter", "broker", "--unset", name)
+    assert "nothing was there" not in common.err
+
+
 def test_a_value_for_all_brokers_stands_behind_that_of_one(streamctl: Streamctl) -> None:
     # Given a value for the cluster, and another one for broker 0
     name = "log.retention.ms"

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from streamctl.options import explained, flag
+from streamctl.options import data_directory, explained, flag
 
 PANEL = "Stores"
 
@@ -34,6 +34,7 @@ DataOption = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
+        parser=data_directory,
         rich_help_panel=PANEL,
         help="The --data of a broker with an embedded Postgres, in place of the other two.",
     ),

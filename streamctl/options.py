@@ -182,6 +182,13 @@ def rate_bytes(text: str) -> int:
     return _parsed(parse_bytes, text)
 
 
+def data_directory(text: str) -> Path:
+    """Return a broker's directory; an empty word, where a variable was not set, is none."""
+    if not text.strip():
+        raise UsageError("--data is empty", fix="name the --data of a broker")
+    return Path(text)
+
+
 def _from_environment() -> Connection:
     return Connection(bootstrap=os.environ.get(BOOTSTRAP_ENVIRONMENT) or DEFAULT_BOOTSTRAP)
 

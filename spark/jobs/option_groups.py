@@ -37,6 +37,13 @@ def _option(*names: str, text: str, panel: str = RUN, **more: Any) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=panel, **more)
 
 
+def _data_directory(text: str) -> Path:
+    """Return a broker's directory; an empty word, where a variable was not set, is none."""
+    if not text.strip():
+        raise typer.BadParameter("it is empty; name the --data of a broker")
+    return Path(text)
+
+
 LOG_OPTIONS: Final[Options] = {
     "postgres": (
         str | None,
@@ -58,6 +65,7 @@ LOG_OPTIONS: Final[Options] = {
         _option(
             "--data",
             metavar="DIR",
+            parser=_data_directory,
             panel=LOG,
             text="A broker's directory with its embedded Postgres, in place of both.",
         ),

@@ -56,6 +56,17 @@ def test_every_command_teaches_with_examples(
     assert "--bootstrap" in shown.text
 
 
+@pytest.mark.parametrize(
+    "command", [("fsck",), ("reconcile",), ("snapshot", "list"), ("sql", "SELECT 1")]
+)
+def test_an_empty_directory_is_refused_and_not_taken_as_this_one(
+    run_here: Callable[..., Ended], command: tuple[str, ...]
+) -> None:
+    refused = run_here(*command, "--data", "")
+    assert refused.exit_code == 2
+    assert "--data is empty" in refused.err
+
+
 def test_an_absent_broker_is_told_within_seconds_with_what_to_do() -> None:
     started = time.monotonic()
     lost = Streamctl(bootstrap=NOBODY)("topic", "list")

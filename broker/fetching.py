@@ -108,11 +108,12 @@ class Fetch:
             try:
                 await self._gather()
                 left_s = deadline_s - loop.time()
-                enough = self._size >= min_bytes or self._from_store
+                counted = self._count() if 0 < self._size < min_bytes else self._size
+                enough = counted >= min_bytes or self._from_store
                 if enough or self._has_errors() or left_s <= 0:
                     break  # UNKNOWN_LEADER_EPOCH waits: this broker is about to hear of it, too
-                if self._size:  # counts towards min_bytes; 0 would mean: look again at once
-                    growth.grown(self._size)
+                if counted:  # 0 would mean: look again at once
+                    growth.grown(counted)
                 await asyncio.wait([growth.enough], timeout=left_s)
             finally:
                 for one in self._wanted:
@@ -120,6 +121,23 @@ class Fetch:
         doubtful = [one for one in self._wanted if one.answer.size and one.aborted_count]
         if doubtful:
             await asyncio.gather(*(self._add_aborted(one) for one in doubtful))
+
+    def _count(self) -> int:
+        """Return the bytes that count towards min_bytes.
+
+        Kafka's answers end within a batch, so a partition that has more than its limit reaches it.
+        Batches are whole here and leave some of it, but more will not fit, however long one waits.
+        """
+        counted = 0
+        for one in self._wanted:
+            answer, end_offset = one.answer, one.partition.offset
+            if answer.size:
+                last = read_header(answer.records[-1])
+                end_offset = last.base_offset + last.last_offset_delta + 1
+            readable = one.stable_offset if self._read_committed else answer.high_watermark
+            is_cut = end_offset < readable
+            counted += max(answer.size, one.partition.max_bytes) if is_cut else answer.size
+        return counted
 
     def _has_errors(self) -> bool:
         fine = (ErrorCode.none, ErrorCode.unknown_leader_epoch)

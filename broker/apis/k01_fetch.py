@@ -46,10 +46,8 @@ async def handle(request: Request) -> Answer:
     max_bytes = min(
         fetch.max_bytes, services.config.fetch_max_bytes, services.memory.backlog.room()
     )
-    min_bytes = fetch.min_bytes
     if request.quota is not None:
         max_bytes = request.quota.fetchable_bytes(max_bytes)
-        min_bytes = min(min_bytes, max_bytes)
     run = Fetch(
         request.services.log,
         request.services.cluster,
@@ -61,7 +59,7 @@ async def handle(request: Request) -> Answer:
     )
     max_wait_ms = max(fetch.max_wait_ms, 0) if all_wanted else 0  # there is something to tell
     request.forget_frame()
-    await run.run(min_bytes=min_bytes, max_wait_s=max_wait_ms / 1000)
+    await run.run(min_bytes=min(fetch.min_bytes, max_bytes), max_wait_s=max_wait_ms / 1000)
     if request.services.authorizer.enabled:
         _withhold(request, wanted)
     if request.quota is not None:

@@ -136,6 +136,24 @@ async def test_min_bytes_gathers_commits(
     assert offsets_of(fetched.records) == [(0, 1), (1, 1), (2, 1)]
 
 
+async def test_min_bytes_are_reached_where_a_limit_lets_no_more_in(
+    wire: WireClient, topic: str
+) -> None:
+    # Given more batches than a consumer takes at a time
+    await wire.create_topic(topic)
+    for _ in range(4):
+        await wire.produce(topic, batch(b"x" * 1000))
+
+    # When it wants as many bytes as its limit is, and batches do not add up to it
+    # Then it has what there is room for, and waits for nothing
+    began = time.monotonic()
+    waits = {"max_wait_ms": 10_000, "min_bytes": 2700}
+    for limits in ({"partition_max_bytes": 2700}, {"max_bytes": 2700}, {"max_bytes": 2600}):
+        fetched = await wire.fetch(topic, 0, **waits, **limits)
+        assert offsets_of(fetched.records) == [(0, 1), (1, 1)]
+    assert time.monotonic() - began < 5
+
+
 async def test_offsets_by_time(wire: WireClient, topic: str) -> None:
     # Given three batches a second apart, one of them compressed, with a record out of order
     await wire.create_topic(topic)

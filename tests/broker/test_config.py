@@ -1,63 +1,18 @@
 """How `streamhouse serve` is told what to do, and what it says to mistakes."""
 
-import errno
-import socket
 import subprocess
 import sys
-import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from broker.config import InvalidSettings, read_settings
 from broker.configs.broker_configs import BrokerConfig
-from broker.network.addresses import Address, parse_address
-from broker.network.free_addresses import AddressNotUsable, check_addresses
 from tests.clients.confluent import Confluent
-from tests.support.broker import BrokerFailed, running_broker, start_broker
-from tests.support.ports import free_port, free_ports
-from tests.support.postgres import create_empty_database
-from tests.support.wire import WireClient, request_entities
-
-
-def serve(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "broker.main", "serve", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={"PATH": "/usr/bin:/bin", **environment},
-        cwd=Path(__file__).parents[2],
-        check=False,
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("127.0.0.1:9092", Address("127.0.0.1", 9092)),
-        ("PLAINTEXT://broker.example:9092", Address("broker.example", 9092)),
-        ("[::1]:9092", Address("::1", 9092)),
-        ("0.0.0.0:0", Address("0.0.0.0", 0)),
-    ],
-)
-def test_addresses(text: str, address: Address) -> None:
-    assert parse_address(text, listener=True) == address
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("9092", "host", "host:", ":9092", "host:port", "host:65536", "ftp://h:1"),
-        *("a..b:1", "SSL://.a:1", f"{'a' * 64}:1"),
-    ],
-)
-def test_what_is_no_address_says_what_is(text: str) -> None:
-    with pytest.raises(ValueError, match="use HOST:PORT"):
-        parse_address(text, listener=True)
+from tests.support.broker import running_broker
+from tests.support.serve_command import serve
 
 
 def test_flags_win_over_the_environment_and_that_over_the_file(
@@ -249,180 +204,6 @@ def test_a_wrong_command_line_costs_one_clear_line_each() -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_an_address_in_use_is_said(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        result = serve(
-            *("--listen", f"127.0.0.1:{port}", "--http", "127.0.0.1:0", "--data", str(tmp_path))
-        )
-    assert result.returncode == 1
-    assert "in use" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-def test_an_address_in_use_is_said_before_a_database_is_made(tmp_path: Path) -> None:
-    first = free_ports(4)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", first + 1))
-        taken.listen()
-        for arguments in (
-            ("--listen", "127.0.0.1:0", "--http", f"127.0.0.1:{first + 1}"),
-            *(
-                ("--listen", f"127.0.0.1:{one}", "--http", f"127.0.0.1:{other}", "--workers", "2")
-                for one, other in ((first, first + 2), (first + 2, first))
-            ),
-        ):
-            result = serve(*arguments, "--data", str(tmp_path / "data"))
-            assert result.returncode == 1
-            assert f"cannot listen on 127.0.0.1:{first + 1}: Address already" in result.stderr
-            assert "--http" in result.stderr
-    assert not (tmp_path / "data").exists()
-
-
-def without(monkeypatch: pytest.MonkeyPatch, *families: socket.AddressFamily) -> None:
-    """Let this machine's kernel have no sockets of these families, as if built without them."""
-    make = socket.socket
-
-    def refuse(family: int = -1, *arguments: int, **options: Any) -> socket.socket:
-        if family in families:
-            raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
-        return make(family, *arguments, **options)
-
-    monkeypatch.setattr(socket, "socket", refuse)
-
-
-def test_a_name_may_stand_for_addresses_that_the_kernel_does_not_have(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # Given a name of an IPv4 and an IPv6 address
-    port = free_port()
-    both = [
-        (family, socket.SOCK_STREAM, 6, "", (host, port))
-        for family, host in ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1"))
-    ]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
-    address = f"localhost:{port}"
-    settings, _ = read_settings({"listen": [address], "http": address}, None)
-
-    # When the kernel has no IPv6, then the other address is enough; without any it is refused
-    without(monkeypatch, socket.AF_INET6)
-    check_addresses(settings)
-    without(monkeypatch, socket.AF_INET)
-    with pytest.raises(AddressNotUsable, match="not supported by protocol"):
-        check_addresses(settings)
-
-
-def test_a_host_that_nobody_knows_is_named(tmp_path: Path) -> None:
-    result = serve("--listen", "nosuch.invalid:19093", "--data", str(tmp_path / "data"))
-    assert result.returncode == 1
-    assert "cannot listen on nosuch.invalid:19093" in result.stderr
-    assert "--listen" in result.stderr
-    assert "--data" not in result.stderr
-
-
-def test_a_postgres_host_that_is_no_name_ends_the_start(tmp_path: Path) -> None:
-    result = serve(
-        *("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", str(tmp_path)),
-        STREAMHOUSE_POSTGRES="postgresql://u:pa55word@a..b/log",
-    )
-    assert result.returncode == 1
-    assert "database log at a..b:5432: cannot connect: no host has such a name" in result.stderr
-    assert "Traceback" not in result.stderr
-
-
-async def test_a_database_that_is_not_there_ends_the_start_at_once(tmp_path: Path) -> None:
-    # Given a server, and a DSN of a database that it does not have
-    dsn = (await create_empty_database()).replace("/empty_", "/no_such_")
-
-    # When a broker is started with it, then it ends at once and names database and flag
-    result = serve(
-        *("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data", str(tmp_path)),
-        STREAMHOUSE_POSTGRES=dsn,
-    )
-    assert result.returncode == 1
-    assert "database no_such_" in result.stderr
-    assert "--postgres" in result.stderr
-    assert "waiting" not in result.stderr
-
-
-def test_a_database_that_does_not_answer_is_waited_for_and_named(tmp_path: Path) -> None:
-    # Given a DSN of a server that is not there
-    port = free_port()
-    dsn = f"postgresql://u:pa55word@127.0.0.1:{port}/log"
-
-    # When a broker is started with it
-    environment = {"STREAMHOUSE_POSTGRES": dsn, "STREAMHOUSE_DATA": str(tmp_path)}
-    began = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "broker.main",
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--http",
-            "127.0.0.1:0",
-        ],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={"PATH": "/usr/bin:/bin", **environment},
-        cwd=Path(__file__).parents[2],
-    )
-    with began:
-        assert began.stderr is not None
-        line = began.stderr.readline()
-        time.sleep(1)
-        began.terminate()
-        others = began.stderr.read()
-
-    # Then it says once which, how long it waits, and where that is set; never the password
-    for part in (f"database log at 127.0.0.1:{port}", "--postgres", '"gives_up_in_s": 60'):
-        assert part in line
-    assert "waiting" not in others
-    assert "pa55word" not in line + others
-
-
-def test_a_store_of_another_cluster_is_refused(tmp_path: Path) -> None:
-    # Given a store that one cluster has used
-    store = f"file://{tmp_path / 'objects'}"
-    with running_broker(tmp_path / "one", "--store", store):
-        pass
-
-    # When a broker with another database is started on it
-    # Then it does not serve, and says why
-    with pytest.raises(BrokerFailed, match="belongs to another cluster"):
-        start_broker(tmp_path / "two", "--store", store)
-
-
-async def test_an_empty_store_is_refused_by_a_cluster_that_has_one(tmp_path: Path) -> None:
-    # Given a cluster with a store
-    shared = ("--postgres", await create_empty_database())
-    right, wrong = f"file://{tmp_path / 'objects'}", f"file://{tmp_path / 'object'}"
-    with running_broker(tmp_path / "one", *shared, "--store", right):
-        pass
-
-    # When one more broker is started with a wrong letter in the store's name
-    with pytest.raises(BrokerFailed) as failure:
-        start_broker(tmp_path / "two", *shared, "--store", wrong)
-
-    # Then it does not serve, and names the store, the database and the remedy
-    for part in (wrong, "database empty_", "--store as the other brokers have it"):
-        assert part in str(failure.value)
-
-    # And the right store is taken again
-    with running_broker(tmp_path / "one", *shared, "--store", right):
-        pass
-
-
-@pytest.mark.parametrize("listen", ["0.0.0.0:9092", "PLAINTEXT://0.0.0.0:9092", "[::]:9092"])
-def test_an_address_that_nobody_can_connect_to_needs_an_advertised_one(listen: str) -> None:
-    with pytest.raises(InvalidSettings, match="--advertise"):
-        read_settings({"listen": (listen,)}, None)
-    read_settings({"listen": (listen,), "advertise": ("broker.example:9092",)}, None)
-
-
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [
@@ -455,25 +236,6 @@ def test_what_is_no_number_is_told_in_plain_words() -> None:
     result = serve("--workers", "x")
     assert result.returncode == 2
     assert result.stderr == "streamhouse: workers: use a whole number\n"
-
-
-async def test_each_listener_tells_its_own_advertised_address(tmp_path: Path) -> None:
-    # Given two listeners, one of them advertised under another name
-    inside, outside = free_port(), free_port()
-    arguments = (
-        *("--listen", f"127.0.0.1:{outside}"),
-        *("--advertise", "127.0.0.1:0", "--advertise", "outside.example:9093"),
-    )
-    with running_broker(tmp_path, *arguments, listen=f"127.0.0.1:{inside}"):
-        for port, told in ((inside, ("127.0.0.1", 0)), (outside, ("outside.example", 9093))):
-            # When a client of either asks for metadata, twice
-            async with await WireClient.connect(f"127.0.0.1:{port}") as client:
-                for _ in range(2):
-                    request = request_entities(3, 1).MetadataRequest(topics=())
-                    (node,) = (await client.ask(request)).brokers
-
-                    # Then it is told its listener's address
-                    assert (node.host, node.port) == told
 
 
 def read_set(
@@ -552,17 +314,3 @@ def test_mistakes_in_the_file_say_what_to_write(tmp_path: Path, content: bytes, 
     with pytest.raises(InvalidSettings) as mistake:
         read_settings({}, path)
     assert told in str(mistake.value).replace(f"--config {path}", "FILE")
-
-
-def test_another_databases_dsn_is_refused_at_once() -> None:
-    with pytest.raises(InvalidSettings, match="postgresql://"):
-        read_settings({"postgres": "mysql://host/db"}, None)
-
-
-def test_a_data_directory_that_cannot_be_made_names_the_flag(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    result = serve("--listen", "127.0.0.1:0", "--data", str(tmp_path / "file"))
-    assert result.returncode == 1
-    assert f"{tmp_path / 'file'}: " in result.stderr
-    assert "--data" in result.stderr
-    assert "Traceback" not in result.stderr

@@ -106,6 +106,10 @@ class Log:
             client_id=client_id,
         )
 
+    def refuse(self, partition_log: PartitionLog, header: BatchHeader) -> None:
+        """Take note of a batch that is refused because another broker leads (see Writer)."""
+        self._writer.refuse(partition_log, header)
+
     def append_markers(self, marker: bytes, offsets: Mapping[Partition, PartitionOffsets]) -> None:
         """Take note of the end of a transaction, where partitions are known here.
 

@@ -44,6 +44,7 @@ from storage.metadata.port import BatchOutcome, MetadataStore, TransactionUse
 from storage.metrics import StorageMetrics
 from storage.objects.object_paths import ReservedPaths
 from storage.objects.port import ObjectStore
+from storage.overtaken import OvertakenProducers
 from storage.partition_log import PartitionLog
 from storage.pending_object import BufferedBatch, PendingObject, Seal
 from storage.returns import Returns
@@ -94,6 +95,7 @@ class Writer:
             None  # of an object, which the committer awaits
         )
         self._returns = Returns()
+        self._overtaken = OvertakenProducers(clock)
         self._put_s = 0.0
         self._check: asyncio.Handle | None = None
         self._closed = False
@@ -162,6 +164,10 @@ class Writer:
         elif self._is_last_to_return() or self._check is None:
             self._seal_soon()
         return outcome
+
+    def refuse(self, partition_log: PartitionLog, header: BatchHeader) -> None:
+        """Take note of a batch that belongs to another leader (storage/overtaken.py)."""
+        self._overtaken.remember(partition_log.partition, header)
 
     def keep_committed(self, partition_log: PartitionLog, batch: memoryview) -> bool:
         """Put a batch of the log that this writer did not commit where tail reads find it.
@@ -292,6 +298,8 @@ class Writer:
     def _settle(self, batch: BufferedBatch, outcome: BatchOutcome) -> None:
         header, partition_log = batch.header, batch.log
         partition_log.buffered_records -= header.record_count
+        if outcome.refusal is not None or self._overtaken:
+            outcome = self._overtaken.judge(partition_log.partition, header, outcome)
         if outcome.refusal is None and not outcome.duplicate:
             end_offset = outcome.base_offset + header.record_count
             set_base_offset(batch.data, outcome.base_offset)

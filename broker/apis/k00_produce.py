@@ -35,6 +35,8 @@ from broker.security.topic_access import find_topic
 from broker.topics import KnownTopic
 from protocol.acl import Operation, ResourceType
 from protocol.batch import (
+    HEADER_BYTES,
+    read_header,
     says_transactional,
     set_leader_epoch,
     stamp_log_append_time,
@@ -53,6 +55,7 @@ from protocol.produce_response import (
 )
 from storage.errors import InvalidTransactionState, MetadataUnavailable
 from storage.metadata.port import BatchOutcome, TransactionUse
+from storage.partition_log import PartitionLog
 
 API_KEY: Final = 0
 OLDEST: Final = 3
@@ -179,7 +182,7 @@ async def _append(
         raise Refusal(ErrorCode.unknown_topic_or_partition)
     leader_epoch = request.services.cluster.generation
     if not request.services.cluster.serves(partition_log.partition):
-        raise Refusal(ErrorCode.not_leader_or_follower)
+        raise _of_another_leader(request, partition_log, batch)
     if batch is None or len(batch) == 0:
         raise InvalidRecords("no record batch")
     if len(batch) > topic.config.max_message_bytes:
@@ -213,6 +216,15 @@ async def _append(
         client_id=request.header.client_id,
     )
     return Appended(result, outcome, transaction)
+
+
+def _of_another_leader(
+    request: Request, partition_log: PartitionLog, batch: memoryview | None
+) -> Refusal:
+    """Return how a batch is refused; what comes behind it may be for this broker again."""
+    if batch is not None and len(batch) >= HEADER_BYTES:
+        request.services.log.refuse(partition_log, read_header(batch))
+    return Refusal(ErrorCode.not_leader_or_follower)
 
 
 def _refuse(result: PartitionResult, condition: Exception) -> None:

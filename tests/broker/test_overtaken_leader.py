@@ -4,6 +4,8 @@ An object store without an answer holds up the first batch at its leader, until 
 led the partition, appended to it, and gone again. So the first batch is refused. The second, which
 the client has sent on the same connection, comes from a leader that is not overtaken: were it
 taken, librdkafka and the Java client would report the first one as delivered, which is nowhere.
+Were it called out of order, librdkafka would begin a new epoch, in which it repeats what it has no
+answer for of other partitions, too: what of that is in the log would be there twice.
 
 Who asks the old leader is told the new one (KIP-951), and goes there without asking and waiting.
 """
@@ -13,12 +15,14 @@ import os
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
 from confluent_kafka import Message, Producer
+from kio.schema.errors import ErrorCode
 
+from protocol.records import Record, build_batch
 from tests.clients.confluent import Confluent
 from tests.clients.java_tools import MAIN_CLASSES, java_tools
 from tests.clients.records import SentRecord
@@ -28,11 +32,11 @@ from tests.support.postgres import create_empty_database
 from tests.support.s3_server import S3Server
 from tests.support.three_brokers import BUCKET
 from tests.support.throttling_proxy import ThrottlingProxy
-from tests.support.wire import WireClient, leader_of
+from tests.support.wire import WireClient, encode_frame, leader_of, produce_request
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-TESTS: Final = 3
+TESTS: Final = 5
 SOON_S: Final = 60.0
 GLANCE_S: Final = 0.05
 
@@ -78,11 +82,18 @@ class Scene:
 
     async def other_comes(self) -> None:
         """Start the other broker, wait until it leads the topic, and append a record there."""
-        self.other = await asyncio.to_thread(self.start, "b2")
-        await leads(self.other, self.topic)
+        await self.other_leads()
         client = Confluent(bootstrap=self.other.bootstrap)
         record = SentRecord(key=None, value=b"between")
         await asyncio.to_thread(client.produce, self.topic, [record])
+
+    async def other_leads(self) -> None:
+        """Start the other broker, and wait until both say that it leads the topic."""
+        self.other = await asyncio.to_thread(self.start, "b2")
+        for broker in (self.other, self.broker):
+            async with asyncio.timeout(SOON_S), await WireClient.connect(broker.bootstrap) as wire:
+                while leader_of(await wire.describe(self.topic)) != self.other.bootstrap:
+                    await asyncio.sleep(GLANCE_S)
 
     async def other_goes(self) -> None:
         """Stop it, and wait until the first one leads again."""
@@ -99,6 +110,21 @@ class Scene:
         """Return what is in the log."""
         client = Confluent(bootstrap=self.broker.bootstrap)
         return [record.value for record in await asyncio.to_thread(client.consume, self.topic)]
+
+
+def numbered(sequence: int) -> bytes:
+    """Return a batch of one record of an idempotent producer."""
+    return build_batch(
+        [Record(offset_delta=0, value=b"%d" % sequence)],
+        producer_id=4711,
+        producer_epoch=0,
+        base_sequence=sequence,
+    )
+
+
+def answer_of(response: Any) -> Any:
+    """Return what a Produce response says of its only partition."""
+    return response.responses[0].partition_responses[0]
 
 
 async def leads(broker: BrokerProcess, topic: str) -> None:
@@ -147,6 +173,63 @@ async def its(scene: Scene) -> AsyncIterator[Scene]:
     scene.next_topic()
     yield scene
     await scene.clear()
+
+
+async def test_what_comes_behind_a_refused_batch_is_told_the_same(its: Scene) -> None:
+    # Given an idempotent producer that does not wait for answers, and whose second batch is held up
+    async with await WireClient.connect(its.broker.bootstrap) as wire:
+        await wire.produce(its.topic, numbered(0))
+        requests = [
+            produce_request(its.topic, numbered(sequence), timeout_ms=60_000) for sequence in (1, 2)
+        ]
+        its.proxy.puts_pass.clear()
+        await wire.send(encode_frame(requests[0], 1))
+        await its.held_up(1)
+
+        # When its leader is another broker for a while, and then the third is sent
+        await its.other_comes()
+        await its.other_goes()
+        await wire.send(encode_frame(requests[1], 2))
+        await its.held_up(2)
+        its.proxy.puts_pass.set()
+        refused = [answer_of((await wire.receive(request))[1]) for request in requests]
+
+        # Then both are refused as another broker's
+        assert [one.error_code for one in refused] == [ErrorCode.not_leader_or_follower] * 2
+
+        # And taken when they come again
+        taken = [answer_of(await wire.ask(request)) for request in requests]
+        assert [one.base_offset for one in taken] == [2, 3]
+
+        # And one that leaves something out then is out of order
+        gap = answer_of(await wire.ask(produce_request(its.topic, numbered(4))))
+        assert gap.error_code is ErrorCode.out_of_order_sequence_number
+
+
+async def test_what_comes_behind_a_batch_for_another_leader_is_told_the_same(its: Scene) -> None:
+    # Given an idempotent producer that does not wait for answers, and whose first batch is held up
+    requests = [
+        produce_request(its.topic, numbered(sequence), timeout_ms=60_000) for sequence in range(3)
+    ]
+    its.proxy.puts_pass.clear()
+    async with await WireClient.connect(its.broker.bootstrap) as wire:
+        await wire.send(encode_frame(requests[0], 1))
+        await its.held_up(1)
+
+        # When its second comes while another broker leads, and its third when that has gone
+        await its.other_leads()
+        await wire.send(encode_frame(requests[1], 2))
+        await its.other_goes()
+        await wire.send(encode_frame(requests[2], 3))
+        await its.held_up(2)
+        its.proxy.puts_pass.set()
+        answers = [answer_of((await wire.receive(request))[1]) for request in requests]
+
+        # Then the first is in the log, the others are refused as another broker's, and taken later
+        refused = ErrorCode.not_leader_or_follower
+        assert [one.error_code for one in answers] == [ErrorCode.none, refused, refused]
+        taken = [answer_of(await wire.ask(request)) for request in requests[1:]]
+        assert [one.base_offset for one in taken] == [1, 2]
 
 
 async def test_librdkafka_reports_nothing_that_is_not_in_the_log(its: Scene) -> None:

@@ -170,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _serve(self) -> None:
         intake, dispatch = self._intake, self._reception.dispatcher.dispatch
-        while True:
+        while self._serving is not None:  # a handler may end in spite of being cancelled
             if not intake.queue or self._muting.is_on:
                 self._idle = self._loop.create_future()
                 await self._idle

@@ -183,6 +183,36 @@ async def test_a_connection_that_has_ended_leaves_nothing_to_the_garbage_collect
         gc.enable()
 
 
+async def test_nothing_is_left_of_a_request_that_ended_as_its_client_went(
+    reception: Reception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a request whose handler has what it waits for as it is cancelled, and goes on
+    served: list[weakref.ref[Connection]] = []
+
+    async def dispatch(
+        frame: bytearray, connection: Connection, give_back: Callable[[], None]
+    ) -> Reply:
+        served.append(weakref.ref(connection))
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return bytes(ANSWER_BYTES)
+
+    monkeypatch.setattr(reception, "dispatch", dispatch)
+    port = await reception.server.bind(parse_listener("127.0.0.1:0"))
+    await reception.server.serve([reception])
+    gc.collect()
+    gc.disable()
+    try:
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(REQUEST)
+            await reception.until(lambda: len(served) == 1)
+
+        # When the client goes, then nothing waits for its next request
+        await reception.until(lambda: served[0]() is None)
+    finally:
+        gc.enable()
+
+
 class Silent:
     """A connection that may have been idle for too long, and notes in which turn that is seen."""
 

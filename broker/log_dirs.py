@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from broker.shared_load import hear
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 from storage.metadata.segments import SegmentStore
@@ -74,6 +75,7 @@ class LogDir:
             return self._sizes
         if self._measuring is None or self._measuring.done():
             self._measuring = asyncio.create_task(self._measure(generation, partitions()))
+            self._measuring.add_done_callback(hear)
         try:
             return await asyncio.shield(self._measuring)
         except MetadataUnavailable as error:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
+from broker.shared_load import hear
+
 Result = TypeVar("Result")
 
 REST: Final = 4.0
@@ -37,6 +39,7 @@ class Paced(Generic[Result]):
         """Return what the job returns; raises what it raises."""
         if self._next is None:
             self._next = asyncio.create_task(self._run_in_turn())
+            self._next.add_done_callback(hear)
         return await asyncio.shield(self._next)
 
     async def _run_in_turn(self) -> Result:

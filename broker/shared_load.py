@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -11,6 +11,12 @@ from storage.errors import MetadataUnavailable
 POLL_S: Final = 1.0
 
 log = structlog.get_logger()
+
+
+def hear(task: "asyncio.Task[Any]") -> None:
+    """Take a failure for known: those who waited for it may all have gone meanwhile."""
+    if not task.cancelled():
+        task.exception()
 
 
 class SharedLoad:
@@ -29,6 +35,7 @@ class SharedLoad:
         """Load; raises what `load` raises."""
         if self._next is None:
             self._next = asyncio.create_task(self._load_in_turn())
+            self._next.add_done_callback(hear)
         await asyncio.shield(self._next)
 
     async def poll(self, news: str, every_s: float = POLL_S) -> None:

@@ -13,6 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from broker.schemas.registry_client import RegistryClient, RegistryUnavailable
 from broker.schemas.schema_subjects import type_names
+from broker.shared_load import hear
 
 BELIEVED_S: Final = 3600.0
 
@@ -106,6 +107,7 @@ class Answers(Generic[_Key, _Value]):
         if asking is None:
             asking = self._asking[key] = asyncio.create_task(self._learn(key))
             asking.add_done_callback(lambda _: self._asking.pop(key))
+            asking.add_done_callback(hear)
         try:
             return await asyncio.shield(asking)
         except RegistryUnavailable:

@@ -241,7 +241,8 @@ class PostgresPool:
                 else:
                     rows = await _fetch_unhurried(connection, name, arguments, timeout_s)
             finally:
-                connection.remove_log_listener(warnings.hear)
+                with suppress(asyncpg.InterfaceError):  # it broke, and is out of the pool already
+                    connection.remove_log_listener(warnings.hear)
         warnings.check()
         return list(rows)
 

@@ -195,6 +195,23 @@ async def test_a_connection_that_breaks_is_told_as_that() -> None:
                 await waiting
 
 
+async def test_a_connection_that_breaks_in_a_durable_change_is_told_as_that() -> None:
+    # Given a broker that changes something, and waits
+    dsn, server = await create_database(), postgres_server()
+    with short_directory() as home:
+        behind = dsn.replace(f"host={server.directory}", f"host={home}")
+        async with LossyProxy.between(home, server.directory) as proxy, connected(behind) as store:
+            await store.topic_changes(0)
+            proxy.lose_answers()
+            waiting = asyncio.create_task(store.claim_store("a"))
+            await asyncio.sleep(0.1)
+
+            # When its connection breaks, then the reason is that
+            proxy.cut()
+            with pytest.raises(MetadataUnavailable, match="connection was closed"):
+                await waiting
+
+
 async def test_a_commit_of_a_broker_that_went_away_may_still_happen_but_only_once() -> None:
     # Given a commit that waits in the server
     dsn = await create_database()

@@ -22,7 +22,11 @@ LOG_EPOCH: Final = 0
 """The leader epoch of every batch: no log is ever truncated, so it has one epoch (KIP-101)."""
 
 NOBODY: Final = -1
-"""The leader of a partition whose owner clients cannot reach."""
+"""The leader of a partition whose owner clients cannot reach, or this broker cannot know."""
+
+CUT_OFF_PAUSE_S: Final = 2.0
+"""Before a broker that is cut off from Postgres refuses a client, at most. If all are, there is
+nobody else to go to, and some clients give up after three tries, without much of a pause."""
 
 MAX_REMEMBERED_KEY: Final = 256
 _RACK: Final = re.compile(r"(?:^|[,;])rack=([^,;]+)")
@@ -43,10 +47,15 @@ class Node:
 
 
 class BrokerSet:
-    """One generation of live brokers, and what each of them owns."""
+    """One generation of live brokers, and what each of them owns.
 
-    def __init__(self, membership: Membership) -> None:
+    Attributes:
+        is_cut_off: this broker cannot know any more what it owns, and acts as if it were nothing.
+    """
+
+    def __init__(self, membership: Membership, *, is_cut_off: bool = False) -> None:
         self.membership = membership
+        self.is_cut_off = is_cut_off
         self.generation = membership.generation
         self.racks = frozenset(one.rack for one in membership.brokers if one.rack)
         self._leaders = Leaders(membership.brokers, membership.dead)
@@ -77,7 +86,8 @@ class BrokerSet:
             if len(self._served) >= MOST_REMEMBERED:
                 self._served.clear()
             owners = {self.owner(partition, rack).node_id for rack in (None, *self.racks)}
-            served = self._served[partition] = self.membership.node_id in owners
+            is_owner = self.membership.node_id in owners
+            served = self._served[partition] = is_owner and not self.is_cut_off
         return served
 
     def replicas(
@@ -110,8 +120,8 @@ class BrokerSet:
         return coordinator
 
     def coordinates(self, key: str) -> bool:
-        """Whether this broker coordinates a group or a transactional id."""
-        return self.coordinator(key).node_id == self.membership.node_id
+        """Whether this broker coordinates a group or a transactional id, and can know it."""
+        return not self.is_cut_off and self.coordinator(key).node_id == self.membership.node_id
 
 
 class Cluster:
@@ -157,6 +167,8 @@ class Cluster:
         everybody = brokers.membership.brokers
         self.live = self._reached(everybody)
         reached = {node.node_id for node in self.live}
+        if brokers.is_cut_off:
+            reached.discard(self.node_id)
         self._unreachable = frozenset(one.node_id for one in everybody) - reached
 
     def tell(self, brokers: Sequence[BrokerRecord]) -> None:
@@ -192,7 +204,8 @@ class Cluster:
 
     def coordinator(self, key: str) -> Node | None:
         """Return who coordinates a group or a transactional id; None if clients cannot reach it."""
-        return self.node(self.brokers.coordinator(key))
+        coordinator = self.brokers.coordinator(key)
+        return None if coordinator.node_id in self._unreachable else self.node(coordinator)
 
     def reader(self, partition: Partition, rack: str) -> int:
         """Return the node id from which a consumer in `rack` shall fetch (KIP-392)."""

@@ -4,6 +4,9 @@ First what memory has, without an await; then, with one query for all of them, w
 has. While a fetch waits it is woken by local commits of its partitions, by the poll that looks for
 other brokers' commits, and by a change of the brokers. A leader epoch older than ours is no reason
 to refuse: it grows with every such change, and no log is ever truncated.
+
+A broker that is cut off from Postgres gives what it has in memory, for if Postgres is away for all,
+nobody else can; who wants more is sent to the others, after a pause.
 """
 
 import asyncio
@@ -13,7 +16,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.cluster import Cluster
+from broker.cluster import CUT_OFF_PAUSE_S, Cluster
 from broker.read_failures import ReadFailures
 from broker.refusals import code_of
 from protocol.batch import read_header
@@ -111,7 +114,10 @@ class Fetch:
                 counted = self._count() if 0 < self._size < min_bytes else self._size
                 enough = counted >= min_bytes or self._from_store
                 if enough or self._has_errors() or left_s <= 0:
-                    break  # UNKNOWN_LEADER_EPOCH waits: this broker is about to hear of it, too
+                    # UNKNOWN_LEADER_EPOCH waits: this broker is about to hear of it, too
+                    if self._cluster.brokers.is_cut_off and not self._size:
+                        await asyncio.sleep(min(left_s, CUT_OFF_PAUSE_S))
+                    break
                 if counted:  # 0 would mean: look again at once
                     growth.grown(counted)
                 await asyncio.wait([growth.enough], timeout=left_s)
@@ -172,7 +178,7 @@ class Fetch:
             await self._storage.refresh([one.log for one in doubtful])
         except MetadataUnavailable:
             for one in doubtful:
-                one.answer.error_code = NO_INDEX
+                one.answer.error_code = self._no_index()
             return
         for one in doubtful:
             error = self._check(one)
@@ -187,11 +193,24 @@ class Fetch:
             return ErrorCode.unknown_topic_or_partition
         if partition.leader_epoch > self._cluster.generation:
             return ErrorCode.unknown_leader_epoch
-        if not self._cluster.serves(log.partition):
+        if not self._cluster.serves(log.partition) and not self._holds(one):
             return ErrorCode.not_leader_or_follower
         if not log.log_start_offset <= partition.offset <= log.high_watermark:
             return ErrorCode.offset_out_of_range
         return None
+
+    def _holds(self, one: Wanted) -> bool:
+        """Whether this broker is cut off, but has in memory what is asked for."""
+        if not self._cluster.brokers.is_cut_off:
+            return False
+        log = one.log
+        end_offset = log.last_stable_offset if self._read_committed else log.high_watermark
+        return bool(log.tail.read(one.partition.offset, 1, end_offset)[0])
+
+    def _no_index(self) -> ErrorCode:
+        """Return what is told of a partition that Postgres would have to be asked about."""
+        is_cut_off = self._cluster.brokers.is_cut_off
+        return ErrorCode.not_leader_or_follower if is_cut_off else NO_INDEX
 
     def _look(self, one: Wanted, cold: list[tuple[Wanted, ColdRead]]) -> None:
         log, partition = one.log, one.partition
@@ -232,7 +251,7 @@ class Fetch:
                 results = await self._storage.read_store([read for _, read in cold])
         except MetadataUnavailable:
             for one, _ in cold:
-                one.answer.error_code = NO_INDEX
+                one.answer.error_code = self._no_index()
             return
         self._from_store = True
         expired = [
@@ -274,7 +293,7 @@ class Fetch:
                 aborted_count=one.aborted_count,
             )
         except MetadataUnavailable:
-            one.answer = PartitionAnswer(one.partition.index, NO_INDEX)
+            one.answer = PartitionAnswer(one.partition.index, self._no_index())
             return
         except (OffsetOutOfRange, UnknownPartition) as error:
             one.answer = PartitionAnswer(one.partition.index, code_of(error))

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable
 
+from kio.schema.errors import ErrorCode
+
 from broker.gradual import Gradually
+from broker.refusals import Refusal
 from broker.requests import Request
 from broker.topics import KnownTopic
 from storage.errors import MetadataUnavailable
@@ -11,11 +14,12 @@ from storage.partition_log import PartitionLog
 
 async def refresh_topics(
     request: Request, asked: Iterable[tuple[str, Iterable[int]]]
-) -> tuple[dict[str, KnownTopic], MetadataUnavailable | None]:
+) -> tuple[dict[str, KnownTopic], MetadataUnavailable | Refusal | None]:
     """Return the topics that exist, with the offsets of the partitions up to date.
 
     One query for all of them. If Postgres does not answer, the error is returned for each partition
-    to tell: the responses that need this have no error code but those of partitions.
+    to tell: the responses that need this have no error code but those of partitions. A broker that
+    is cut off says that it leads none: others may.
     """
     known: dict[str, KnownTopic] = {}
     logs: list[PartitionLog] = []
@@ -30,5 +34,7 @@ async def refresh_topics(
         if logs:
             await request.services.log.refresh(logs)
     except MetadataUnavailable as unavailable:
+        if request.services.cluster.brokers.is_cut_off:
+            return known, Refusal(ErrorCode.not_leader_or_follower)
         return known, unavailable
     return known, None

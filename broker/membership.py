@@ -8,10 +8,13 @@ LINGER_S: librdkafka 2.11 and later drops a broker that is not in the list any m
 for ever if that was the coordinator of its group and it has not learned of another one yet. (Apache
 Kafka lists a dead broker until its session has ended, too, for nine seconds.)
 
-While Postgres does not answer, the last known set stays in force: who owns what is for locality,
-and commits need Postgres anyway. Heartbeats of groups do not: if it is this broker alone that gets
-no answer, the others have taken its groups over, and would give away in time what the members here
-are told that they may keep. So after CUT_OFF_S it coordinates none until Postgres answers.
+While Postgres does not answer, the last known set stays in force. But if it is this broker alone
+that gets no answer, the others have taken over what it owned: they append records of which
+consumers here would never hear, and would give away in time what the members of groups here are
+told that they may keep. So after CUT_OFF_S, and until Postgres answers, it owns nothing, and says
+of what it owned that nobody does. Only the others can know who does, and in which generation: were
+they cut off, too, and each named another one, clients would hear of several leaders in one epoch.
+librdkafka can stay with the wrong one for ever then.
 """
 
 import asyncio
@@ -49,8 +52,8 @@ class Members:
     """The live brokers.
 
     Attributes:
-        current: the set in force.
-        is_cut_off: Postgres has not answered for CUT_OFF_S, and there are others whom it may.
+        current: the set in force. This broker is cut off from it if Postgres has not answered for
+            CUT_OFF_S, and there are others whom it may.
     """
 
     def __init__(self, store: BrokerStore, incarnation: UUID) -> None:
@@ -58,12 +61,10 @@ class Members:
         self._incarnation = incarnation
         self._listeners: list[Listener] = []
         self._list_listeners: list[ListListener] = []
-        self._cut_off_listeners: list[Callable[[], None]] = []
         self._left = False
         self._departed: dict[int, tuple[BrokerRecord, float]] = {}  # until when, by the loop's time
         self._warned_s = float("-inf")
         self._answered_s = float("-inf")  # when that was asked which was answered last
-        self.is_cut_off = False
         self._asking = asyncio.Lock()  # a heartbeat must not come after the goodbye
         self.current = BrokerSet(Membership(node_id=-1, generation=-1, brokers=()))
 
@@ -107,7 +108,7 @@ class Members:
                 return
 
     def on_change(self, listener: Listener) -> None:
-        """Call `listener` with the set in force now, and with every new one."""
+        """Call `listener` with the set in force now, with every new one, and when it is cut off."""
         self._listeners.append(listener)
         listener(self.current)
 
@@ -118,10 +119,6 @@ class Members:
         """
         self._list_listeners.append(listener)
         listener(self._listed())
-
-    def on_cut_off(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when this broker is cut off, and when it is not any more."""
-        self._cut_off_listeners.append(listener)
 
     async def beat(self) -> None:
         """Send heartbeats until cancelled.
@@ -169,11 +166,9 @@ class Members:
     def _note_silence(self) -> None:
         silent_s = asyncio.get_running_loop().time() - self._answered_s
         is_cut_off = silent_s > CUT_OFF_S and len(self.current.membership.brokers) > 1
-        if is_cut_off != self.is_cut_off:
-            self.is_cut_off = is_cut_off
+        if is_cut_off != self.current.is_cut_off:
             log.warning("cut off from Postgres" if is_cut_off else "not cut off any more")
-            for listener in self._cut_off_listeners:
-                listener()
+            self._follow(BrokerSet(self.current.membership, is_cut_off=is_cut_off))
 
     def _warn(self, error: MetadataUnavailable) -> None:
         """Log that there is no news, once a minute while that lasts."""
@@ -198,9 +193,12 @@ class Members:
         self._departed = {
             node_id: gone for node_id, gone in self._departed.items() if node_id not in alive
         }
-        self.current = BrokerSet(membership)
+        self._follow(BrokerSet(membership))
+
+    def _follow(self, brokers: BrokerSet) -> None:
+        self.current = brokers
         for listener in self._listeners:
-            listener(self.current)
+            listener(brokers)
         self._tell_list()
 
     def _forget_departed(self) -> None:

@@ -232,9 +232,6 @@ class Broker:
             self.members.on_change(cluster.change)
             self.members.on_list(cluster.tell)
         self.members.on_change(self._brokers_changed)
-        self.members.on_cut_off(
-            lambda: self.group_upkeep.membership_changed(self.members.current.generation)
-        )
         self.members.on_list(lambda _: self.topics.answers.clear())
         await self.security.start()
         return [
@@ -246,13 +243,14 @@ class Broker:
         self.group_upkeep.membership_changed(brokers.generation)
         self.log.leaders_changed()
         self.log.wake_waiters()  # who waits here for a partition that moved is to be told
+        if brokers.is_cut_off:
+            self.writer.answer_idempotent()
 
     def _topic_name(self, partition_log: PartitionLog) -> str:
         return self.topics.name_of(partition_log)
 
     def _coordinates(self, key: str) -> bool:
-        """Whether this broker coordinates a group, and can know that it still does."""
-        return not self.members.is_cut_off and self.members.current.coordinates(key)
+        return self.members.current.coordinates(key)
 
     def _limits(self) -> ServerLimits:
         config = self._config.current

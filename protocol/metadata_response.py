@@ -73,6 +73,7 @@ class MetadataAnswer:
 
     Attributes:
         operations: of the cluster, a bit field (KIP-430).
+        throttle_ms: from v3 on.
     """
 
     brokers: Sequence[BrokerAnswer]
@@ -81,6 +82,7 @@ class MetadataAnswer:
     topics: Sequence[TopicAnswer]
     operations: int
     error_code: int = 0
+    throttle_ms: int = 0
 
 
 def encode_metadata(correlation_id: int, version: int, answer: MetadataAnswer) -> bytes:
@@ -90,7 +92,7 @@ def encode_metadata(correlation_id: int, version: int, answer: MetadataAnswer) -
     if flexible:
         out += b"\x00"  # no tagged fields in the response header
     if version >= 3:
-        out += _INT32.pack(0)  # throttle_time_ms
+        out += _INT32.pack(answer.throttle_ms)
     out += _count(len(answer.brokers), flexible=flexible)
     for broker in answer.brokers:
         _append_broker(out, broker, version)

@@ -14,7 +14,8 @@ What may fail at each await, and what then holds:
 - put: the object is not in the log, whatever the store has. It is tried again until shutdown.
 - commit: unknown. The same call is repeated until it answers; it is idempotent on the path.
 - a crash anywhere: nothing was acknowledged; a pending row, and perhaps an object, are left over.
-- shutdown before an answer: CommitOutcomeUnknown, which clients see as REQUEST_TIMED_OUT.
+- shutdown before an answer: CommitOutcomeUnknown, which clients see as REQUEST_TIMED_OUT. So is
+  what idempotent producers are told when other brokers have taken over (`answer_idempotent`).
 
 Limits: objects of `flush_bytes` (one batch may exceed it) and of MOST_BATCHES, whose answers hold
 up the event loop for 40 ms; `max_uploads` of them in flight. What waits beyond is bounded by the
@@ -179,6 +180,17 @@ class Writer:
         end_offset = header.base_offset + header.last_offset_delta + 1
         return self._tail.insert(partition_log.tail, header.base_offset, end_offset, batch)
 
+    def answer_idempotent(self) -> None:
+        """Say of all batches of idempotent producers that what becomes of them is not known yet.
+
+        Their clients send them again, to another broker, and neither copy is taken twice. One of
+        another producer may be, so that waits for its outcome as long as its client does.
+        """
+        for pending in self._unanswered():
+            for batch in pending.batches:
+                if batch.header.producer_id >= 0 and not batch.outcome.done():
+                    batch.outcome.set_exception(CommitOutcomeUnknown("cut off from Postgres"))
+
     async def close(self, deadline_s: float) -> None:
         """Make durable and answer what was appended; what is not by the deadline is unknown."""
         self._closed = True
@@ -187,10 +199,13 @@ class Writer:
             async with asyncio.timeout(deadline_s):
                 await self._drained.wait()
         except TimeoutError:
-            unanswered = [*self._in_flight, *self._full, *([self._open] if self._open else [])]
+            unanswered = self._unanswered()
             log.warning("shutdown before an answer", objects=len(unanswered))
             for pending in unanswered:
                 self._fail(pending, CommitOutcomeUnknown("the broker is shutting down"))
+
+    def _unanswered(self) -> list[PendingObject]:
+        return [*self._in_flight, *self._full, *([self._open] if self._open else [])]
 
     def _is_last_to_return(self) -> bool:
         return self._returns.missing > 0 and self._returns.arrived(self._clock())

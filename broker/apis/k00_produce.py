@@ -18,13 +18,13 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
 from broker.batch_checks import check_header, check_transactional
-from broker.cluster import LOG_EPOCH
+from broker.cluster import CUT_OFF_PAUSE_S, LOG_EPOCH
 from broker.leader_hints import name_leaders
 from broker.network.answer_when import Answer, AnswerWhen
 from broker.network.connection import CloseConnection
@@ -240,7 +240,9 @@ def _answer_later(
 ) -> AnswerWhen:
     # Kafka's timeout bounds replication, never the local append; a hasty one must not fail here.
     timeout_s = max(produce.timeout_ms, LEAST_TIMEOUT_MS) / 1000 if produce.acks else None
-    outcomes = [one.outcome for one in appended]
+    outcomes: list[asyncio.Future[Any]] = [one.outcome for one in appended]
+    if request.services.cluster.brokers.is_cut_off:
+        outcomes.append(asyncio.ensure_future(asyncio.sleep(CUT_OFF_PAUSE_S)))
     return AnswerWhen(outcomes, timeout_s, partial(_answer, request, produce, results, appended))
 
 

@@ -23,6 +23,7 @@ from kio.static.protocol import Payload
 from broker.cluster import NOBODY, Cluster
 from broker.gradual import Gradually
 from broker.network.answer_when import Answer
+from broker.network.connection import CloseConnection
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.security.authorized_operations import (
@@ -50,10 +51,20 @@ _MANY: Final = 500
 _LARGE_BYTES: Final = 4_096
 _HEAD_BYTES: Final = 16  # with the throttle time
 
+CUT_OFF_THROTTLE_MS: Final = 1_000
+"""For it a Java client asks other brokers, as it does if one is over its quota (KIP-219). It would
+go on asking this one, which leads nothing and so has the least to do of all."""
+
+MOST_SENT_AWAY: Final = 4
+"""librdkafka asks whom it is connected to. A producer of one partition may be to its leader alone,
+and asks others only if that closes the connection."""
+
 
 async def handle(request: Request) -> Payload | Answer:
     """Describe the brokers and the topics asked for."""
     answers, cluster = request.services.topics.answers, request.services.cluster
+    if cluster.brokers.is_cut_off:
+        _send_away(request)
     rack = cluster.rack_of(request.header.client_id)
     asker = None
     if request.services.authorizer.enabled:
@@ -81,6 +92,13 @@ async def handle(request: Request) -> Payload | Answer:
     if complete and generation == answers.generation:
         answers.put(key, encoded)
     return encoded
+
+
+def _send_away(request: Request) -> None:
+    """Close the connection of a client that comes again and again: others know who leads."""
+    request.session.sent_away += 1
+    if request.session.sent_away > MOST_SENT_AWAY:
+        raise CloseConnection("cut off from Postgres")
 
 
 def _is_by_name(asked: Any) -> bool:
@@ -119,6 +137,7 @@ def _answer(
         controller_id=cluster.controller.node_id,
         topics=topics,
         operations=cluster_operations(request, asked=asked),
+        throttle_ms=CUT_OFF_THROTTLE_MS if cluster.brokers.is_cut_off else 0,
     )
 
 
@@ -226,13 +245,13 @@ async def _describe(
     if tells_operations:
         operations = authorized_operations(request, ResourceType.TOPIC, topic.topic.name)
     rack = cluster.rack_of(request.header.client_id)
-    no_listener = ErrorCode.leader_not_available
-    if request.version >= _FIRST_LISTENER_NOT_FOUND:
-        no_listener = ErrorCode.listener_not_found
+    no_leader = ErrorCode.leader_not_available
+    if request.version >= _FIRST_LISTENER_NOT_FOUND and not cluster.brokers.is_cut_off:
+        no_leader = ErrorCode.listener_not_found
     partitions: list[PartitionAnswer] = []
     for log in topic.logs:
         place = cluster.place(log.partition, topic.topic.replication_factor, rack)
-        code = no_listener if place.leader_id == NOBODY else ErrorCode.none
+        code = no_leader if place.leader_id == NOBODY else ErrorCode.none
         partitions.append(PartitionAnswer(code, log.partition.index, place))
         if len(partitions) % _MANY == 0:
             await asyncio.sleep(0)

@@ -48,10 +48,10 @@ async def handle(request: Request) -> Payload:
 
 
 def _place(node: Node | None) -> dict[str, object]:
-    if node is None:  # it has no listener of the client's protocol
+    if node is None:  # it has no listener of the client's protocol, or is cut off from Postgres
         return _NOBODY | {
             "error_code": ErrorCode.coordinator_not_available,
-            "error_message": "The coordinator has no listener of this protocol.",
+            "error_message": "The coordinator cannot be reached here, or is not known.",
         }
     return {
         "node_id": node.node_id,

@@ -24,6 +24,7 @@ class ClientSession:
         expires_s: monotonic time after which that is not enough any more (KIP-368).
         login: how far it is with SASL; None on other listeners.
         software_name, software_version: of the client's library.
+        sent_away: how often it has asked for leaders while this broker was cut off.
     """
 
     __slots__ = (
@@ -34,6 +35,7 @@ class ClientSession:
         "host",
         "login",
         "principal",
+        "sent_away",
         "software_name",
         "software_version",
     )
@@ -46,6 +48,7 @@ class ClientSession:
         self.principal = ANONYMOUS
         self.software_name = UNKNOWN
         self.software_version = UNKNOWN
+        self.sent_away = 0
         self.ended = False
         self._watchers: set[Callable[[ClientSession], None]] = set()
 

@@ -1,4 +1,4 @@
-"""When a broker is cut off; what follows from it is in tests/broker/groups/test_cut_off.py."""
+"""When a broker is cut off; what follows is in test_cut_off.py and groups/test_cut_off.py."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -63,27 +63,28 @@ async def members(store: Store) -> AsyncIterator[Members]:
 async def test_one_of_several_is_cut_off_until_it_is_answered(
     members: Members, store: Store
 ) -> None:
-    # Given two brokers, of which one is told when it is cut off
+    # Given two brokers, and a listener of one of them
     other = Members(store, UUID(int=2))
     await other.join(["PLAINTEXT://two:9092"], rack=None, preferred_node_id=1, alone=False)
-    told: list[bool] = []
-    members.on_cut_off(lambda: told.append(members.is_cut_off))
     await store.beats(2)
+    told: list[tuple[bool, int]] = []
+    members.on_change(lambda brokers: told.append((brokers.is_cut_off, brokers.generation)))
+    generation = members.current.generation
 
     # When it is not answered for a moment, and then for longer
     store.is_away = True
     await store.beats(2)
-    assert told == []
+    assert told == [(False, generation)]
     async with asyncio.timeout(10):
-        while not members.is_cut_off:
+        while not members.current.is_cut_off:
             await store.beats(1)
 
-    # Then it is told once, and once more when there is an answer
+    # Then it is told once, in the same generation, and once more when there is an answer
     await store.beats(10)
-    assert told == [True]
+    assert told[1:] == [(True, generation)]
     store.is_away = False
     await store.beats(2)
-    assert told == [True, False]
+    assert told[2:] == [(False, generation)]
 
 
 async def test_a_lone_broker_is_never_cut_off(
@@ -92,4 +93,4 @@ async def test_a_lone_broker_is_never_cut_off(
     monkeypatch.setattr(membership, "CUT_OFF_S", 0.0)
     store.is_away = True
     await store.beats(10)
-    assert not members.is_cut_off
+    assert not members.current.is_cut_off

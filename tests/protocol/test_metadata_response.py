@@ -19,6 +19,7 @@ from protocol.metadata_response import (
     TopicAnswer,
     encode_metadata,
 )
+from protocol.throttle_time import throttle_time
 
 VERSIONS = range(14)
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -45,6 +46,7 @@ ANSWERS = st.builds(
     topics=st.lists(TOPICS, max_size=3),
     operations=INT32,
     error_code=st.sampled_from([0, 31]),
+    throttle_ms=st.sampled_from([0, 1_000]),
 )
 
 
@@ -61,6 +63,7 @@ def test_a_response_is_read_by_the_generic_codec(version: int, answer: MetadataA
     body = 9 if version >= FIRST_FLEXIBLE else 8
     read, size = entity_reader(module.MetadataResponse)(frame, body)
     assert body + size == len(frame)
+    assert version < 3 or read.throttle_time == throttle_time(answer.throttle_ms)
     for broker, seen in zip(answer.brokers, read.brokers, strict=True):
         assert (seen.node_id, seen.host, seen.port) == (broker.node_id, broker.host, broker.port)
         assert version < 1 or seen.rack == broker.rack

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +11,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.broker.groups.conftest import SETTINGS, coordinator
-from tests.support.broker import BrokerProcess, start_broker
 from tests.support.group_members import Member, stable
 from tests.support.lossy_proxy import LossyProxy
-from tests.support.postgres import create_empty_database, postgres_server, short_directory
+from tests.support.postgres import create_empty_database
+from tests.support.proxied_brokers import ProxiedBroker, proxied_broker
 from tests.support.wire import WireClient
 
 NONE = ErrorCode.none
@@ -27,28 +27,24 @@ SENT_AWAY_S = 7.0
 
 @dataclass(slots=True)
 class Seat:
-    """A broker, a client of it, and its way to Postgres."""
+    """A broker, and a member of the group that is its client."""
 
-    broker: BrokerProcess
-    client: WireClient
-    postgres: LossyProxy
+    proxied: ProxiedBroker
     member: Member
+
+    @property
+    def client(self) -> WireClient:
+        return self.proxied.client
+
+    @property
+    def postgres(self) -> LossyProxy:
+        return self.proxied.postgres
 
 
 @asynccontextmanager
 async def seat(home: Path, dsn: str, store: str) -> AsyncIterator[Seat]:
-    server = postgres_server().directory
-    async with AsyncExitStack() as stack:
-        directory = stack.enter_context(short_directory())
-        proxy = await stack.enter_async_context(LossyProxy.between(directory, server))
-        behind = dsn.replace(f"host={server}", f"host={directory}")
-        arguments = ("--postgres", behind, "--store", store, *SETTINGS)
-        broker = await asyncio.to_thread(start_broker, home, *arguments)
-        stack.push_async_callback(asyncio.to_thread, broker.stop)
-        stack.callback(proxy.cut)
-        client = await stack.enter_async_context(await WireClient.connect(broker.bootstrap))
-        member = Member(client, GROUP, session_timeout_ms=SESSION_MS)
-        yield Seat(broker, client, proxy, member)
+    async with proxied_broker(home, dsn, store, *SETTINGS) as proxied:
+        yield Seat(proxied, Member(proxied.client, GROUP, session_timeout_ms=SESSION_MS))
 
 
 @pytest.fixture
@@ -60,7 +56,7 @@ async def seats(tmp_path: Path) -> AsyncIterator[tuple[Seat, Seat]]:
         async with asyncio.timeout(PATIENCE_S):
             while await coordinator(one.client, GROUP) != await coordinator(two.client, GROUP):
                 await asyncio.sleep(0.01)
-        is_first = await coordinator(one.client, GROUP) == one.broker.port
+        is_first = await coordinator(one.client, GROUP) == one.proxied.broker.port
         yield (one, two) if is_first else (two, one)
 
 

@@ -11,17 +11,16 @@ nobody else can; who wants more is sent to the others, after a pause.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from kio.schema.errors import ErrorCode
 
 from broker.cluster import CUT_OFF_PAUSE_S, Cluster
+from broker.fetch_growth import Growth, Wanted, counted_bytes
 from broker.read_failures import ReadFailures
 from broker.refusals import code_of
 from protocol.batch import read_header
 from protocol.errors import ProtocolError
-from protocol.fetch import PartitionWanted
 from protocol.fetch_response import PartitionAnswer
 from storage.errors import (
     MetadataUnavailable,
@@ -31,7 +30,6 @@ from storage.errors import (
     UnknownPartition,
 )
 from storage.log import Log
-from storage.partition_log import PartitionLog
 from storage.reading.read_planner import END, ColdRead
 from storage.reading.reader import Records
 from storage.usage_counter import charged
@@ -44,35 +42,6 @@ NO_RECORDS: Final = ErrorCode.kafka_storage_error
 """No row of the index has an offset that is in the log: records are lost."""
 
 _NO_ROW: Final = ObjectMissing("no row of the index has this offset")
-
-
-@dataclass(slots=True)
-class Wanted:
-    """One partition of a fetch: what is asked for, and the answer in the making.
-
-    Attributes:
-        stable_offset, aborted_count: a snapshot, taken before the records; for READ_COMMITTED only.
-    """
-
-    partition: PartitionWanted
-    log: PartitionLog
-    answer: PartitionAnswer
-    stable_offset: int = -1
-    aborted_count: int = 0
-
-
-class Growth:
-    """Resolves `enough` when the awaited partitions have grown by `min_bytes`."""
-
-    def __init__(self, min_bytes: int, *, read_committed: bool) -> None:
-        self.read_committed = read_committed
-        self._missing = min_bytes
-        self.enough: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def grown(self, size: int) -> None:
-        self._missing -= size
-        if (self._missing <= 0 or size == 0) and not self.enough.done():
-            self.enough.set_result(None)
 
 
 class Fetch:
@@ -111,7 +80,9 @@ class Fetch:
             try:
                 await self._gather()
                 left_s = deadline_s - loop.time()
-                counted = self._count() if 0 < self._size < min_bytes else self._size
+                counted = self._size
+                if 0 < counted < min_bytes:
+                    counted = counted_bytes(self._wanted, read_committed=self._read_committed)
                 enough = counted >= min_bytes or self._from_store
                 if enough or self._has_errors() or left_s <= 0:
                     # UNKNOWN_LEADER_EPOCH waits: this broker is about to hear of it, too
@@ -127,23 +98,6 @@ class Fetch:
         doubtful = [one for one in self._wanted if one.answer.size and one.aborted_count]
         if doubtful:
             await asyncio.gather(*(self._add_aborted(one) for one in doubtful))
-
-    def _count(self) -> int:
-        """Return the bytes that count towards min_bytes.
-
-        Kafka's answers end within a batch, so a partition that has more than its limit reaches it.
-        Batches are whole here and leave some of it, but more will not fit, however long one waits.
-        """
-        counted = 0
-        for one in self._wanted:
-            answer, end_offset = one.answer, one.partition.offset
-            if answer.size:
-                last = read_header(answer.records[-1])
-                end_offset = last.base_offset + last.last_offset_delta + 1
-            readable = one.stable_offset if self._read_committed else answer.high_watermark
-            is_cut = end_offset < readable
-            counted += max(answer.size, one.partition.max_bytes) if is_cut else answer.size
-        return counted
 
     def _has_errors(self) -> bool:
         fine = (ErrorCode.none, ErrorCode.unknown_leader_epoch)

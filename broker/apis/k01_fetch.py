@@ -18,7 +18,8 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from broker.cluster import Cluster
-from broker.fetching import NO_INDEX, Fetch, Wanted
+from broker.fetch_growth import Wanted
+from broker.fetching import NO_INDEX, Fetch
 from broker.leader_hints import name_leaders
 from broker.network.answer_when import Answer
 from broker.refusals import Refusal

@@ -13,7 +13,8 @@ from kio.schema.errors import ErrorCode
 from prometheus_client import CollectorRegistry
 
 from broker.cluster import BrokerSet, Cluster
-from broker.fetching import Fetch, Wanted
+from broker.fetch_growth import Wanted
+from broker.fetching import Fetch
 from broker.read_failures import ReadFailures
 from protocol.compression import Codec
 from protocol.fetch import PartitionWanted

@@ -20,9 +20,11 @@ from broker.network.memory_return import return_memory
 from broker.network.server import Server
 from broker.node import Broker, Running
 from broker.plain_connections import warn_of_plain_connections
+from broker.start_patience import StartPatience
 from broker.stores import open_stores
 from broker.upkeep.upkeep_order import upkeep_order
 from storage.objects.store_traffic import StoreTraffic
+from storage.postgres.postgres_dsn import database_name
 
 _HANDOVER_S: Final = 0.6
 _DRAIN_S: Final = 2.5
@@ -62,10 +64,11 @@ async def serve(
             upkeep=upkeep_order(settings, config, dsn),
         )
         stack.push_async_callback(broker.close)
-        await broker.topics.refresh()
-        await broker.entity_configs.refresh()
+        patience = StartPatience(database_name(dsn))
+        await patience.ask(broker.topics.refresh)
+        await patience.ask(broker.entity_configs.refresh)
         server, addresses, where = await broker.bind()
-        dispatches = await broker.join(addresses, alone=alone)
+        dispatches = await broker.join(addresses, alone=alone, patience=patience)
         async with asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(work) for work in _works(broker, server)]
             await server.serve(dispatches)

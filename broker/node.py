@@ -42,6 +42,7 @@ from broker.record_looks import RecordLooks
 from broker.schemas.schema_setup import make_schemas
 from broker.security.security_setup import Security
 from broker.services import ApiRange, Services
+from broker.start_patience import StartPatience
 from broker.telemetry.telemetry_setup import make_telemetry
 from broker.topics import Topics
 from broker.transactions.producer_ids import ProducerIds
@@ -208,7 +209,9 @@ class Broker:
             reached[at] = parse_listener(text)
         return server, reached, Running(bootstrap=reached[0].address, http=http)
 
-    async def join(self, reached: Sequence[Listener], *, alone: bool) -> list[Dispatch]:
+    async def join(
+        self, reached: Sequence[Listener], *, alone: bool, patience: StartPatience
+    ) -> list[Dispatch]:
         """Become a member of the cluster; return a dispatch for each listener."""
         await self.members.join(
             [one.registered for one in reached],
@@ -218,7 +221,7 @@ class Broker:
         )
         self._advertised = listeners_config(reached)
         self._config.identify(self.members.current.membership.node_id)
-        cluster_id = await self._metadata.cluster_id()
+        cluster_id = await patience.ask(self._metadata.cluster_id)
         clusters = [
             Cluster(
                 cluster_id=cluster_id,
@@ -233,7 +236,7 @@ class Broker:
             self.members.on_list(cluster.tell)
         self.members.on_change(self._brokers_changed)
         self.members.on_list(lambda _: self.topics.answers.clear())
-        await self.security.start()
+        await patience.ask(self.security.start)
         return [
             Dispatch(self._services(cluster), self._metrics, self._classes, self._large)
             for cluster in clusters

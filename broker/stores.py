@@ -1,22 +1,16 @@
 """What a process of the broker stands on: Postgres and the object store that belongs to it."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import Final
 
 import structlog
 
-from storage.backoff import Backoff
+from broker.start_patience import StartPatience
 from storage.config import PostgresConfig
-from storage.errors import (
-    MetadataUnavailable,
-    ObjectConflict,
-    PostgresNotTrusted,
-    PostgresRefused,
-    WrongStore,
-)
+from storage.errors import ObjectConflict, WrongStore
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import MetadataStore
 from storage.objects.open_store import open_store, store_name
@@ -25,8 +19,6 @@ from storage.objects.store_marker import MARKER, new_mark, read_marker
 from storage.objects.store_traffic import StoreTraffic
 from storage.postgres.postgres_dsn import database_name
 
-POSTGRES_START_S: Final = 60
-WAITING_AGAIN_S: Final = 10.0
 SLOW_STORE_S: Final = 1.0
 
 log = structlog.get_logger()
@@ -97,42 +89,18 @@ async def open_stores(
         ValueError: as `open_store`.
     """
     async with AsyncExitStack() as stack:
-        metadata = await _open_metadata(dsn, pool)
+        database = database_name(dsn)
+        patience = StartPatience(database)
+        metadata = await patience.ask(partial(PostgresMetadata.open, dsn, pool))
         stack.push_async_callback(metadata.close)
         store = store_name(store_url)
         with _telling_of(store):
             objects = await open_store(store_url, traffic, reads_once=reads_once)
             stack.push_async_callback(objects.close)
-            await claim_store(metadata, objects, store=store, database=database_name(dsn))
+            await patience.ask(
+                lambda: claim_store(metadata, objects, store=store, database=database)
+            )
         yield metadata, objects
-
-
-async def _open_metadata(dsn: str, pool: PostgresConfig) -> MetadataStore:
-    """Connect; a Postgres that starts at the same time as the broker is waited for.
-
-    Raises:
-        MetadataUnavailable: it does not answer, or waiting does not mend why it lets nobody in.
-    """
-    database, backoff = database_name(dsn), Backoff(most_s=5.0)
-    deadline_s = time.monotonic() + POSTGRES_START_S
-    told_s = float("-inf")
-    while True:
-        try:
-            return await PostgresMetadata.open(dsn, pool)
-        except MetadataUnavailable as error:
-            now_s = time.monotonic()
-            if now_s > deadline_s or isinstance(error, PostgresNotTrusted | PostgresRefused):
-                raise type(error)(f"{database}: {error}") from error
-            if now_s - told_s >= WAITING_AGAIN_S:
-                told_s = now_s
-                log.warning(
-                    "waiting for postgres",
-                    postgres=database,
-                    set_by="--postgres",
-                    reason=str(error),
-                    gives_up_in_s=round(deadline_s - now_s),
-                )
-            await backoff.wait()
 
 
 @contextmanager

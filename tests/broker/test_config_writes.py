@@ -9,6 +9,7 @@ import pytest
 from broker.config import read_settings
 from broker.configs.config_writes import TRIES, ConfigWrites
 from broker.node import Broker
+from broker.start_patience import StartPatience
 from storage.errors import ConfigsChanged
 from storage.metadata.metadata_memory import MemoryMetadata
 from storage.objects.objects_memory import MemoryStore
@@ -70,7 +71,7 @@ async def test_changes_take_turns_whichever_listener_they_come_to() -> None:
     server, listeners, _ = await broker.bind()
     try:
         # When it serves, then changes that come to either wait for the same turn
-        dispatches = await broker.join(listeners, alone=True)
+        dispatches = await broker.join(listeners, alone=True, patience=StartPatience("none"))
         await server.serve(dispatches)
         first, second = (dispatch._services.config_writes for dispatch in dispatches)
         assert first is second

@@ -1,7 +1,7 @@
 """A proxy on a unix socket between a broker and its Postgres that loses answers."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Self
@@ -10,11 +10,18 @@ SOCKET = ".s.PGSQL.5432"
 
 
 class LossyProxy:
-    """Passes bytes both ways, until told to lose those that come from the server."""
+    """Passes bytes both ways, until told to lose those that come from the server.
+
+    Attributes:
+        times_cut: how often all connections were broken.
+    """
 
     def __init__(self, server: Path) -> None:
         self._server = server
+        self.times_cut = 0
         self._losing = False
+        self._before_cut: Iterator[int] = iter(())
+        self._left: int | None = None
         self._writers: list[asyncio.StreamWriter] = []
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -36,8 +43,14 @@ class LossyProxy:
         """From now on nothing comes back."""
         self._losing = True
 
+    def cut_after(self, pieces: Iterable[int]) -> None:
+        """Cut in place of each piece that comes back after so many, until no numbers are left."""
+        self._before_cut = iter(pieces)
+        self._left = next(self._before_cut, None)
+
     def cut(self) -> None:
         """Break all connections, and pass bytes again for new ones."""
+        self.times_cut += 1
         for writer in self._writers:
             writer.transport.abort()
         self._writers.clear()
@@ -58,10 +71,16 @@ class LossyProxy:
     ) -> None:
         try:
             while data := await source.read(65536):
-                if not (lossy and self._losing):
+                if lossy and self._left is not None and self._is_next_cut(self._left):
+                    self.cut()
+                elif not (lossy and self._losing):
                     sink.write(data)
                     await sink.drain()
         except ConnectionError:
             pass  # cut
         finally:
             sink.transport.abort()
+
+    def _is_next_cut(self, left: int) -> bool:
+        self._left = left - 1 if left else next(self._before_cut, None)
+        return left == 0

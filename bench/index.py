@@ -22,7 +22,7 @@ from protocol.ids import Partition
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import SegmentLookup
 from storage.metadata.segments import RetentionRequest
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.support.postgres import create_database
 
 PART: Final = "index"

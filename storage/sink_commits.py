@@ -29,8 +29,9 @@ from storage.config import PostgresConfig
 from storage.errors import CommitOutcomeUnknown, UnknownPartition
 from storage.metadata.metadata_commit import check_order
 from storage.metadata.port import BatchCommit
+from storage.postgres.commit_connection import CommitConnection
 from storage.postgres.postgres_arrays import numbers_as_text
-from storage.postgres.postgres_pool import CommitConnection, PostgresPool
+from storage.postgres.postgres_pool import PostgresPool
 from storage.postgres.postgres_text import to_stored
 
 COMMIT_TIMEOUT_S: Final = 600.0

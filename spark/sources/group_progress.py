@@ -13,7 +13,7 @@ from spark.sources.stream_offset import Positions
 from sql import query
 from storage.metadata.groups import CommittedOffset, GroupWrite
 from storage.metadata.metadata_group_writes import to_arguments, to_outcome
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from storage.postgres.postgres_text import to_stored
 
 TRIES: Final = 3

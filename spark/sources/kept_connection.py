@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from storage.backoff import Backoff
 from storage.config import PostgresConfig
 from storage.errors import MetadataUnavailable, PostgresNotTrusted
-from storage.postgres.postgres_pool import Connection, connect, unavailable_without_answer
+from storage.postgres.postgres_connection import Connection, connect, unavailable_without_answer
 
 PATIENCE_S: Final = 60.0
 

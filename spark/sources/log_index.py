@@ -17,7 +17,7 @@ from sql import query
 from storage.config import PostgresConfig
 from storage.metadata.metadata_postgres_segments import to_entry
 from storage.partition_offsets import PartitionOffsets
-from storage.postgres.postgres_pool import Connection, connect, unavailable_without_answer
+from storage.postgres.postgres_connection import Connection, connect, unavailable_without_answer
 from storage.segment_entry import SegmentEntry
 
 STATEMENT_S: Final = 60.0

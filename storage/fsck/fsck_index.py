@@ -11,7 +11,7 @@ from protocol.ids import Partition
 from sql import query
 from storage.config import PostgresConfig
 from storage.fsck.fsck_tiling import PartitionState, RowExtent
-from storage.postgres.postgres_pool import (
+from storage.postgres.postgres_connection import (
     Connection,
     unavailable_without_answer,
     unavailable_without_entry,

@@ -17,9 +17,10 @@ from storage.metadata.metadata_postgres_transactions import PostgresTransactions
 from storage.metadata.metadata_postgres_usage import PostgresUsage
 from storage.metadata.port import BatchCommit, BatchOutcome, SegmentLookup
 from storage.partition_offsets import PartitionOffsets
+from storage.postgres.commit_connection import CommitConnection
 from storage.postgres.migrate import migrate
 from storage.postgres.postgres_arrays import partition_columns
-from storage.postgres.postgres_pool import CommitConnection, PostgresPool
+from storage.postgres.postgres_pool import PostgresPool
 from storage.segment_entry import SegmentEntry
 
 HEARTBEAT_TIMEOUT_S = 1.0  # less than the time after which a silent broker is called dead

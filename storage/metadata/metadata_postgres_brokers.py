@@ -7,7 +7,8 @@ import asyncpg
 
 from storage.errors import BrokerDisplaced, IdentityTaken
 from storage.metadata.brokers import BrokerLife, BrokerRecord, Membership
-from storage.postgres.postgres_pool import CommitConnection, PostgresPool
+from storage.postgres.commit_connection import CommitConnection
+from storage.postgres.postgres_pool import PostgresPool
 
 
 class PostgresBrokers:

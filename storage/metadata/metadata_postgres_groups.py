@@ -17,9 +17,10 @@ from storage.metadata.groups import (
     WriteOutcome,
 )
 from storage.metadata.metadata_group_writes import in_order, to_arguments, to_outcome
+from storage.postgres.commit_connection import CommitConnection
 from storage.postgres.postgres_arrays import partition_columns
 from storage.postgres.postgres_pages import fetch_by_pages
-from storage.postgres.postgres_pool import CommitConnection, PostgresPool
+from storage.postgres.postgres_pool import PostgresPool
 from storage.postgres.postgres_text import from_stored, to_stored
 
 MAX_GROUPS_PER_EXPIRY = 200  # what one statement looks at, so that none takes long

@@ -10,7 +10,7 @@ import structlog
 from sql import Migration, migrations, query
 from storage.config import PostgresConfig
 from storage.errors import DatabaseNotSupported, PostgresRefused
-from storage.postgres.postgres_pool import (
+from storage.postgres.postgres_connection import (
     Connection,
     unavailable_without_answer,
     unavailable_without_entry,

@@ -13,7 +13,7 @@ from sql import query
 from storage.config import PostgresConfig
 from storage.objects.store_marker import StoreMark
 from storage.postgres.migrate import migrate
-from storage.postgres.postgres_pool import (
+from storage.postgres.postgres_connection import (
     Connection,
     unavailable_without_answer,
     unavailable_without_entry,

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from protocol.records import Record, build_batch
 from storage.postgres.postgres_binaries import unix_socket_dsn
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.support.broker import start_broker
 from tests.support.wire import WireClient
 

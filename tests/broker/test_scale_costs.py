@@ -12,7 +12,7 @@ import pytest
 
 from protocol.records import Record, build_batch
 from storage.postgres.postgres_binaries import unix_socket_dsn
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.support.counted import LIMITS, CountedBroker, check, counted_broker
 from tests.support.wire import WireClient, fetch_request, produce_request, request_entities
 

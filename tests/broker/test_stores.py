@@ -17,7 +17,7 @@ from storage.metadata.port import MetadataStore
 from storage.objects.objects_memory import MemoryStore
 from storage.objects.port import ObjectStore
 from storage.objects.store_marker import MARKER, new_mark, read_marker
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.support.ports import free_port
 from tests.support.postgres import create_empty_database, until
 

@@ -22,7 +22,7 @@ from broker.configs.dynamic_broker_config import CLUSTER_WIDE
 from broker.upkeep.giving_way import sessions_have_shares
 from protocol.records import Record, build_batch
 from storage.postgres.postgres_binaries import socket_directory, unix_socket_dsn
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.broker.admin.questions import BROKER, SET, change
 from tests.broker.admin.wire import Wire
 from tests.broker.test_workers import is_alive

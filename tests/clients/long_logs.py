@@ -11,7 +11,7 @@ import asyncpg
 from confluent_kafka import KafkaError, Message, Producer
 
 from storage.postgres.postgres_binaries import socket_directory, unix_socket_dsn
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.clients.confluent import CALL_TIMEOUT_S, Confluent
 from tests.clients.records import ConsumedRecord
 from tests.crash.processes import KillableBroker, killable_broker

@@ -19,7 +19,7 @@ from storage.metadata.groups import (
 from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import MetadataStore
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.contracts.metadata_stores import CONFIG
 from tests.support.postgres import create_database
 

@@ -22,7 +22,7 @@ from storage.metadata.port import (
     TransactionUse,
 )
 from storage.partition_offsets import PartitionOffsets
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from storage.segment_entry import SegmentEntry
 from tests.support.postgres import create_database
 

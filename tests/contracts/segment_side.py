@@ -11,7 +11,7 @@ from protocol.ids import Partition
 from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.port import MetadataStore
 from storage.metadata.segments import RetentionRequest, SegmentSwap, UnbuiltRange
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from storage.segment_entry import SegmentEntry
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions
 from tests.contracts.transaction_stores import Transactions, open_transactions

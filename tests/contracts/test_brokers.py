@@ -16,7 +16,7 @@ from storage.errors import BrokerDisplaced, IdentityTaken
 from storage.metadata.brokers import BrokerLife, BrokerRecord, BrokerStore, Membership
 from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.metadata_postgres import PostgresMetadata
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.contracts.metadata_stores import CONFIG, KINDS
 from tests.support.postgres import create_database
 

@@ -23,7 +23,7 @@ from storage.metadata.transactions import (
     TransactionRecord,
     Verdict,
 )
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.contracts.group_stores import Groups, open_groups
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions, short
 

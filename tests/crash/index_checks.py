@@ -5,7 +5,7 @@ from typing import Final
 
 import asyncpg
 
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.crash.processes import until
 
 WRONG: Final = """

@@ -23,7 +23,7 @@ import asyncpg
 import pytest
 
 from protocol.ids import Partition
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.conftest import Tell
 from tests.crash.upkeep_checks import reading
 from tests.crash.upkeep_child import Moment, Order

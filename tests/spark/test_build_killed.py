@@ -11,7 +11,7 @@ from typing import Final
 import asyncpg
 import psutil
 
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.clients.confluent import Confluent
 from tests.clients.spark_archive import driver_environment
 from tests.crash.processes import until

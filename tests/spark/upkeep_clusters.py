@@ -20,7 +20,7 @@ from storage.fsck.fsck import Fsck
 from storage.fsck.fsck_findings import Findings
 from storage.fsck.fsck_index import FsckIndex
 from storage.metadata.metadata_postgres import PostgresMetadata
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.clients.confluent import CALL_TIMEOUT_S
 from tests.clients.records import (
     ConsumedRecord,

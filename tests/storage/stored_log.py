@@ -22,7 +22,7 @@ from storage.metadata.port import BatchCommit, Topic
 from storage.objects.object_paths import uuid7, wal_path
 from storage.objects.objects_memory import MemoryStore
 from storage.objects.store_marker import MARKER, new_mark
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from storage.segment_entry import SegmentEntry
 from storage.upkeep.builder import Builder
 from storage.upkeep.compaction import Compactor

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 
 
 async def table_reads(session: Connection, tables: Sequence[str]) -> dict[str, tuple[int, int]]:

@@ -13,7 +13,7 @@ from storage.config import PostgresConfig
 from storage.errors import IdentityTaken
 from storage.metadata.brokers import Membership
 from storage.metadata.metadata_postgres import PostgresMetadata
-from storage.postgres.postgres_pool import Connection, configure
+from storage.postgres.postgres_connection import Connection, configure
 from tests.support.postgres import create_database, until
 
 TTL_MS: Final = 60_000

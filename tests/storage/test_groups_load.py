@@ -16,7 +16,7 @@ from storage.errors import MetadataUnavailable
 from storage.metadata.groups import GroupWrite
 from storage.metadata.metadata_group_writes import in_order, to_arguments
 from storage.metadata.metadata_postgres import PostgresMetadata
-from storage.postgres.postgres_pool import Connection, connect
+from storage.postgres.postgres_connection import Connection, connect
 from tests.contracts.group_stores import Groups, a_commit, a_record
 from tests.contracts.metadata_stores import CONFIG, a_batch, commit, create_partitions
 from tests.storage.table_reads import table_reads

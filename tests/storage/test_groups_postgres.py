@@ -13,7 +13,7 @@ from storage.errors import MetadataUnavailable
 from storage.metadata.groups import GroupWrite
 from storage.metadata.metadata_group_writes import in_order, to_arguments
 from storage.metadata.metadata_postgres import PostgresMetadata
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.contracts.group_stores import NOTHING, Groups, a_commit, a_record, fenced, unknown
 from tests.contracts.metadata_stores import CONFIG, a_batch, commit, create_partitions, short
 from tests.support.postgres import create_database, until

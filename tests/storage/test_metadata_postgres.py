@@ -16,8 +16,8 @@ from storage.errors import MetadataUnavailable
 from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import BatchCommit, BatchOutcome
+from storage.postgres.postgres_connection import Connection
 from storage.postgres.postgres_embedded import EmbeddedPostgres
-from storage.postgres.postgres_pool import Connection
 from tests.contracts.metadata_stores import (
     CONFIG,
     a_batch,

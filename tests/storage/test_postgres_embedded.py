@@ -18,8 +18,8 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from storage.postgres.postgres_binaries import EmbeddedPostgresError, unix_socket_dsn
+from storage.postgres.postgres_connection import Connection
 from storage.postgres.postgres_embedded import EmbeddedPostgres
-from storage.postgres.postgres_pool import Connection
 from storage.postgres.postgres_process import ServerProcess, read_pid_file
 from tests.support.postgres import short_directory, until
 

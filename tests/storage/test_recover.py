@@ -7,7 +7,7 @@ import asyncpg
 from confluent_kafka import Producer
 
 from storage.postgres.postgres_binaries import socket_directory, unix_socket_dsn
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.clients.confluent import Confluent
 from tests.crash.processes import KillableBroker, until
 from tests.storage.recovering import (

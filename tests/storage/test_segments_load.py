@@ -16,7 +16,7 @@ from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import MetadataStore, TransactionUse
 from storage.metadata.segments import RetentionRequest, TaskKind
 from storage.metadata.transactions import TransactionEnd, Verdict
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.contracts.metadata_stores import CONFIG, a_batch, commit, create_partitions
 from tests.contracts.segment_side import a_swap
 from tests.support.postgres import create_database

@@ -11,7 +11,7 @@ from storage.config import PostgresConfig
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.metadata_postgres_segments import to_arguments
 from storage.metadata.segments import RetentionRequest
-from storage.postgres.postgres_pool import Connection, connect
+from storage.postgres.postgres_connection import Connection, connect
 from storage.segment_entry import SegmentEntry
 from tests.contracts.metadata_stores import CONFIG, a_batch, commit, create_partitions
 from tests.contracts.segment_side import a_swap

@@ -13,7 +13,7 @@ from storage.config import PostgresConfig
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.metadata_postgres_segments import to_arguments
 from storage.metadata.segments import SegmentSwap, TaskKind
-from storage.postgres.postgres_pool import Connection, connect
+from storage.postgres.postgres_connection import Connection, connect
 from tests.contracts.metadata_stores import CONFIG, a_batch, create_partitions, reserved
 from tests.contracts.segment_side import a_swap, row_of
 from tests.support.postgres import create_database, until

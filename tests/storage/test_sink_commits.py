@@ -14,7 +14,7 @@ from protocol.ids import Partition
 from storage.errors import CommitOutcomeUnknown, MetadataUnavailable, UnknownPartition
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import TransactionUse
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from storage.sink_commits import BatchOvertaken, SinkBatch, SinkCommits, SinkObject, SinkVerdict
 from tests.contracts.metadata_stores import (
     CONFIG,

@@ -9,7 +9,7 @@ import pytest
 
 from protocol.ids import Partition
 from storage.config import PostgresConfig
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from storage.segment_entry import SegmentEntry
 from storage.snapshots import (
     InvalidSnapshotId,

@@ -12,7 +12,7 @@ from storage.config import PostgresConfig
 from storage.errors import DatabaseNotSupported, PostgresRefused
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.postgres.migrate import find_missing, migrate, missing_migrations
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.contracts.metadata_stores import create_partitions, write
 from tests.support.postgres import create_database, create_empty_database
 

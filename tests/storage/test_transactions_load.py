@@ -22,7 +22,7 @@ from storage.metadata.transactions import (
     TransactionOffsets,
     Verdict,
 )
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.contracts.metadata_stores import CONFIG, a_batch, commit, create_partitions, whole_log
 from tests.support.postgres import create_database
 

@@ -11,8 +11,8 @@ from storage.config import PostgresConfig
 from storage.metadata.metadata_commit import to_arguments
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import TransactionUse
+from storage.postgres.postgres_connection import Connection, connect
 from storage.postgres.postgres_pages import ROWS_OF_PAGE
-from storage.postgres.postgres_pool import Connection, connect
 from tests.contracts.metadata_stores import CONFIG, a_batch
 from tests.storage.table_reads import table_reads
 from tests.support.postgres import create_database

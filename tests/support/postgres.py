@@ -30,7 +30,7 @@ from storage.postgres.postgres_binaries import (
     server_user,
     unix_socket_dsn,
 )
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from storage.postgres.postgres_process import read_pid_file
 
 START_TIMEOUT_S = 20.0

@@ -14,7 +14,7 @@ from protocol.acl import (
 )
 from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
 from storage.metadata.metadata_postgres import PostgresMetadata
-from storage.postgres.postgres_pool import Connection
+from storage.postgres.postgres_connection import Connection
 from tests.support.postgres import create_database
 
 

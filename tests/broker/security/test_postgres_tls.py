@@ -16,8 +16,8 @@ import pytest
 from storage.config import PostgresConfig
 from storage.errors import PostgresNotTrusted
 from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.postgres.postgres_connection import connect
 from storage.postgres.postgres_dsn import check_dsn, database_name, unencrypted_hosts
-from storage.postgres.postgres_pool import connect
 from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
 from tests.support.broker import start_broker

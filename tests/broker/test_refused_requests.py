@@ -36,12 +36,13 @@ class Topics:
 class Asked:
     """A request of a client who may do what `allowed` says."""
 
-    def __init__(self, message: Any, *, allowed: bool) -> None:
+    def __init__(self, message: Any, *, allowed: bool, is_cut_off: bool) -> None:
         self.frame = bytearray(encode_frame(message, 1))[_SIZE:]
         self.header = read_request_header(self.frame, lambda key, version: True)
         self.version = self.header.api_version
         self.services = SimpleNamespace(
             authorizer=SimpleNamespace(enabled=True),
+            cluster=SimpleNamespace(brokers=SimpleNamespace(is_cut_off=is_cut_off)),
             schemas=SimpleNamespace(appends=SimpleNamespace(last={})),
             topics=Topics(),
         )
@@ -58,6 +59,9 @@ class Asked:
 
     def decode(self) -> Any:
         return self.message
+
+    async def aside(self, work: Callable[..., bytes], *arguments: Any) -> bytes:
+        return work(*arguments)
 
     def count_errors(self, codes: Iterable[int]) -> None:
         self.errors = list(codes)
@@ -87,12 +91,14 @@ async def _answer(handle: Callable[[Request], Any], asked: Asked) -> bytes:
     return answer if isinstance(answer, bytes) else cast("bytes", await answer)
 
 
-@pytest.mark.parametrize(("allowed", "code"), [(False, 29), (True, 7)])
 @pytest.mark.parametrize(
-    ("handle", "message", "times"),
+    ("handle", "message", "times", "allowed", "is_cut_off", "code"),
     [
-        (k00_produce.handle, _produce, 1),
-        (k02_list_offsets.handle, _list_offsets, PARTITIONS),
+        (k00_produce.handle, _produce, 1, False, False, 29),
+        (k00_produce.handle, _produce, 1, True, False, 7),
+        (k02_list_offsets.handle, _list_offsets, PARTITIONS, False, False, 29),
+        (k02_list_offsets.handle, _list_offsets, PARTITIONS, True, False, 7),
+        (k02_list_offsets.handle, _list_offsets, PARTITIONS, True, True, 6),
     ],
 )
 async def test_a_refused_request_is_not_left_to_the_garbage_collector(
@@ -101,10 +107,11 @@ async def test_a_refused_request_is_not_left_to_the_garbage_collector(
     times: int,
     *,
     allowed: bool,
+    is_cut_off: bool,
     code: int,
 ) -> None:
     # Given a request of somebody who may not ask it, or while Postgres is away
-    asked = Asked(message(), allowed=allowed)
+    asked = Asked(message(), allowed=allowed, is_cut_off=is_cut_off)
     request_type(asked.header.api_key, asked.version)
     gone = weakref.ref(asked)
     gc.collect()

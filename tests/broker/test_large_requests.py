@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i8, i32
+from kio.static.primitive import i32
 
 from tests.support.broker import BrokerProcess, running_broker
 from tests.support.group_wire import (
@@ -20,16 +20,15 @@ from tests.support.group_wire import (
     fetch_request,
     named,
 )
+from tests.support.mirrored_configs import alteration
 from tests.support.wire import WireClient, build, milliseconds, request_entities
 
 API_VERSIONS: Final = 18
 CREATE_TOPICS: Final = 19
 DESCRIBE_LOG_DIRS: Final = 35
-INCREMENTAL_ALTER_CONFIGS: Final = 44
 TOPICS: Final = 2_000
 PARTITIONS: Final = 10_000
 MIRRORED_TOPICS: Final = 1_500
-MIRRORED_CONFIGS: Final = 28
 FEWEST_TURNS: Final = 20
 """Answers to another client meanwhile; it had one, while all was done in a single turn."""
 
@@ -121,28 +120,10 @@ async def test_while_all_log_directories_are_described(large: BrokerProcess) -> 
     assert answered >= FEWEST_TURNS
 
 
-def mirrored() -> Any:
-    """Return what MirrorMaker asks for of its topics every ten minutes; here there are none."""
-    module = request_entities(INCREMENTAL_ALTER_CONFIGS, 1)
-    configs = tuple(
-        module.AlterableConfig(name=f"a.config.{number}", config_operation=i8(1), value=None)
-        for number in range(MIRRORED_CONFIGS)
-    )
-    return module.IncrementalAlterConfigsRequest(
-        resources=tuple(
-            module.AlterConfigsResource(
-                resource_type=i8(2), resource_name=f"mirrored-{number}", configs=configs
-            )
-            for number in range(MIRRORED_TOPICS)
-        ),
-        validate_only=False,
-    )
-
-
 async def test_more_configs_than_are_decoded_at_once_are_altered(broker: BrokerProcess) -> None:
-    answer, answered = await answered_meanwhile(broker, mirrored())
+    answer, answered = await answered_meanwhile(broker, alteration(MIRRORED_TOPICS))
     names = [resource.resource_name for resource in answer.responses]
-    assert names == [f"mirrored-{number}" for number in range(MIRRORED_TOPICS)]
+    assert names == [f"topic-{number}" for number in range(MIRRORED_TOPICS)]
     unknown = ErrorCode.unknown_topic_or_partition
     assert {resource.error_code for resource in answer.responses} == {unknown}
     assert answered >= FEWEST_TURNS

@@ -7,37 +7,17 @@ from typing import Any, Final
 import pytest
 from kio.index import load_request_schema
 from kio.serial import entity_writer
-from kio.static.primitive import i8, i32
+from kio.static.primitive import i32
 
 from protocol.entity_parts import AT_ONCE, Decoding, decode_parts
 from protocol.errors import MalformedRequest, RequestTooLarge
 from protocol.guard import decode_request
 from protocol.walk import MAX_ELEMENTS
+from tests.support.mirrored_configs import alteration
 from tests.support.wire import milliseconds, request_entities
 
-INCREMENTAL_ALTER_CONFIGS: Final = 44
 DELETE_TOPICS: Final = 20
 OFFSET_DELETE: Final = 47
-MIRRORED: Final = 28
-"""Configs of a topic that MirrorMaker sets or unsets."""
-
-
-def alteration(topics: int) -> Any:
-    """Return what MirrorMaker asks for every ten minutes, of all its topics."""
-    module = request_entities(INCREMENTAL_ALTER_CONFIGS, 1)
-    configs = tuple(
-        module.AlterableConfig(name=f"a.config.{number}", config_operation=i8(1), value=None)
-        for number in range(MIRRORED)
-    )
-    return module.IncrementalAlterConfigsRequest(
-        resources=tuple(
-            module.AlterConfigsResource(
-                resource_type=i8(2), resource_name=f"topic-{number}", configs=configs
-            )
-            for number in range(topics)
-        ),
-        validate_only=False,
-    )
 
 
 def deletion(partitions: int) -> Any:

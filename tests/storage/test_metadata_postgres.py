@@ -3,9 +3,10 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import asyncpg
 import pytest
@@ -178,7 +179,14 @@ async def test_a_commit_whose_answer_is_lost_can_be_repeated() -> None:
                 assert len(await whole_log(store, partition)) == 2
 
 
-async def test_a_connection_that_breaks_is_told_as_that() -> None:
+@pytest.mark.parametrize(
+    "ask",
+    [lambda store: store.topic_changes(0), lambda store: store.claim_store("a")],
+    ids=["question", "durable_change"],
+)
+async def test_a_connection_that_breaks_is_told_as_that(
+    ask: Callable[[PostgresMetadata], Coroutine[Any, Any, object]],
+) -> None:
     # Given a broker that asks Postgres something, and waits
     dsn, server = await create_database(), postgres_server()
     with short_directory() as home:
@@ -186,24 +194,7 @@ async def test_a_connection_that_breaks_is_told_as_that() -> None:
         async with LossyProxy.between(home, server.directory) as proxy, connected(behind) as store:
             await store.topic_changes(0)
             proxy.lose_answers()
-            waiting = asyncio.create_task(store.topic_changes(0))
-            await asyncio.sleep(0.1)
-
-            # When its connection breaks, then the reason is that
-            proxy.cut()
-            with pytest.raises(MetadataUnavailable, match="connection was closed"):
-                await waiting
-
-
-async def test_a_connection_that_breaks_in_a_durable_change_is_told_as_that() -> None:
-    # Given a broker that changes something, and waits
-    dsn, server = await create_database(), postgres_server()
-    with short_directory() as home:
-        behind = dsn.replace(f"host={server.directory}", f"host={home}")
-        async with LossyProxy.between(home, server.directory) as proxy, connected(behind) as store:
-            await store.topic_changes(0)
-            proxy.lose_answers()
-            waiting = asyncio.create_task(store.claim_store("a"))
+            waiting = asyncio.create_task(ask(store))
             await asyncio.sleep(0.1)
 
             # When its connection breaks, then the reason is that

@@ -123,7 +123,7 @@ async def test_while_all_log_directories_are_described(large: BrokerProcess) -> 
 async def test_more_configs_than_are_decoded_at_once_are_altered(broker: BrokerProcess) -> None:
     answer, answered = await answered_meanwhile(broker, alteration(MIRRORED_TOPICS))
     names = [resource.resource_name for resource in answer.responses]
-    assert names == [f"topic-{number}" for number in range(MIRRORED_TOPICS)]
+    assert names == [f"mirrored-{number}" for number in range(MIRRORED_TOPICS)]
     unknown = ErrorCode.unknown_topic_or_partition
     assert {resource.error_code for resource in answer.responses} == {unknown}
     assert answered >= FEWEST_TURNS

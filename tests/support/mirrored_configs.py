@@ -12,7 +12,7 @@ MIRRORED: Final = 28
 
 
 def alteration(topics: int) -> Any:
-    """Return a request for the topics `topic-0` and so on."""
+    """Return a request for the topics `mirrored-0` and so on, which nobody makes."""
     module = request_entities(INCREMENTAL_ALTER_CONFIGS, 1)
     configs = tuple(
         module.AlterableConfig(name=f"a.config.{number}", config_operation=i8(1), value=None)
@@ -21,7 +21,7 @@ def alteration(topics: int) -> Any:
     return module.IncrementalAlterConfigsRequest(
         resources=tuple(
             module.AlterConfigsResource(
-                resource_type=i8(2), resource_name=f"topic-{number}", configs=configs
+                resource_type=i8(2), resource_name=f"mirrored-{number}", configs=configs
             )
             for number in range(topics)
         ),

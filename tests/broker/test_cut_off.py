@@ -182,8 +182,9 @@ async def test_while_postgres_is_away_for_all_there_is_one_leader_or_none(
     told |= {await _leader_and_epoch(one, topic) for one in pair}
     for one in pair:
         one.postgres.cut()
-    while await _leader(here, topic) is None or await _coordinator_code(there, group) != NONE:
-        told |= {await _leader_and_epoch(one, topic) for one in pair}
+    async with asyncio.timeout(PATIENCE_S):
+        while await _leader(here, topic) is None or await _coordinator_code(there, group) != NONE:
+            told |= {await _leader_and_epoch(one, topic) for one in pair}
 
     # Then no client has heard of two leaders in one epoch: librdkafka may stay with the wrong one
     (epoch,) = {epoch for _, epoch in told}

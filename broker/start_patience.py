@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 
 class StartPatience:
-    """POSTGRES_START_S for all that one start asks.
+    """Asks again what has no answer, for POSTGRES_START_S from when this was made.
 
     Args:
         database: what operators call it.

@@ -1,13 +1,12 @@
 """The question before something is deleted for good."""
 
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import typer
 
 from streamctl.errors import Failure, UsageError
+from streamctl.interrupts import EndedByInterrupt
 
 
 def confirm_deletion(question: str, *, yes: bool, show: Callable[[], None] | None = None) -> None:
@@ -28,23 +27,7 @@ def confirm_deletion(question: str, *, yes: bool, show: Callable[[], None] | Non
         raise UsageError("deleting needs a yes", fix="add --yes to delete without being asked")
     if show is not None:
         show()
-    with _ended_by_interrupt():
+    with EndedByInterrupt():
         agreed = typer.confirm(question, err=True)
     if not agreed:
         raise Failure("nothing was deleted")
-
-
-@contextmanager
-def _ended_by_interrupt() -> Iterator[None]:
-    """Let Ctrl-C end the process itself, which has nothing in hand.
-
-    Python's own handler only notes the signal: one that comes just before the terminal is read
-    would be heard after the next key.
-    """
-    heard = signal.getsignal(signal.SIGINT)
-    if heard is signal.default_int_handler:  # not of a job in the background, which has none
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, heard)

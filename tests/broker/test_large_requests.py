@@ -9,18 +9,16 @@ from typing import Any, Final
 
 import pytest
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i32
 
 from tests.support.broker import BrokerProcess, running_broker
 from tests.support.group_wire import (
-    OFFSET_DELETE,
     codes,
     commit_request,
     committed,
     fetch_request,
     named,
 )
-from tests.support.mirrored_configs import alteration
+from tests.support.large_requests import alteration, deletion
 from tests.support.wire import WireClient, build, milliseconds, request_entities
 
 API_VERSIONS: Final = 18
@@ -85,18 +83,6 @@ def creation() -> Any:
     return module.CreateTopicsRequest(
         topics=topics, timeout=milliseconds(1_000), validate_only=True
     )
-
-
-def deletion(group: str, partitions: int) -> Any:
-    module = request_entities(OFFSET_DELETE, 0)
-    topic = module.OffsetDeleteRequestTopic(
-        name="t",
-        partitions=tuple(
-            module.OffsetDeleteRequestPartition(partition_index=i32(index))
-            for index in range(partitions)
-        ),
-    )
-    return module.OffsetDeleteRequest(group_id=group, topics=(topic,))
 
 
 async def test_others_are_answered_meanwhile(broker: BrokerProcess) -> None:

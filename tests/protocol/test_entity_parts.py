@@ -7,30 +7,15 @@ from typing import Any, Final
 import pytest
 from kio.index import load_request_schema
 from kio.serial import entity_writer
-from kio.static.primitive import i32
 
 from protocol.entity_parts import AT_ONCE, Decoding, decode_parts
 from protocol.errors import MalformedRequest, RequestTooLarge
 from protocol.guard import decode_request
 from protocol.walk import MAX_ELEMENTS
-from tests.support.mirrored_configs import alteration
+from tests.support.large_requests import alteration, deletion
 from tests.support.wire import milliseconds, request_entities
 
 DELETE_TOPICS: Final = 20
-OFFSET_DELETE: Final = 47
-
-
-def deletion(partitions: int) -> Any:
-    """Return a request whose elements take the most memory for their bytes, all in one topic."""
-    module = request_entities(OFFSET_DELETE, 0)
-    topic = module.OffsetDeleteRequestTopic(
-        name="t",
-        partitions=tuple(
-            module.OffsetDeleteRequestPartition(partition_index=i32(index))
-            for index in range(partitions)
-        ),
-    )
-    return module.OffsetDeleteRequest(group_id="g", topics=(topic,))
 
 
 def encode(entity: Any) -> bytes:
@@ -45,7 +30,7 @@ def run(decoding: Decoding) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    "request_", [alteration(4_000), deletion(40_000)], ids=lambda one: one.__class__.__name__
+    "request_", [alteration(4_000), deletion("g", 40_000)], ids=lambda one: one.__class__.__name__
 )
 def test_more_than_can_be_decoded_at_once_is_decoded_with_breaks(request_: Any) -> None:
     # Given a request that is too large to be decoded at once
@@ -69,7 +54,7 @@ def test_what_all_parts_take_is_bounded() -> None:
     # When all of it is more than they are, then it is refused
     with pytest.raises(RequestTooLarge, match="take too much memory"):
         list(run(decode_parts(type(request_), body, 0)))
-    deleted = deletion(100_000)
+    deleted = deletion("g", 100_000)
     with pytest.raises(RequestTooLarge, match="take too much memory"):
         list(run(decode_parts(type(deleted), encode(deleted), 0, largest_bytes=2**23)))
 

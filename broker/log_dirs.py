@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from broker.shared_load import hear
+from broker.shared_load import shared_task
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 from storage.metadata.segments import SegmentStore
@@ -74,8 +74,7 @@ class LogDir:
         if self._sizes is not None and self._clock() < self._kept_until_s:
             return self._sizes
         if self._measuring is None or self._measuring.done():
-            self._measuring = asyncio.create_task(self._measure(generation, partitions()))
-            self._measuring.add_done_callback(hear)
+            self._measuring = shared_task(self._measure(generation, partitions()))
         try:
             return await asyncio.shield(self._measuring)
         except MetadataUnavailable as error:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
-from broker.shared_load import hear
+from broker.shared_load import shared_task
 
 Result = TypeVar("Result")
 
@@ -38,8 +38,7 @@ class Paced(Generic[Result]):
     async def run(self) -> Result:
         """Return what the job returns; raises what it raises."""
         if self._next is None:
-            self._next = asyncio.create_task(self._run_in_turn())
-            self._next.add_done_callback(hear)
+            self._next = shared_task(self._run_in_turn())
         return await asyncio.shield(self._next)
 
     async def _run_in_turn(self) -> Result:

@@ -1,8 +1,8 @@
 """A query that brings a copy of what is in Postgres up to date, for many who ask at a time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -12,9 +12,17 @@ POLL_S: Final = 1.0
 
 log = structlog.get_logger()
 
+Result = TypeVar("Result")
 
-def hear(task: "asyncio.Task[Any]") -> None:
-    """Take a failure for known: those who waited for it may all have gone meanwhile."""
+
+def shared_task(work: Coroutine[Any, Any, Result]) -> "asyncio.Task[Result]":
+    """Begin what several wait for; they may all have gone when it fails, which is no error then."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(_hear)
+    return task
+
+
+def _hear(task: "asyncio.Task[Any]") -> None:
     if not task.cancelled():
         task.exception()
 
@@ -34,8 +42,7 @@ class SharedLoad:
     async def run(self) -> None:
         """Load; raises what `load` raises."""
         if self._next is None:
-            self._next = asyncio.create_task(self._load_in_turn())
-            self._next.add_done_callback(hear)
+            self._next = shared_task(self._load_in_turn())
         await asyncio.shield(self._next)
 
     async def poll(self, news: str, every_s: float = POLL_S) -> None:

@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from broker.schemas.registry_client import RegistryClient, RegistryUnavailable
 from broker.schemas.schema_subjects import type_names
-from broker.shared_load import hear
+from broker.shared_load import shared_task
 
 BELIEVED_S: Final = 3600.0
 
@@ -105,9 +105,8 @@ class Answers(Generic[_Key, _Value]):
             return None
         asking = self._asking.get(key)
         if asking is None:
-            asking = self._asking[key] = asyncio.create_task(self._learn(key))
+            asking = self._asking[key] = shared_task(self._learn(key))
             asking.add_done_callback(lambda _: self._asking.pop(key))
-            asking.add_done_callback(hear)
         try:
             return await asyncio.shield(asking)
         except RegistryUnavailable:

@@ -4,7 +4,12 @@ import errno
 from typing import Final
 
 from broker.network.free_addresses import AddressNotUsable
-from storage.errors import IdentityTaken, MetadataUnavailable, ObjectStoreUnavailable
+from storage.errors import (
+    IdentityTaken,
+    MetadataUnavailable,
+    ObjectStoreUnavailable,
+    OlderBrokersAlive,
+)
 
 OWN_ADDRESS: Final = "; give each broker an address of its own with --advertise"
 
@@ -21,7 +26,7 @@ def start_failure(error: Exception) -> str:
             return f"{path}: {reason}; choose a directory that this user can write with --data"
         case IdentityTaken():
             return f"{error}{OWN_ADDRESS}"
-        case MetadataUnavailable():
+        case MetadataUnavailable() if not isinstance(error, OlderBrokersAlive):
             return f"{error}; --postgres says where the database is"
         case ObjectStoreUnavailable():
             return f"{error}; --store says where the object store is"

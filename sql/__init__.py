@@ -1,9 +1,21 @@
-"""Postgres text: one statement per file under queries/; migrations/ makes the database."""
+"""Postgres text: one statement per file under queries/; migrations/ makes the database.
+
+A new version is installed one broker after the other, and may be taken back. So the versions
+before a migration work on beside it: what they call keeps its name, arguments and meaning, and no
+table is held for long. A migration that cannot keep that, or that comes with what older versions
+would misread in the store, says so in its first line (STOPS_OLDER). It is applied only when no
+broker is alive.
+"""
 
 import hashlib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Final
+
+STOPS_OLDER: Final = "-- Stops older brokers.\n"
+BEFORE_THAT_RULE: Final = "0025_whole_additions"
+"""It, and the migrations before it, say nothing, and stop older brokers."""
 
 _FILES = resources.files("sql")
 
@@ -15,11 +27,13 @@ class Migration:
     Attributes:
         name: of the file, without its suffix: NNNN_what.
         checksum: SHA-256 of the text, in hex.
+        stops_older: versions that do not know it cannot work beside it.
     """
 
     name: str
     text: str
     checksum: str
+    stops_older: bool
 
 
 @cache
@@ -43,6 +57,11 @@ def migrations() -> list[Migration]:
         if file.name.endswith(".sql")
     }
     return [
-        Migration(name=name, text=text, checksum=hashlib.sha256(text.encode()).hexdigest())
+        Migration(
+            name=name,
+            text=text,
+            checksum=hashlib.sha256(text.encode()).hexdigest(),
+            stops_older=name <= BEFORE_THAT_RULE or text.startswith(STOPS_OLDER),
+        )
         for name, text in sorted(texts.items())
     ]

@@ -88,6 +88,10 @@ class PostgresRefused(NothingWritten):
     """There is no such host or database, or no such user with that password and enough rights."""
 
 
+class OlderBrokersAlive(NothingWritten):
+    """The tables cannot become those of this version while brokers of an older one use them."""
+
+
 class WrongStore(StorageError):
     """The object store belongs to another cluster than the metadata database."""
 
@@ -101,4 +105,4 @@ class BrokerDisplaced(StorageError):
 
 
 class DatabaseNotSupported(RuntimeError):
-    """The database was migrated by other code than this: newer, or changed after the fact."""
+    """The database was migrated by other code, which this one cannot work beside."""

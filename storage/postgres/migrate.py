@@ -1,24 +1,41 @@
 """Bring a database to the schema that this code speaks.
 
 All steps that a database lacks are applied in one transaction under an advisory lock: brokers that
-start together wait for the first, and a crash leaves nothing half done.
+start together wait for the first, and a crash leaves nothing half done. Brokers of older versions
+serve meanwhile, so a step that does not get a table in time gives up its place before it: all of
+their statements would stand behind it. A step that they cannot work beside waits for their end.
 """
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import asyncpg
 import structlog
 
 from sql import Migration, migrations, query
 from storage.config import PostgresConfig
-from storage.errors import DatabaseNotSupported, PostgresRefused
+from storage.errors import DatabaseNotSupported, OlderBrokersAlive, PostgresRefused
 from storage.postgres.postgres_connection import (
+    LOCK_TIMEOUT_S,
     Connection,
     unavailable_without_answer,
     unavailable_without_entry,
 )
 
-MIGRATE_TIMEOUT_S = 300.0
+MIGRATE_TIMEOUT_S: Final = 300.0
+SILENT_MS: Final = 10_000
+"""A broker that has not said for so long that it is alive is not waited for."""
 
 log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A migration that a database has: SHA-256 of its text, and whether it stops older versions."""
+
+    checksum: str
+    stops_older: bool
 
 
 async def migrate(dsn: str, config: PostgresConfig) -> list[str]:
@@ -26,8 +43,9 @@ async def migrate(dsn: str, config: PostgresConfig) -> list[str]:
 
     Raises:
         DatabaseNotSupported: this code must not touch that database.
+        OlderBrokersAlive: brokers have to be stopped first; nothing was changed.
         PostgresRefused: the role may not do it; the message says what it lacks.
-        MetadataUnavailable: no answer; retrying is safe.
+        MetadataUnavailable: no answer, or a table was not free; retrying is safe.
     """
     with unavailable_without_entry():
         # A session of its own, without the limits of configure(): an index may take minutes.
@@ -58,12 +76,33 @@ async def _apply_missing(connection: Connection) -> list[str]:
     await connection.execute(query("migration_lock"))
     await connection.execute(query("migration_create_schema"))
     await connection.execute(query("migration_create_table"))
-    rows = await connection.fetch(query("migration_list"))
-    missing = find_missing({row["name"]: row["checksum"] for row in rows}, migrations())
+    await connection.execute(query("migration_mark_table"))
+    applied = await _applied(connection)
+    missing = find_missing(applied, migrations())
+    if applied and any(migration.stops_older for migration in missing):
+        await _check_nobody_is_alive(connection)
+    await connection.execute(query("migration_hurry"), f"{int(LOCK_TIMEOUT_S * 1000)}ms")
     for migration in missing:
         await connection.execute(migration.text)
-        await connection.execute(query("migration_record"), migration.name, migration.checksum)
+        await connection.execute(
+            query("migration_record"), migration.name, migration.checksum, migration.stops_older
+        )
     return [migration.name for migration in missing]
+
+
+async def _applied(connection: Connection) -> dict[str, Applied]:
+    rows = await connection.fetch(query("migration_list"))
+    return {row["name"]: Applied(row["checksum"], row["stops_older"]) for row in rows}
+
+
+async def _check_nobody_is_alive(connection: Connection) -> None:
+    rows = await connection.fetch(query("migration_find_brokers"), SILENT_MS)
+    if rows:
+        alive = ", ".join(f"{row['node_id']} ({row['identity']})" for row in rows)
+        raise OlderBrokersAlive(
+            f"brokers of an older version are alive, which cannot go on with the tables of this "
+            f"one: {alive}. Stop them all, then start those of this version."
+        )
 
 
 async def missing_migrations(dsn: str, config: PostgresConfig) -> list[str]:
@@ -81,14 +120,13 @@ async def missing_migrations(dsn: str, config: PostgresConfig) -> list[str]:
     try:
         with unavailable_without_answer():
             try:
-                rows = await connection.fetch(query("migration_list"))
+                applied = await _applied(connection)
             except asyncpg.InsufficientPrivilegeError as error:
                 raise await _refusal(connection, error) from error
     except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
-        rows = []
+        applied = {}
     finally:
         connection.terminate()
-    applied = {row["name"]: row["checksum"] for row in rows}
     return [migration.name for migration in find_missing(applied, migrations())]
 
 
@@ -104,19 +142,25 @@ async def _refusal(
     return PostgresRefused(f"{error}; {fix}")
 
 
-def find_missing(applied: dict[str, str], known: list[Migration]) -> list[Migration]:
-    """Return the migrations of `known` that are not in `applied` (name -> checksum), in order.
+def find_missing(applied: Mapping[str, Applied], known: Sequence[Migration]) -> list[Migration]:
+    """Return the migrations of `known` that are not in `applied`, by their names, in order.
 
     Raises:
-        DatabaseNotSupported: `applied` holds what is not known, or a known one with another text.
+        DatabaseNotSupported: `applied` holds what is not known and stops older versions, or a known
+            one with another text.
     """
-    unknown = sorted(applied.keys() - {migration.name for migration in known})
-    if unknown:
+    names = {migration.name for migration in known}
+    newer = sorted(name for name in applied.keys() - names if applied[name].stops_older)
+    if newer:
         raise DatabaseNotSupported(
             f"the metadata database is newer than this version of StreamHouse: it has "
-            f"{', '.join(unknown)}. Run the version that migrated it, or a later one."
+            f"{', '.join(newer)}. Run the version that migrated it, or a later one."
         )
-    changed = [m.name for m in known if applied.get(m.name, m.checksum) != m.checksum]
+    changed = [
+        each.name
+        for each in known
+        if each.name in applied and applied[each.name].checksum != each.checksum
+    ]
     if changed:
         raise DatabaseNotSupported(
             f"the metadata database was migrated with another text of {', '.join(changed)}. "

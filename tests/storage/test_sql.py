@@ -1,17 +1,14 @@
 """Every statement is text that Postgres understands, and migrations make what it speaks of."""
 
-import asyncio
 import re
-from urllib.parse import quote, urlsplit
 
 import asyncpg
 import pytest
 
-from sql import Migration, migrations, query, query_names
+from sql import migrations, query, query_names
 from storage.config import PostgresConfig
-from storage.errors import DatabaseNotSupported, PostgresRefused
 from storage.metadata.metadata_postgres import PostgresMetadata
-from storage.postgres.migrate import find_missing, migrate, missing_migrations
+from storage.postgres.migrate import migrate
 from storage.postgres.postgres_connection import Connection
 from tests.contracts.metadata_stores import create_partitions, write
 from tests.support.postgres import create_database, create_empty_database
@@ -91,87 +88,6 @@ async def test_statements_reach_rows_by_key(postgres_dsn: str) -> None:
                     assert "Index Cond" in following, plan
     await connection.close()
     await store.close()
-
-
-async def test_brokers_that_start_together_migrate_once() -> None:
-    # Given an empty database
-    dsn = await create_empty_database()
-
-    # When several brokers start on it at the same time
-    stores = await asyncio.gather(*(PostgresMetadata.open(dsn) for _ in range(4)))
-
-    # Then all of them work, with the same cluster id, and the next one has nothing to do
-    assert len({await store.cluster_id() for store in stores}) == 1
-    assert await migrate(dsn, PostgresConfig()) == []
-    for store in stores:
-        await store.close()
-
-
-async def test_a_database_of_newer_code_is_refused() -> None:
-    # Given a database in which a later version left its mark
-    dsn = await create_database()
-    connection: Connection = await asyncpg.connect(dsn)
-    await connection.execute(
-        "INSERT INTO streamhouse_internal.migrations (name, checksum) VALUES ('9999_future', 'x')"
-    )
-    await connection.close()
-
-    # When this version opens it, then it refuses, and says why
-    with pytest.raises(DatabaseNotSupported, match=r"newer.*9999_future"):
-        await PostgresMetadata.open(dsn)
-
-
-async def in_place_of_the_owner(dsn: str, statement: str) -> str:
-    """Return the address for a role that owns nothing; `statement` is run before, by who does."""
-    connection: Connection = await asyncpg.connect(dsn)
-    role = f"guest of {await connection.fetchval('SELECT current_database()')}"
-    await connection.execute(f'CREATE ROLE "{role}" LOGIN; {statement.format(role=role)}')
-    await connection.close()
-    return dsn.replace("//streamhouse@", f"//{quote(role)}@")
-
-
-async def test_a_role_that_may_not_create_schemas_is_told_what_it_lacks() -> None:
-    # Given an empty database, and a role that may only connect to it
-    dsn = await in_place_of_the_owner(await create_empty_database(), "")
-
-    # When it migrates, then the answer is the statement that mends it
-    with pytest.raises(
-        PostgresRefused, match=r'GRANT CREATE ON DATABASE (empty_\d+) TO "guest of \1"'
-    ):
-        await migrate(dsn, PostgresConfig())
-
-    # And looking what there is to do is not refused
-    assert len(await missing_migrations(dsn, PostgresConfig())) == len(migrations())
-
-
-async def test_a_role_that_the_schema_does_not_belong_to_is_told_so() -> None:
-    # Given a migrated database, and another role that may create schemas of its own
-    database = await create_database()
-    grant = f"GRANT CREATE ON DATABASE {urlsplit(database).path[1:]} TO " + '"{role}"'
-    dsn = await in_place_of_the_owner(database, grant)
-
-    # When it migrates, or looks what there is to do, then it is told whose the tables are
-    for ask in (migrate, missing_migrations):
-        with pytest.raises(PostgresRefused, match="belong to the role streamhouse"):
-            await ask(dsn, PostgresConfig())
-
-
-def test_a_migration_that_was_changed_afterwards_is_refused() -> None:
-    # Given a database that took a migration with another text
-    first = migrations()[0]
-    applied = {first.name: "another checksum"}
-
-    # When what is missing is asked for, then it is refused
-    with pytest.raises(DatabaseNotSupported, match=first.name):
-        find_missing(applied, migrations())
-
-
-def test_only_what_is_missing_is_applied() -> None:
-    # Given three migrations, the first of which was applied
-    known = [Migration(name=name, text="", checksum=name * 2) for name in ("1", "2", "3")]
-
-    # Then the others are missing, in order
-    assert find_missing({"1": "11"}, known) == known[1:]
 
 
 async def test_what_producers_wrote_before_an_upgrade_may_be_forgotten(

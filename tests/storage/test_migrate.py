@@ -1,0 +1,273 @@
+"""How a database comes to the schema of a version, with brokers of other versions beside it."""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+from uuid import uuid4
+
+import asyncpg
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from sql import BEFORE_THAT_RULE, STOPS_OLDER, Migration, migrations
+from storage.config import PostgresConfig
+from storage.errors import DatabaseNotSupported, NothingWritten, OlderBrokersAlive, PostgresRefused
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.postgres.migrate import Applied, find_missing, migrate, missing_migrations
+from storage.postgres.postgres_connection import Connection
+from tests.support.broker import start_broker
+from tests.support.postgres import create_database, create_empty_database
+from tests.support.wire import WireClient
+
+ALONG = Migration(
+    name="9998_along",
+    text="""
+        DO $$ DECLARE t regclass; BEGIN
+            FOR t IN
+                SELECT oid FROM pg_class
+                WHERE relnamespace = 'streamhouse_internal'::regnamespace AND relkind IN ('r', 'p')
+            LOOP
+                EXECUTE format('ALTER TABLE %s ADD COLUMN later int', t);
+            END LOOP;
+        END $$
+    """,
+    checksum="a",
+    stops_older=False,
+)
+STOPPING = Migration(
+    name="9999_stopping",
+    text="ALTER TABLE streamhouse_internal.topics RENAME TO later_topics",
+    checksum="s",
+    stops_older=True,
+)
+
+
+async def test_brokers_that_start_together_migrate_once() -> None:
+    # Given an empty database
+    dsn = await create_empty_database()
+
+    # When several brokers start on it at the same time
+    stores = await asyncio.gather(*(PostgresMetadata.open(dsn) for _ in range(4)))
+
+    # Then all of them work, with the same cluster id, and the next one has nothing to do
+    assert len({await store.cluster_id() for store in stores}) == 1
+    assert await migrate(dsn, PostgresConfig()) == []
+    for store in stores:
+        await store.close()
+
+
+async def migrate_to(later: Migration, dsn: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Migrate as a version does that has one migration more."""
+    with monkeypatch.context() as patched:
+        known = [*migrations(), later]
+        patched.setattr("storage.postgres.migrate.migrations", lambda: known)
+        return await migrate(dsn, PostgresConfig())
+
+
+async def test_a_version_that_stops_older_ones_waits_for_their_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a broker
+    dsn = await create_database()
+    arguments = ("--postgres", dsn, "--store", f"file://{tmp_path / 'objects'}")
+    broker = await asyncio.to_thread(start_broker, tmp_path, *arguments)
+    try:
+        # When a later version comes that it could not work beside, then that one is told which
+        # broker is to be stopped, and nothing has changed
+        with pytest.raises(OlderBrokersAlive, match=rf"0 \({broker.bootstrap}\)\. Stop them all"):
+            await migrate_to(STOPPING, dsn, monkeypatch)
+        async with await WireClient.connect(broker.bootstrap) as client:
+            await client.create_topic("log")
+    finally:
+        await asyncio.to_thread(broker.stop)
+
+    # When the broker has been stopped, then the later version takes the database
+    assert await migrate_to(STOPPING, dsn, monkeypatch) == [STOPPING.name]
+
+    # And this one does not touch it any more, and says why
+    with pytest.raises(DatabaseNotSupported, match=rf"newer.*{STOPPING.name}"):
+        await PostgresMetadata.open(dsn)
+
+
+def copy_in_transactions(bootstrap: str, number: int) -> list[int | None]:
+    """Write two records, the second with the first one's commit; return the offsets in a group."""
+    topic = f"log-{number}"
+    server: dict[str, Any] = {"bootstrap.servers": bootstrap}
+    admin = AdminClient(server)
+    admin.create_topics([NewTopic(topic, 1)])[topic].result()
+    reader = {"group.id": "g", "auto.offset.reset": "earliest"}
+    producer, consumer = Producer({**server, "transactional.id": "t"}), Consumer(server | reader)
+    consumer.subscribe([topic])
+    producer.init_transactions(10)
+    offsets = []
+    for commits_offsets in (False, True):
+        producer.begin_transaction()
+        producer.produce(topic, b"value")
+        if commits_offsets:
+            position = consumer.position(consumer.assignment())
+            producer.send_offsets_to_transaction(position, consumer.consumer_group_metadata(), 10)
+        producer.commit_transaction(10)
+        record = consumer.poll(10)
+        assert record is not None
+        assert record.error() is None
+        offsets.append(record.offset())
+    consumer.close()
+    return offsets
+
+
+async def test_versions_work_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a broker with clients
+    dsn = await create_database()
+    arguments = ("--postgres", dsn, "--store", f"file://{tmp_path / 'objects'}")
+    broker = await asyncio.to_thread(start_broker, tmp_path, *arguments)
+    try:
+        assert await asyncio.to_thread(copy_in_transactions, broker.bootstrap, 1) == [0, 2]
+
+        # When a later version comes that it can work beside
+        assert await migrate_to(ALONG, dsn, monkeypatch) == [ALONG.name]
+
+        # Then it goes on
+        assert await asyncio.to_thread(copy_in_transactions, broker.bootstrap, 2) == [0, 2]
+    finally:
+        await asyncio.to_thread(broker.stop)
+
+    # And starts again: the later version may be taken back
+    broker = await asyncio.to_thread(start_broker, tmp_path, *arguments)
+    try:
+        assert await asyncio.to_thread(copy_in_transactions, broker.bootstrap, 3) == [0, 2]
+    finally:
+        await asyncio.to_thread(broker.stop)
+    assert await missing_migrations(dsn, PostgresConfig()) == []
+
+
+async def test_who_is_silent_for_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a broker that has died a while ago, and nobody who has noticed
+    dsn = await create_database()
+    store = await PostgresMetadata.open(dsn)
+    await store.register_broker(
+        uuid4(),
+        ["gone:9092"],
+        rack=None,
+        preferred_node_id=0,
+        alone=False,
+        time_to_live_ms=1_000,
+    )
+    await store.close()
+    connection: Connection = await asyncpg.connect(dsn)
+    await connection.execute(
+        "UPDATE streamhouse_internal.brokers SET heartbeat_at = heartbeat_at - interval '11 s'"
+    )
+    await connection.close()
+
+    # When a version comes that stops older ones, then it takes the database
+    assert await migrate_to(STOPPING, dsn, monkeypatch) == [STOPPING.name]
+
+
+async def test_a_migration_does_not_stand_in_the_way_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a database, and somebody who reads one of its tables and does not come to an end
+    dsn = await create_database()
+    reader: Connection = await asyncpg.connect(dsn)
+    reading = reader.transaction()
+    await reading.start()
+    await reader.execute("SELECT FROM streamhouse_internal.topics")
+
+    # When a migration wants that table, then it gives up, and changes nothing
+    with pytest.raises(NothingWritten, match="lock timeout"):
+        await migrate_to(STOPPING, dsn, monkeypatch)
+
+    # And goes through when the table is free
+    await reading.rollback()
+    await reader.close()
+    assert await migrate_to(STOPPING, dsn, monkeypatch) == [STOPPING.name]
+
+
+async def test_what_older_versions_left_stops_them() -> None:
+    # Given a database that only versions before this rule have seen
+    dsn = await create_database()
+    connection: Connection = await asyncpg.connect(dsn)
+    await connection.execute(
+        "ALTER TABLE streamhouse_internal.migrations DROP COLUMN stops_older;"
+        "INSERT INTO streamhouse_internal.migrations (name, checksum) VALUES ('0999_other', 'x')"
+    )
+    await connection.close()
+
+    # When it is looked at, or opened, then what is not known to be harmless is refused
+    for ask in (migrate, missing_migrations):
+        with pytest.raises(DatabaseNotSupported, match="0999_other"):
+            await ask(dsn, PostgresConfig())
+
+
+def test_a_migration_that_takes_something_away_says_that_it_stops_older_brokers() -> None:
+    # Given the migrations since that has to be said
+    since = [each for each in migrations() if each.name > BEFORE_THAT_RULE]
+
+    # Then none of them takes away what an older version may use, and says nothing
+    takes_away = re.compile(
+        r"^\s*(DROP|ALTER TABLE[^;]*\b(DROP|RENAME|TYPE|SET NOT NULL)\b)", re.MULTILINE
+    )
+    assert takes_away.search(STOPPING.text)
+    for migration in since:
+        assert migration.stops_older == migration.text.startswith(STOPS_OLDER)
+        assert migration.stops_older or not takes_away.search(migration.text), migration.name
+
+
+async def in_place_of_the_owner(dsn: str, statement: str) -> str:
+    """Return the address for a role that owns nothing; `statement` is run before, by who does."""
+    connection: Connection = await asyncpg.connect(dsn)
+    role = f"guest of {await connection.fetchval('SELECT current_database()')}"
+    await connection.execute(f'CREATE ROLE "{role}" LOGIN; {statement.format(role=role)}')
+    await connection.close()
+    return dsn.replace("//streamhouse@", f"//{quote(role)}@")
+
+
+async def test_a_role_that_may_not_create_schemas_is_told_what_it_lacks() -> None:
+    # Given an empty database, and a role that may only connect to it
+    dsn = await in_place_of_the_owner(await create_empty_database(), "")
+
+    # When it migrates, then the answer is the statement that mends it
+    with pytest.raises(
+        PostgresRefused, match=r'GRANT CREATE ON DATABASE (empty_\d+) TO "guest of \1"'
+    ):
+        await migrate(dsn, PostgresConfig())
+
+    # And looking what there is to do is not refused
+    assert len(await missing_migrations(dsn, PostgresConfig())) == len(migrations())
+
+
+async def test_a_role_that_the_schema_does_not_belong_to_is_told_so() -> None:
+    # Given a migrated database, and another role that may create schemas of its own
+    database = await create_database()
+    grant = f"GRANT CREATE ON DATABASE {urlsplit(database).path[1:]} TO " + '"{role}"'
+    dsn = await in_place_of_the_owner(database, grant)
+
+    # When it migrates, or looks what there is to do, then it is told whose the tables are
+    for ask in (migrate, missing_migrations):
+        with pytest.raises(PostgresRefused, match="belong to the role streamhouse"):
+            await ask(dsn, PostgresConfig())
+
+
+def test_a_migration_that_was_changed_afterwards_is_refused() -> None:
+    # Given a database that took a migration with another text
+    first = migrations()[0]
+    applied = {first.name: Applied("another checksum", stops_older=True)}
+
+    # When what is missing is asked for, then it is refused
+    with pytest.raises(DatabaseNotSupported, match=first.name):
+        find_missing(applied, migrations())
+
+
+def test_only_what_is_missing_is_applied() -> None:
+    # Given three migrations, the first of which was applied
+    known = [
+        Migration(name=name, text="", checksum=name * 2, stops_older=True)
+        for name in ("1", "2", "3")
+    ]
+
+    # Then the others are missing, in order
+    assert find_missing({"1": Applied("11", stops_older=True)}, known) == known[1:]

@@ -1,4 +1,4 @@
-"""What the broker counts; GET /metrics exports it with the storage tier's (names in the README)."""
+"""What the broker counts; GET /metrics exports it, and the storage tier's (docs/operations.md)."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping

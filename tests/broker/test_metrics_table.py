@@ -1,4 +1,4 @@
-"""The README's table of metrics, against what a broker exports: names, kinds and labels."""
+"""The tables of metrics in docs/, against what a broker exports: names, kinds and labels."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ from tests.support.certificates import make_authority
 from tests.support.otlp import a_gauge, a_number, payload
 from tests.support.wire import WireClient
 
-README: Final = Path(__file__).parents[2] / "README.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "operations.md"
 HEADING: Final = "| metric (`streamhouse_…`)"
 PREFIX: Final = "streamhouse_"
 FAMILIES: Final = ("cluster_", "partition_log_", "partition_high_", "partition_last_")
@@ -44,21 +44,17 @@ Exported = dict[str, tuple[str, frozenset[str]]]
 
 
 def cells() -> Iterator[tuple[str, str]]:
-    """Yield each metric of the table, and what it says of its labels.
-
-    A row has one cell of labels for all its metrics, or one for each, separated by semicolons.
-    """
-    table = README.read_text().partition(HEADING)[2].partition("\n\n")[0]
-    for row in table.splitlines()[2:]:
-        names, labels = (cell.strip() for cell in row.split("|")[1:3])
-        metrics = re.findall(r"`([\w…]+)`", names)
-        of_each = labels.split(";") if ";" in labels else [labels] * len(metrics)
-        yield from zip(metrics, of_each, strict=True)
+    """Yield each metric of the tables, and what they say of its labels."""
+    for below in PAGE.read_text().split(HEADING)[1:]:
+        for row in below.partition("\n\n")[0].splitlines()[2:]:
+            names, labels = (cell.strip() for cell in row.split("|")[1:3])
+            yield from ((metric, labels) for metric in re.findall(r"`([\w…]+)`", names))
 
 
 def documented() -> Exported:
-    below = README.read_text().partition(HEADING)[2].partition("\n\n")[2]
-    histograms = set(re.findall(r"`(\w+)`", below.partition(" are histograms")[0])) - {"_total"}
+    kinds = PAGE.read_text().partition(" are histograms")[0].rpartition("only grows;")[2]
+    histograms = set(re.findall(r"`(\w+)`", kinds))
+    assert histograms
     found: Exported = {}
     for metric, labels in cells():
         assert metric not in found
@@ -69,7 +65,7 @@ def documented() -> Exported:
 
 
 def documented_values() -> dict[str, Values]:
-    """Return the values of the one label that a metric has, where the README lists them."""
+    """Return the values of the one label that a metric has, where a table lists them."""
     return {
         metric: frozenset(re.findall(r"`(\w+)`", labels.partition("=")[2]))
         for metric, labels in cells()
@@ -157,14 +153,14 @@ async def of_pushing_clients() -> Exported:
     return exported(text)
 
 
-async def test_the_readme_names_every_metric_with_its_kind_and_labels(tmp_path: Path) -> None:
+async def test_the_tables_name_every_metric_with_its_kind_and_labels(tmp_path: Path) -> None:
     found = of_the_registry(registered(tmp_path))
     found |= await of_partitions_and_groups(tmp_path / "data")
     found |= await of_pushing_clients()
     assert documented() == found
 
 
-async def test_the_values_that_the_readme_lists_are_those_exported(tmp_path: Path) -> None:
+async def test_the_values_that_the_tables_list_are_those_exported(tmp_path: Path) -> None:
     metrics = {metric.name: metric for metric in registered(tmp_path).collect()}
     for name, values in documented_values().items():
         samples = metrics[PREFIX + name.removesuffix("_total")].samples

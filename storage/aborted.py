@@ -22,8 +22,9 @@ from bisect import bisect_left
 from typing import Final
 
 from protocol.ids import Partition
+from storage.aborted_transaction import AbortedTransaction
 from storage.errors import MetadataUnavailable, OffsetOutOfRange
-from storage.metadata.transactions import AbortedTransaction, TransactionStore
+from storage.metadata.transactions import TransactionStore
 
 MAX_KEPT: Final = 2_000  # 0.3 MB
 _END: Final = 2**63 - 1

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from protocol.ids import Partition
+from storage.aborted_transaction import AbortedTransaction
 from storage.errors import UnknownPartition
 from storage.metadata.port import MetadataStore
-from storage.metadata.transactions import AbortedTransaction
 
 PAGE: Final = 1000
 

@@ -16,9 +16,9 @@ from protocol.batch import BatchHeader, read_header, set_base_offset
 from protocol.batch_scan import FoundTimestamp
 from protocol.ids import Partition
 from storage.aborted import AbortedIndex
+from storage.aborted_transaction import AbortedTransaction
 from storage.errors import MetadataUnavailable, StorageError
 from storage.metadata.port import BatchOutcome, MetadataStore, TransactionUse
-from storage.metadata.transactions import AbortedTransaction
 from storage.metrics import StorageMetrics
 from storage.partition_log import PartitionLog
 from storage.partition_offsets import PartitionOffsets

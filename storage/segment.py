@@ -47,8 +47,8 @@ import crc32c
 from protocol.batch import read_header
 from protocol.errors import CorruptBatch
 from protocol.records import build_batch
+from storage.aborted_transaction import AbortedTransaction
 from storage.errors import CorruptObject
-from storage.metadata.transactions import AbortedTransaction
 from storage.objects.port import Buffer
 from storage.runs import Run, parse_placed
 from storage.segment_index import (

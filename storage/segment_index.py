@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Final
 from uuid import UUID
 
+from storage.aborted_transaction import AbortedTransaction
 from storage.config import MiB
 from storage.errors import CorruptObject
-from storage.metadata.transactions import AbortedTransaction
 
 BLOCK_BYTES: Final = MiB
 

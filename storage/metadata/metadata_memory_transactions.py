@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from protocol.ids import Partition
+from storage.aborted_transaction import AbortedPage
 from storage.errors import MetadataUnavailable, UnknownPartition
 from storage.metadata.metadata_commit import Outcome
 from storage.metadata.metadata_memory_groups import MemoryGroups
@@ -10,7 +11,6 @@ from storage.metadata.metadata_memory_log import MemoryPartition
 from storage.metadata.metadata_memory_transactional_id import Identity, TransactionalId, identity_of
 from storage.metadata.port import BatchCommit, TransactionUse
 from storage.metadata.transactions import (
-    AbortedPage,
     EndOutcome,
     InitOutcome,
     Producer,

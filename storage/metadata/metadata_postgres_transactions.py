@@ -5,10 +5,9 @@ from collections.abc import AsyncIterator, Sequence
 import asyncpg
 
 from protocol.ids import Partition
+from storage.aborted_transaction import AbortedPage, AbortedTransaction
 from storage.errors import MetadataUnavailable, UnknownPartition
 from storage.metadata.transactions import (
-    AbortedPage,
-    AbortedTransaction,
     EndOutcome,
     InitOutcome,
     Producer,

@@ -25,6 +25,7 @@ from enum import IntEnum, StrEnum
 from typing import Final, Protocol
 
 from protocol.ids import Partition
+from storage.aborted_transaction import AbortedPage
 from storage.metadata.groups import CommittedOffset
 from storage.partition_offsets import PartitionOffsets
 
@@ -202,32 +203,6 @@ class ProducerState:
     last_sequence: int
     last_timestamp_ms: int
     transaction_start_offset: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbortedTransaction:
-    """What a reader of committed records skips (KIP-98).
-
-    Attributes:
-        first_offset: of its first record in the partition.
-        last_offset: of its marker.
-    """
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbortedPage:
-    """Aborted transactions of a range of offsets, in the order of their last offsets.
-
-    Attributes:
-        log_start_offset: of the same moment: what ended before it may have been forgotten.
-    """
-
-    log_start_offset: int
-    transactions: list[AbortedTransaction]
 
 
 class TransactionStore(Protocol):

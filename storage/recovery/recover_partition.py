@@ -12,7 +12,7 @@ from typing import Final
 from protocol.control_batch import EndMarker, build_end_marker
 from protocol.records import build_batch
 from storage.aborted_ranges import merge_aborted
-from storage.metadata.transactions import AbortedTransaction
+from storage.aborted_transaction import AbortedTransaction
 from storage.recovery.recover_producers import Producers
 from storage.recovery.recover_runs import PlacedRun
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from protocol.ids import Partition
-from storage.metadata.transactions import AbortedTransaction
+from storage.aborted_transaction import AbortedTransaction
 
 _TABLES: Final = """
 CREATE TABLE segments (

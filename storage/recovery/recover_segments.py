@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from storage.metadata.transactions import AbortedTransaction
+from storage.aborted_transaction import AbortedTransaction
 from storage.recovery.recover_scratch import FoundSegment
 from storage.segment_entry import SegmentEntry
 

@@ -13,8 +13,8 @@ from typing import Final
 from protocol.batch import NO_PRODUCER_ID, BatchHeader, read_header
 from protocol.control_batch import read_end_marker
 from protocol.errors import ProtocolError
+from storage.aborted_transaction import AbortedTransaction
 from storage.errors import CorruptObject, ObjectMissing
-from storage.metadata.transactions import AbortedTransaction
 from storage.objects.port import ObjectStore
 from storage.recovery.recover_producers import Producers
 from storage.recovery.recover_records import record_checksums

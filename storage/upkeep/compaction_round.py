@@ -10,10 +10,10 @@ import structlog
 from protocol.batch import read_header
 from protocol.errors import ProtocolError
 from storage.aborted_ranges import aborted_ranges
+from storage.aborted_transaction import AbortedTransaction
 from storage.config import UpkeepConfig
 from storage.metadata.port import MetadataStore
 from storage.metadata.segments import CleanableRange
-from storage.metadata.transactions import AbortedTransaction
 from storage.objects.port import ObjectStore
 from storage.segment_entry import SegmentEntry
 from storage.upkeep.compaction_batches import add_keys

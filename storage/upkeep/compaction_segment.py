@@ -9,7 +9,7 @@ from protocol.batch import BatchHeader, read_header
 from protocol.errors import ProtocolError
 from protocol.ids import Partition
 from storage.aborted_ranges import merge_aborted
-from storage.metadata.transactions import AbortedTransaction
+from storage.aborted_transaction import AbortedTransaction
 from storage.objects.port import Buffer
 from storage.segment import BuiltSegment, SegmentBuilder
 from storage.segment_entry import SegmentEntry

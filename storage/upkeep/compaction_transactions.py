@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from protocol.batch import BatchHeader
-from storage.metadata.transactions import AbortedTransaction
+from storage.aborted_transaction import AbortedTransaction
 
 
 class SeenTransactions:

@@ -8,9 +8,9 @@ from typing import Final
 from protocol.errors import ProtocolError
 from protocol.ids import Partition
 from storage.aborted_ranges import merge_aborted
+from storage.aborted_transaction import AbortedTransaction
 from storage.config import KiB, MiB
 from storage.errors import CorruptObject, ObjectMissing
-from storage.metadata.transactions import AbortedTransaction
 from storage.objects.port import Buffer, ObjectStore
 from storage.segment import BuiltSegment, SegmentBuilder
 from storage.segment_entry import SegmentEntry

@@ -21,10 +21,10 @@ from protocol.fetch import PartitionWanted
 from protocol.fetch_response import PartitionAnswer
 from protocol.ids import Partition
 from storage.aborted import AbortedIndex
+from storage.aborted_transaction import AbortedPage
 from storage.errors import MetadataUnavailable
 from storage.metadata.brokers import BrokerRecord, Membership
 from storage.metadata.metadata_memory import MemoryMetadata
-from storage.metadata.transactions import AbortedPage
 from storage.partition_log import PartitionLog
 from tests.storage.log_bench import LogBench, Transactional, running_log
 from tests.support.committed_reader import CommittedReader

@@ -7,8 +7,9 @@ from random import Random
 import pytest
 
 from protocol.ids import Partition
+from storage.aborted_transaction import AbortedTransaction
 from storage.metadata.port import TransactionUse
-from storage.metadata.transactions import AbortedTransaction, Producer, Verdict
+from storage.metadata.transactions import Producer, Verdict
 from tests.contracts.metadata_stores import KINDS, a_batch, commit, whole_log
 from tests.contracts.transaction_stores import Transactions, open_transactions
 

@@ -14,8 +14,8 @@ from protocol.batch import read_header
 from protocol.control_batch import read_end_marker
 from protocol.ids import Partition
 from storage.aborted_ranges import aborted_ranges
+from storage.aborted_transaction import AbortedTransaction
 from storage.metadata.metadata_postgres import PostgresMetadata
-from storage.metadata.transactions import AbortedTransaction
 from storage.metrics import StorageMetrics
 from storage.objects.objects_directory import DirectoryStore
 from storage.partition_log import PartitionLog

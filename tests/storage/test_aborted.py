@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from protocol.ids import Partition
 from storage.aborted import AbortedIndex
+from storage.aborted_transaction import AbortedPage, AbortedTransaction
 from storage.errors import MetadataUnavailable, OffsetOutOfRange
 from storage.metadata.metadata_memory import MemoryMetadata
-from storage.metadata.transactions import AbortedPage, AbortedTransaction
 
 PARTITION = Partition(UUID(int=1), 0)
 

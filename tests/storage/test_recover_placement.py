@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.records import Record, build_batch
-from storage.metadata.transactions import AbortedTransaction
+from storage.aborted_transaction import AbortedTransaction
 from storage.objects.objects_memory import MemoryStore
 from storage.recovery.recover_placement import place, without_repeated
 from storage.recovery.recover_producers import Producers

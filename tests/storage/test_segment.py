@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from protocol.batch import read_header
 from protocol.records import Record, build_batch
+from storage.aborted_transaction import AbortedTransaction
 from storage.errors import CorruptObject
-from storage.metadata.transactions import AbortedTransaction
 from storage.segment import (
     FOOTER_BYTES,
     HEADER_BYTES,

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from protocol.batch import TRANSACTIONAL_BIT
 from protocol.control_batch import EndMarker, build_end_marker
 from protocol.records import Record, build_batch
+from storage.aborted_transaction import AbortedTransaction
 from storage.config import S3Config
-from storage.metadata.transactions import AbortedTransaction
 from storage.objects.objects_s3 import S3Store
 from storage.wal_index import WalIndex, WalRun, encode_index
 from streamctl.cluster import Cluster

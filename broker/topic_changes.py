@@ -22,7 +22,7 @@ from broker.topic_requests import (
     check_named_once,
     repeated_names,
 )
-from storage.metadata.port import Topic
+from storage.metadata.topics import Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,8 @@ from protocol.ids import Partition
 from storage.configs.topic_configs import TopicConfig, readable_topic_config
 from storage.errors import ConfigsChanged, UnknownPartition
 from storage.log import Log
-from storage.metadata.port import MetadataStore, Topic, TopicChanges
+from storage.metadata.port import MetadataStore
+from storage.metadata.topics import Topic, TopicChanges
 from storage.partition_log import PartitionLog
 
 log = structlog.get_logger()

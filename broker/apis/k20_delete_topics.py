@@ -25,7 +25,7 @@ from broker.services import Services
 from broker.topic_changes import TopicAccess, TopicChoice, choose_deleted
 from protocol.acl import Operation, ResourceType
 from storage.errors import MetadataUnavailable, UnknownPartition
-from storage.metadata.port import Topic
+from storage.metadata.topics import Topic
 
 _FIRST_BY_ID: Final = 6
 _FIRST_WITH_DISABLED: Final = 3

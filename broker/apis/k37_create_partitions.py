@@ -18,7 +18,7 @@ from broker.services import Services
 from broker.topic_changes import MorePartitions, plan_partitions
 from protocol.acl import Operation, ResourceType
 from storage.errors import MetadataUnavailable, UnknownPartition
-from storage.metadata.port import Topic
+from storage.metadata.topics import Topic
 
 _FIRST_THROTTLED: Final = 3
 

@@ -32,7 +32,8 @@ from pyspark.sql import DataFrame
 from protocol.ids import Partition
 from spark.sinks.direct_partitions import STICKY_RECORDS, choose_partitions
 from storage.errors import TopicAlreadyExists
-from storage.metadata.port import MetadataStore, Topic
+from storage.metadata.port import MetadataStore
+from storage.metadata.topics import Topic
 
 SCHEMA: Final = (
     "key binary, value binary, headers array<struct<key: string, value: binary>>,"

@@ -14,7 +14,8 @@ from protocol.compression import Codec
 from storage.configs.config_types import InvalidConfig, shortened, told_of
 from storage.configs.topic_config_table import PRODUCER_COMPRESSION, TOPIC_CONFIGS, UNCOMPRESSED
 from storage.configs.topic_configs import TopicValues, read_topic_config
-from storage.metadata.port import MetadataStore, Topic
+from storage.metadata.port import MetadataStore
+from storage.metadata.topics import Topic
 from storage.upkeep.policies import TopicPolicy
 
 log = structlog.get_logger()

@@ -28,7 +28,8 @@ from storage.metadata.metadata_memory_retention import MemoryRetention
 from storage.metadata.metadata_memory_segments import MemorySegments
 from storage.metadata.metadata_memory_transactions import MemoryTransactions
 from storage.metadata.metadata_memory_usage import MemoryUsage
-from storage.metadata.port import BatchCommit, BatchOutcome, SegmentLookup, Topic, TopicChanges
+from storage.metadata.port import BatchCommit, BatchOutcome, SegmentLookup
+from storage.metadata.topics import Topic, TopicChanges
 from storage.partition_offsets import PartitionOffsets
 from storage.segment_entry import SegmentEntry
 

@@ -7,8 +7,8 @@ from uuid import UUID
 from protocol.ids import Partition
 from storage.metadata.metadata_memory_groups import MemoryGroups
 from storage.metadata.metadata_memory_log import MemoryPartition
-from storage.metadata.port import Topic
 from storage.metadata.progress import NO_TIMESTAMP, GroupProgress, TopicProgress
+from storage.metadata.topics import Topic
 
 
 class MemoryProgress(MemoryGroups):

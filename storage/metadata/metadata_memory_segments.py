@@ -8,8 +8,8 @@ from uuid import UUID
 from protocol.ids import Partition
 from storage.metadata.metadata_memory_log import MemoryPartition
 from storage.metadata.metadata_memory_objects import MemoryObjects
-from storage.metadata.port import Topic
 from storage.metadata.segments import CleanableRange, SegmentSwap, TaskKind, UnbuiltRange
+from storage.metadata.topics import Topic
 from storage.segment_entry import SegmentEntry
 
 NEVER_CLAIMED = 0

@@ -9,7 +9,7 @@ from uuid import UUID
 from protocol.ids import Partition
 from storage.metadata.metadata_memory_log import MemoryPartition
 from storage.metadata.metadata_memory_objects import MemoryObjects
-from storage.metadata.port import Topic
+from storage.metadata.topics import Topic
 from storage.metadata.usage import (
     DELETED_TOPIC,
     NO_TOPIC,

@@ -13,7 +13,7 @@ from storage.errors import (
     TopicAlreadyExists,
     UnknownPartition,
 )
-from storage.metadata.port import Topic, TopicChanges
+from storage.metadata.topics import Topic, TopicChanges
 from storage.partition_offsets import PartitionOffsets
 from storage.postgres.postgres_pool import PostgresPool
 from storage.postgres.postgres_rows import read_rows

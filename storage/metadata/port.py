@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
-from uuid import UUID
 
 from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
@@ -26,41 +25,11 @@ from storage.metadata.entity_configs import EntityConfigStore
 from storage.metadata.groups import GroupStore
 from storage.metadata.progress import ProgressStore
 from storage.metadata.segments import SegmentStore
+from storage.metadata.topics import TopicStore
 from storage.metadata.transactions import TransactionStore
 from storage.metadata.usage import UsageStore
 from storage.partition_offsets import PartitionOffsets
 from storage.segment_entry import SegmentEntry
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
-    """A topic as its creator asked for it.
-
-    Attributes:
-        replication_factor: accepted and reported; durability is the object store's (D1).
-        configs: only what was set explicitly, by Kafka's names (retention.ms ...).
-    """
-
-    topic_id: UUID
-    name: str
-    partition_count: int
-    replication_factor: int
-    configs: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicChanges:
-    """What happened to topics since some version of the metadata.
-
-    Attributes:
-        version: of this answer; ask with it the next time.
-        changed: topics created or altered, as they are now.
-        deleted: ids of topics that are gone.
-    """
-
-    version: int
-    changed: Sequence[Topic]
-    deleted: Sequence[UUID]
 
 
 class TransactionUse(IntEnum):
@@ -154,6 +123,7 @@ class MetadataStore(
     GroupStore,
     ProgressStore,
     SegmentStore,
+    TopicStore,
     TransactionStore,
     UsageStore,
     Protocol,
@@ -168,8 +138,6 @@ class MetadataStore(
 
     async def claim_store(self, store_id: str) -> str:
         """Make an object store this cluster's, unless it has one; return the id of what it has."""
-
-    # objects and the log
 
     async def reserve_objects(self, paths: Sequence[str]) -> None:
         """Record the intent to upload: each path becomes a `pending` object."""
@@ -236,61 +204,6 @@ class MetadataStore(
         """Reserve `count` producer ids that nobody was or will be given; return the first.
 
         They ascend: a partition tells by a producer's id whether it can have forgotten it.
-        """
-
-    # topics
-
-    async def topic_changes(self, since_version: int) -> TopicChanges:
-        """Return all topics (since_version=0), or what changed after that version."""
-
-    async def create_topic(
-        self,
-        name: str,
-        *,
-        partition_count: int,
-        replication_factor: int,
-        configs: Mapping[str, str],
-    ) -> Topic:
-        """Create a topic and its partitions, all empty.
-
-        Raises:
-            TopicAlreadyExists: a live topic has that name.
-        """
-
-    async def delete_topic(self, topic_id: UUID) -> None:
-        """Remove a topic, its partitions and their index at once; bytes go later (the sweeper).
-
-        Raises:
-            UnknownPartition: no such topic.
-        """
-
-    async def add_partitions(self, topic_id: UUID, partition_count: int) -> Topic:
-        """Raise the partition count to `partition_count`; existing data stays where it is.
-
-        Raises:
-            UnknownPartition: no such topic.
-            InvalidPartitionCount: it has that many already, or more.
-        """
-
-    async def alter_topic_configs(
-        self,
-        topic_id: UUID,
-        changes: Mapping[str, str | None],
-        *,
-        replace: bool,
-        expected: Mapping[str, str] | None = None,
-    ) -> Topic:
-        """Set (a string) or unset (None) configs; `replace` unsets all that are not named.
-
-        Args:
-            topic_id: of the topic.
-            changes: by name.
-            replace: see above.
-            expected: all that has to be set of the topic as yet; None is whatever is.
-
-        Raises:
-            ConfigsChanged: something else is set of it; nothing was changed.
-            UnknownPartition: no such topic.
         """
 
     async def close(self) -> None:

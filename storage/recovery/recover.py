@@ -18,7 +18,7 @@ from uuid import UUID
 from protocol.ids import Partition
 from storage.aborted_ranges import merge_aborted
 from storage.fsck.fsck import Progress
-from storage.metadata.port import Topic
+from storage.metadata.topics import Topic
 from storage.objects.port import ObjectStore
 from storage.objects.store_marker import read_marker
 from storage.recovery.recover_gaps import offsets_lost, place_in_gaps

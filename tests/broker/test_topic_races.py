@@ -10,7 +10,7 @@ import pytest
 
 from broker.topics import Topics
 from storage.errors import ConfigsChanged, TopicAlreadyExists, UnknownPartition
-from storage.metadata.port import Topic, TopicChanges
+from storage.metadata.topics import Topic, TopicChanges
 from tests.broker.topic_stores import Store, created, topics_of
 
 T = TypeVar("T")

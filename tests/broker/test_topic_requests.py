@@ -10,7 +10,7 @@ from broker.configs.broker_configs import read_broker_config
 from broker.refusals import Refusal
 from broker.topic_changes import MorePartitions, choose_deleted, plan_partitions
 from broker.topic_requests import NewTopic, TopicPlan, plan_topics
-from storage.metadata.port import Topic
+from storage.metadata.topics import Topic
 
 BROKER = read_broker_config({"num.partitions": "4", "default.replication.factor": "3"})
 

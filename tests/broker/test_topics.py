@@ -10,7 +10,7 @@ from broker.gradual import MANY
 from broker.topics import KnownTopic, Topics
 from storage.errors import ConfigsChanged, UnknownPartition
 from storage.metadata.metadata_memory import MemoryMetadata
-from storage.metadata.port import Topic, TopicChanges
+from storage.metadata.topics import Topic, TopicChanges
 from tests.broker.topic_stores import Partitions, Store, create, created, topics_of
 
 MANY_TOPICS: Final = 1_000

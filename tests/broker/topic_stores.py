@@ -10,7 +10,7 @@ from broker.topics import Topics
 from protocol.ids import Partition
 from storage.log import Log
 from storage.metadata.metadata_memory import MemoryMetadata
-from storage.metadata.port import Topic, TopicChanges
+from storage.metadata.topics import Topic, TopicChanges
 from storage.partition_log import PartitionLog
 
 

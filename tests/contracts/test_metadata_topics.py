@@ -1,4 +1,4 @@
-"""What storage/metadata/port.py promises, asked of every metadata store: topics."""
+"""What storage/metadata/topics.py promises, asked of every metadata store."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,8 @@ from storage.errors import (
     TopicAlreadyExists,
     UnknownPartition,
 )
-from storage.metadata.port import MetadataStore, Topic
+from storage.metadata.port import MetadataStore
+from storage.metadata.topics import Topic
 from tests.contracts.metadata_stores import KINDS, a_batch, commit, open_store, whole_log
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from protocol.ids import Partition
-from storage.metadata.port import Topic
+from storage.metadata.topics import Topic
 from tests.contracts.metadata_stores import KINDS
 from tests.contracts.segment_side import Segments, open_segments
 

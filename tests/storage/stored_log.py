@@ -18,7 +18,8 @@ from storage.config import PostgresConfig, UpkeepConfig
 from storage.fsck.fsck import Fsck
 from storage.fsck.fsck_index import FsckIndex
 from storage.metadata.metadata_postgres import PostgresMetadata
-from storage.metadata.port import BatchCommit, Topic
+from storage.metadata.port import BatchCommit
+from storage.metadata.topics import Topic
 from storage.objects.object_paths import uuid7, wal_path
 from storage.objects.objects_memory import MemoryStore
 from storage.objects.store_marker import MARKER, new_mark

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from broker.configs.broker_configs import read_broker_config
 from storage.configs.topic_policies import topic_policy
-from storage.metadata.port import Topic
+from storage.metadata.topics import Topic
 from storage.upkeep.policies import TopicPolicy
 
 

@@ -33,7 +33,7 @@ from storage.recovery.recover_scratch import FoundBatch, FoundSegment, Scratch
 from storage.recovery.recover_segments import choose_segments, gaps_between
 from storage.recovery.recover_tail import BuiltTail, read_tail_of
 from storage.recovery.recover_unbuilt import BuiltLog, unbuilt
-from storage.segment import SegmentBuilder
+from storage.segment_builder import SegmentBuilder
 from storage.segment_entry import SegmentEntry
 from storage.upkeep.policies import UNLIMITED
 

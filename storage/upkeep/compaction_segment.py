@@ -11,7 +11,7 @@ from protocol.ids import Partition
 from storage.aborted_ranges import merge_aborted
 from storage.aborted_transaction import AbortedTransaction
 from storage.objects.port import Buffer
-from storage.segment import BuiltSegment, SegmentBuilder
+from storage.segment_builder import BuiltSegment, SegmentBuilder
 from storage.segment_entry import SegmentEntry
 from storage.upkeep.compaction_batches import clean_batch, empty_batch
 from storage.upkeep.compaction_keys import LatestOffsets

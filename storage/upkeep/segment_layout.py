@@ -12,7 +12,7 @@ from storage.aborted_transaction import AbortedTransaction
 from storage.config import KiB, MiB
 from storage.errors import CorruptObject, ObjectMissing
 from storage.objects.port import Buffer, ObjectStore
-from storage.segment import BuiltSegment, SegmentBuilder
+from storage.segment_builder import BuiltSegment, SegmentBuilder
 from storage.segment_entry import SegmentEntry
 from storage.upkeep.policies import TopicPolicy
 from storage.upkeep.recompression import recompress

@@ -22,7 +22,7 @@ from storage.reading.read_planner import END, ColdRead
 from storage.reading.reader import Reader, Records
 from storage.reading.timestamp_search import TimestampSearch
 from storage.runs import parse_run
-from storage.segment import SegmentBuilder
+from storage.segment_builder import SegmentBuilder
 from storage.segment_entry import SegmentEntry
 from tests.support.policies import read_policy
 

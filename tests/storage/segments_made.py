@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from protocol.batch import read_header
 from protocol.records import Record, build_batch
 from storage.aborted_transaction import AbortedTransaction
-from storage.segment import BuiltSegment, SegmentBuilder
+from storage.segment_builder import BuiltSegment, SegmentBuilder
 from storage.upkeep.policies import TopicPolicy
 from tests.support.policies import read_policy
 

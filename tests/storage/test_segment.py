@@ -17,12 +17,12 @@ from storage.errors import CorruptObject
 from storage.segment import (
     FOOTER_BYTES,
     HEADER_BYTES,
-    SegmentBuilder,
     parse_header,
     parse_index,
     parse_index_length,
     read_block,
 )
+from storage.segment_builder import SegmentBuilder
 from storage.segment_index import BLOCK_BYTES
 from tests.storage.segments_made import (
     PARTITION,

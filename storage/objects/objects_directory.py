@@ -12,16 +12,15 @@ import itertools
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self, TypeVar, TypeVarTuple
 
 from storage.config import MiB
 from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
-from storage.objects.durable_file import write_durably
-from storage.objects.incoming_folder import INCOMING, close_incoming, flush_folder, open_incoming
+from storage.objects.durable_folders import DurableFolders
+from storage.objects.incoming_folder import INCOMING, close_incoming, open_incoming
+from storage.objects.object_put import ObjectPut
 from storage.objects.object_read import ObjectRead, ReadOnce
-from storage.objects.open_folder import OpenFolder, flush_names, open_folder
 from storage.objects.path_rules import check_path, check_prefix
 from storage.objects.port import Buffer, Owned, StoredObject
 from storage.objects.store_traffic import StoreTraffic
@@ -33,69 +32,8 @@ READ_THREADS: Final = 8
 SEGMENT_BYTES: Final = 80 * MiB
 """A segment of the default size, and what is read ahead of it: all of it is let go at once."""
 
-MAX_KNOWN_FOLDERS: Final = 65_536
-MAX_OPEN_FOLDERS: Final = 512
-"""Of them: those that a file was put into lately. What the writer puts has 256."""
-
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
-
-
-class _Put:
-    """One put as its thread sees it: the Work of storage/worker_threads.py.
-
-    Every call of the system costs more than itself, because the thread has to get the interpreter
-    lock again, in competition with the event loop. So what nobody waits for is left to `tidy`.
-
-    Attributes:
-        parts: buffers of the caller, who may change them once the call is cancelled.
-        cancelled: set by the event loop; the thread looks at it after it has copied all parts.
-    """
-
-    __slots__ = ("_file", "_path", "_store", "_unfinished", "cancelled", "parts")
-
-    def __init__(self, store: "DirectoryStore", path: str, parts: Sequence[Buffer]) -> None:
-        self._store = store
-        self._path = path
-        self._unfinished: Path | None = None
-        self._file = -1
-        self.parts = parts
-        self.cancelled = False
-
-    def run(self) -> None:
-        """Write, flush and name the file, and flush its name.
-
-        Raises:
-            ObjectConflict: other bytes have that name.
-            OSError: the file system did not do it.
-        """
-        store = self._store
-        folder_path, _, name = self._path.rpartition("/")
-        store.folder(folder_path)
-        self._unfinished = unfinished = store.next_unfinished()
-        self._file = write_durably(unfinished, self.parts)
-        if self.cancelled:  # the caller may have changed the parts while they were copied
-            return
-        try:
-            folder = store.open_folder(folder_path)
-            linked = folder.link(unfinished, name)
-        except FileNotFoundError:  # somebody removed the folder: it is not as we know it
-            store.forget_folders()
-            folder = store.open_folder(folder_path)
-            linked = folder.link(unfinished, name)
-        if not linked and not _holds(store.folder(folder_path) / name, self.parts):
-            raise ObjectConflict(f"{self._path} holds other bytes")
-        # Also if it was there before: whoever linked it may have crashed before this flush.
-        flush_names(folder)
-
-    def tidy(self) -> None:
-        """Close the file and remove its first name; what is left goes with the store's folder."""
-        if self._file >= 0:
-            with suppress(OSError):  # it was flushed
-                os.close(self._file)
-        if self._unfinished is not None:
-            with suppress(OSError):
-                self._unfinished.unlink()
 
 
 class DirectoryStore:
@@ -109,8 +47,7 @@ class DirectoryStore:
         self._incoming = incoming
         self._lock = lock
         self._names = itertools.count()
-        self._folders: dict[str, Path] = {}  # known to be there and durable
-        self._open_folders: dict[str, OpenFolder] = {}
+        self._folders = DurableFolders(self._root)
         # Reads have threads of their own, so that cold consumers never delay an ack.
         self._writes = WorkerThreads(WRITE_THREADS, "object-put")
         self._gets = WorkerThreads(READ_THREADS, "object-get")
@@ -143,7 +80,8 @@ class DirectoryStore:
 
     async def put(self, path: str, parts: Sequence[Buffer]) -> None:
         check_path(path)
-        put = _Put(self, path, [part for part in parts if len(part)])
+        filled = [part for part in parts if len(part)]
+        put = ObjectPut(self._folders, self._next_unfinished, path, filled)
         health, clock = self._traffic.health, self._traffic.clock
         began_s = clock()
         try:
@@ -207,58 +145,16 @@ class DirectoryStore:
         except OSError as error:
             raise ObjectStoreUnavailable(str(error)) from error
 
-    # --- what threads call
-
-    def next_unfinished(self) -> Path:
-        """Return a name for a file that is not an object yet."""
+    def _next_unfinished(self) -> Path:
+        """Return a name for a file that is not an object yet; threads call it."""
         return self._incoming / str(next(self._names))
-
-    def folder(self, path: str) -> Path:
-        """Return a durable folder: itself, and its name in all folders above it up to the root."""
-        if not path:
-            return self._root
-        known = self._folders.get(path)
-        if known is not None:
-            return known
-        parent = self.folder(path.rpartition("/")[0])
-        folder = self._root / path
-        folder.mkdir(exist_ok=True)
-        flush_folder(parent)  # another thread may have made, and not yet flushed it
-        if len(self._folders) >= MAX_KNOWN_FOLDERS:
-            self._folders.clear()
-        self._folders[path] = folder
-        return folder
-
-    def open_folder(self, path: str) -> OpenFolder:
-        """Return a durable folder, open.
-
-        Raises:
-            FileNotFoundError: it was known, and somebody has removed it.
-        """
-        known = self._open_folders.get(path)
-        if known is not None:
-            return known
-        folder = open_folder(self.folder(path))
-        if len(self._open_folders) >= MAX_OPEN_FOLDERS:
-            self._open_folders.clear()
-        self._open_folders[path] = folder
-        return folder
-
-    def forget_folders(self) -> None:
-        """Look at all folders again."""
-        self._folders.clear()
-        self._open_folders.clear()
 
     def _close(self) -> None:
         self._writes.shutdown()
         self._gets.shutdown()
         self._reads.shutdown()
-        self._open_folders.clear()
+        self._folders.close()
         close_incoming(self._incoming, self._lock)
-
-
-def _holds(target: Path, parts: Sequence[Buffer]) -> bool:
-    return target.is_file() and target.read_bytes() == b"".join(parts)
 
 
 def _delete(root: Path, paths: Iterable[str]) -> dict[str, str]:

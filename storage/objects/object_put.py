@@ -1,0 +1,95 @@
+"""One put of a directory store, as its thread sees it.
+
+Every call of the system costs more than itself, because the thread has to get the interpreter lock
+again, in competition with the event loop. So what nobody waits for is left to `tidy`.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from storage.errors import ObjectConflict
+from storage.objects.durable_file import write_durably
+from storage.objects.durable_folders import DurableFolders
+from storage.objects.open_folder import flush_names
+from storage.objects.port import Buffer
+
+
+class ObjectPut:
+    """The Work of storage/worker_threads.py.
+
+    Args:
+        folders: of the store.
+        next_unfinished: returns a name for a file that is not an object yet.
+        path: of the object.
+        parts: its bytes.
+
+    Attributes:
+        parts: buffers of the caller, who may change them once the call is cancelled.
+        cancelled: set by the event loop; the thread looks at it after it has copied all parts.
+    """
+
+    __slots__ = (
+        "_file",
+        "_folders",
+        "_next_unfinished",
+        "_path",
+        "_unfinished",
+        "cancelled",
+        "parts",
+    )
+
+    def __init__(
+        self,
+        folders: DurableFolders,
+        next_unfinished: Callable[[], Path],
+        path: str,
+        parts: Sequence[Buffer],
+    ) -> None:
+        self._folders = folders
+        self._next_unfinished = next_unfinished
+        self._path = path
+        self._unfinished: Path | None = None
+        self._file = -1
+        self.parts = parts
+        self.cancelled = False
+
+    def run(self) -> None:
+        """Write, flush and name the file, and flush its name.
+
+        Raises:
+            ObjectConflict: other bytes have that name.
+            OSError: the file system did not do it.
+        """
+        folders = self._folders
+        folder_path, _, name = self._path.rpartition("/")
+        folders.find(folder_path)
+        self._unfinished = unfinished = self._next_unfinished()
+        self._file = write_durably(unfinished, self.parts)
+        if self.cancelled:  # the caller may have changed the parts while they were copied
+            return
+        try:
+            folder = folders.open(folder_path)
+            linked = folder.link(unfinished, name)
+        except FileNotFoundError:  # somebody removed the folder: it is not as we know it
+            folders.forget()
+            folder = folders.open(folder_path)
+            linked = folder.link(unfinished, name)
+        if not linked and not _holds(folders.find(folder_path) / name, self.parts):
+            raise ObjectConflict(f"{self._path} holds other bytes")
+        # Also if it was there before: whoever linked it may have crashed before this flush.
+        flush_names(folder)
+
+    def tidy(self) -> None:
+        """Close the file and remove its first name; what is left goes with the store's folder."""
+        if self._file >= 0:
+            with suppress(OSError):  # it was flushed
+                os.close(self._file)
+        if self._unfinished is not None:
+            with suppress(OSError):
+                self._unfinished.unlink()
+
+
+def _holds(target: Path, parts: Sequence[Buffer]) -> bool:
+    return target.is_file() and target.read_bytes() == b"".join(parts)

@@ -1,28 +1,28 @@
 """The consumer protocol's state machine (KIP-848): one group, driven by its members' heartbeats."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Self
 
 from kio.schema.errors import ErrorCode
 
+from coordinator import consumer_description
 from coordinator.answers import ConsumerHeartbeatAnswer
 from coordinator.config import GroupConfig
-from coordinator.consumer_checks import check_epoch, check_request
+from coordinator.consumer_checks import check_request
 from coordinator.consumer_core import ConsumerCore, Refused
 from coordinator.consumer_deadlines import THE_GROUP, Deadline
+from coordinator.consumer_identity import find_member, static_member
 from coordinator.consumer_member import (
     JOINING_EPOCH,
     LEAVING_STATIC_EPOCH,
     NO_PARTITIONS,
     Member,
 )
-from coordinator.descriptions import ConsumerDescription, ConsumerMemberDescription
+from coordinator.descriptions import ConsumerDescription
 from coordinator.effects import Effect
 from coordinator.events import ConsumerEvent, ConsumerHeartbeat, TimerFired, TopicsChanged
 from coordinator.snapshots import GroupSnapshot
 from coordinator.subscriptions import Subscription
-from protocol.ids import Partition
 
 
 class ConsumerGroup:
@@ -71,7 +71,7 @@ class ConsumerGroup:
 
     def _go_on(self, event: ConsumerHeartbeat, now_ms: int) -> ConsumerHeartbeatAnswer:
         core = self.core
-        before, replaced = self._find(event)
+        before, replaced = find_member(core, event)
         member = _updated(before, event)
         core.admit(member.subscription.pattern)
         shown = core.subscriptions.show(member.subscription, event.visible_topics)
@@ -101,72 +101,11 @@ class ConsumerGroup:
             assignment=sorted(after.assigned) if is_told else None,
         )
 
-    def _find(self, event: ConsumerHeartbeat) -> tuple[Member, str | None]:
-        """Return who this is, and the id under which it is known; None for one who is new."""
-        if event.instance_id is not None:
-            return self._find_static(event, event.instance_id)
-        known = self.core.members.get(event.member_id)
-        if known is not None:
-            check_epoch(known, event)
-            return known, known.member_id
-        return self._newcomer(event), None
-
-    def _find_static(self, event: ConsumerHeartbeat, instance_id: str) -> tuple[Member, str | None]:
-        known = self.core.members.by_instance(instance_id)
-        if event.member_epoch != JOINING_EPOCH:
-            known = self._static_member(known, event)
-            check_epoch(known, event)
-            return known, known.member_id
-        if known is None:
-            return self._newcomer(event), None
-        if known.member_id == event.member_id:
-            return known, known.member_id
-        if known.member_epoch != LEAVING_STATIC_EPOCH and known.classic is None:
-            raise Refused(
-                ErrorCode.unreleased_instance_id,
-                f"Static member {event.member_id} with instance id {instance_id} cannot join the"
-                f" group because the instance id is owned by member {known.member_id}.",
-            )
-        heir = replace(
-            known, member_id=self._member_id(event), member_epoch=JOINING_EPOCH, previous_epoch=0
-        )
-        return heir, known.member_id
-
-    def _newcomer(self, event: ConsumerHeartbeat) -> Member:
-        if event.member_epoch != JOINING_EPOCH:
-            raise Refused(
-                ErrorCode.unknown_member_id,
-                f"Member {event.member_id} is not a member of group {self.core.group_id}.",
-            )
-        max_size = self.core.config.consumer.max_size
-        if len(self.core.members) >= max_size:
-            raise Refused(
-                ErrorCode.group_max_size_reached,
-                f"The consumer group has reached its maximum capacity of {max_size} members.",
-            )
-        return Member(member_id=self._member_id(event))
-
-    def _member_id(self, event: ConsumerHeartbeat) -> str:
-        return event.member_id or self.core.config.new_uuid()
-
-    def _static_member(self, known: Member | None, event: ConsumerHeartbeat) -> Member:
-        if known is None:
-            raise Refused(
-                ErrorCode.unknown_member_id, f"Instance id {event.instance_id} is unknown."
-            )
-        if known.member_id != event.member_id:
-            raise Refused(
-                ErrorCode.fenced_instance_id,
-                f"Static member {event.member_id} with instance id {event.instance_id} was fenced"
-                f" by member {known.member_id}.",
-            )
-        return known
-
     def _leave(self, event: ConsumerHeartbeat, now_ms: int) -> ConsumerHeartbeatAnswer:
         core = self.core
         member = core.members.get(event.member_id)
         if event.instance_id is not None:
-            member = self._static_member(core.members.by_instance(event.instance_id), event)
+            member = static_member(core.members.by_instance(event.instance_id), event)
         if member is None:
             raise Refused(
                 ErrorCode.unknown_member_id,
@@ -228,22 +167,12 @@ class ConsumerGroup:
         return ErrorCode.stale_member_epoch
 
     def describe(self) -> ConsumerDescription:
-        core = self.core
-        return ConsumerDescription(
-            state=core.state,
-            group_epoch=core.epoch,
-            assignment_epoch=core.assignment_epoch,
-            assignor_name=core.assignor,
-            members=[_described(member) for member in core.members],
-        )
+        """Return the group as ConsumerGroupDescribe shows it."""
+        return consumer_description.describe(self.core)
 
     def subscribed_topics(self) -> frozenset[str] | None:
         """Return all subscribed names; None while a pattern could not be resolved yet."""
-        core = self.core
-        in_use = core.members.subscriptions()
-        if core.subscriptions.catalog is None and any(s.pattern for s in in_use):
-            return None
-        return frozenset[str]().union(*(core.subscriptions.names(s) for s in in_use))
+        return consumer_description.subscribed_topics(self.core)
 
 
 def _updated(member: Member, event: ConsumerHeartbeat) -> Member:
@@ -277,22 +206,3 @@ def _is_full(event: ConsumerHeartbeat) -> bool:
         event.subscribed_topic_names is not None or event.subscribed_topic_regex is not None
     )
     return subscribes and event.rebalance_timeout_ms >= 0 and event.owned_partitions is not None
-
-
-def _described(member: Member) -> ConsumerMemberDescription:
-    def in_order(partitions: frozenset[Partition]) -> Sequence[Partition]:
-        return sorted(partitions)
-
-    return ConsumerMemberDescription(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        rack_id=member.rack_id,
-        member_epoch=member.member_epoch,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        subscribed_topic_names=sorted(member.subscription.names),
-        subscribed_topic_regex=member.subscription.pattern or None,
-        assignment=in_order(member.assigned),
-        target_assignment=in_order(member.target),
-        is_classic=member.classic is not None,
-    )

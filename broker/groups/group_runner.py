@@ -15,6 +15,7 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from broker.groups.group_records import record_of, snapshot_of
+from broker.groups.group_timer import GroupTimer, loop_ms
 from broker.groups.group_transactions import Committing, TransactionalCommits
 from broker.groups.group_writes import (
     GroupFenced,
@@ -55,11 +56,6 @@ class Committer:
     generation_id: int
 
 
-def loop_ms() -> int:
-    """Return the time of the machines: the event loop's, which never goes back."""
-    return round(asyncio.get_running_loop().time() * 1000)
-
-
 class GroupRunner:
     """A group that this broker coordinates, from when it is taken until it is lost.
 
@@ -94,9 +90,7 @@ class GroupRunner:
         self._asking: Answered | None = None
         self._saving: Written | None = None
         self._writing: Written | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._deadline_ms: int | None = None
-        self._is_time_held = False
+        self._timer = GroupTimer(self._be_on_time)
         self._generation_id = 0
         if taken.record is None:
             self.machine = Group(taken.group_id, config)
@@ -206,20 +200,17 @@ class GroupRunner:
 
     def hold_time(self) -> None:
         """Let nothing be due until `release_time`."""
-        self._is_time_held = True
-        self._arm(self._deadline_ms)
+        self._timer.hold()
 
     def release_time(self) -> None:
         """Let be due what has become so meanwhile."""
-        self._is_time_held = False
         if not self.closed:
-            self._arm(self._deadline_ms)
+            self._timer.release()
 
     def close(self, code: ErrorCode) -> None:
         """End: answer everybody who waits with `code`."""
         self.closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.close()
         for answer in list(self._owed):
             if not answer.done():
                 answer.set_exception(Refusal(code))
@@ -249,7 +240,7 @@ class GroupRunner:
                 case Reply():
                     self._reply(effect)
                 case ArmTimer():
-                    self._arm(effect.deadline_ms)
+                    self._timer.arm(effect.deadline_ms)
 
     def _save(self, snapshot: GroupSnapshot) -> None:
         if snapshot.generation_id != self._generation_id:
@@ -267,17 +258,7 @@ class GroupRunner:
         elif not token.done():
             token.set_result(reply.answer)
 
-    def _arm(self, deadline_ms: int | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._deadline_ms = deadline_ms
-        if deadline_ms is not None and not self._is_time_held:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_at(deadline_ms / 1000, self._fire, deadline_ms)
-
-    def _fire(self, deadline_ms: int) -> None:
-        self._timer = self._deadline_ms = None
+    def _be_on_time(self, deadline_ms: int) -> None:
         with self.whole():  # a timer that fires early, by the loop's resolution, is on time
             self._run(self.machine.handle(TimerFired(), now_ms=max(loop_ms(), deadline_ms)))
 

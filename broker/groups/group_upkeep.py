@@ -9,8 +9,8 @@ import structlog
 from kio.schema.errors import ErrorCode
 
 from broker.groups.group_catalog import GroupCatalog
-from broker.groups.group_runner import loop_ms
 from broker.groups.group_table import GroupTable
+from broker.groups.group_timer import loop_ms
 from broker.groups.group_writes import GroupWrites
 from coordinator.events import TopicsChanged
 from storage.backoff import Backoff

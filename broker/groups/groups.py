@@ -3,7 +3,7 @@
     groups.py          what can be asked of a group
     group_table.py     which groups are in memory, and how they get there (group_loads.py,
                        group_waiters.py)
-    group_runner.py    one group: machine, timer, who waits for an answer
+    group_runner.py    one group: machine, who waits for an answer; group_timer.py: what is due
     group_writes.py    what goes to Postgres; offsets of transactions by group_transactions.py
     group_deletions.py what is removed while nobody else can get at the group
     group_upkeep.py    takeover, changed topics, expiry

@@ -17,8 +17,8 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.groups.group_commits import Committer
 from broker.groups.group_requests import outcome_of
-from broker.groups.group_runner import Committer
 from broker.groups.group_table import coordinator_refusal
 from broker.groups.offset_requests import (
     AskedTopic,

@@ -20,8 +20,8 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.groups.group_commits import Committer
 from broker.groups.group_requests import named_group, outcome_of
-from broker.groups.group_runner import Committer
 from broker.groups.offset_requests import (
     AskedTopic,
     Lines,

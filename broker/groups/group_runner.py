@@ -5,9 +5,8 @@ so nobody is told of what another broker would not know after a takeover.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,13 +15,11 @@ from kio.schema.errors import ErrorCode
 
 from broker.groups.group_records import record_of, snapshot_of
 from broker.groups.group_timer import GroupTimer, loop_ms
-from broker.groups.group_transactions import Committing, TransactionalCommits
 from broker.groups.group_writes import (
     GroupFenced,
     GroupWrites,
     Written,
     failure_of,
-    pass_on,
     resolve_after,
 )
 from broker.http.metrics import GroupMetrics
@@ -32,28 +29,12 @@ from coordinator.effects import ArmTimer, Effect, Reply, Save
 from coordinator.events import ClassicEvent, ConsumerEvent, TimerFired
 from coordinator.group import Group
 from coordinator.snapshots import GroupSnapshot
-from protocol.ids import Partition
-from storage.errors import MetadataUnavailable, NothingWritten
-from storage.metadata.groups import CommittedOffset, TakenGroup
-from storage.metadata.transactions import TransactionOffsets, TransactionOffsetsOutcome, Verdict
+from storage.metadata.groups import TakenGroup
 
 log = structlog.get_logger()
 
 Answered = asyncio.Future[Any]
 """Where the answer to a request goes; the token of the event that it became."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committer:
-    """Who commits offsets.
-
-    Attributes:
-        generation_id: or member epoch; -1 with an empty member_id for one who is no member.
-    """
-
-    member_id: str
-    instance_id: str | None
-    generation_id: int
 
 
 class GroupRunner:
@@ -66,6 +47,7 @@ class GroupRunner:
     Attributes:
         machine: its state.
         used_ms: when it was last asked for something.
+        writing: what of the group is on its way to Postgres; None if nothing is.
     """
 
     def __init__(
@@ -74,7 +56,6 @@ class GroupRunner:
         config: GroupConfig,
         *,
         writes: GroupWrites,
-        commits: TransactionalCommits,
         metrics: GroupMetrics,
         lost: Callable[["GroupRunner", ErrorCode], None],
     ) -> None:
@@ -83,14 +64,13 @@ class GroupRunner:
         self.used_ms = loop_ms()
         self.closed = False
         self._writes = writes
-        self._commits = commits
         self._metrics = metrics
         self._lost = lost
         self._owed: set[Answered] = set()
         self._asking: Answered | None = None
         self._saving: Written | None = None
-        self._writing: Written | None = None
-        self._timer = GroupTimer(self._be_on_time)
+        self.writing: Written | None = None
+        self._timer = GroupTimer(self._expire)
         self._generation_id = 0
         if taken.record is None:
             self.machine = Group(taken.group_id, config)
@@ -102,7 +82,7 @@ class GroupRunner:
     @property
     def idle(self) -> bool:
         """Whether nothing is lost if it leaves memory."""
-        busy = self._owed or self._saving or self._writing
+        busy = self._owed or self._saving or self.writing
         return self.machine.is_empty and not busy
 
     def start(self) -> None:
@@ -134,69 +114,20 @@ class GroupRunner:
         with self.whole():
             self._run(self.machine.handle(event, now_ms=loop_ms()))
 
-    def commit(
-        self,
-        answer: Answered,
-        committer: Committer,
-        offsets: Mapping[Partition, CommittedOffset],
-    ) -> None:
-        """Commit offsets; answered with the partitions that turned out not to exist."""
-        code = self.machine.check_commit(
-            member_id=committer.member_id,
-            instance_id=committer.instance_id,
-            generation_id=committer.generation_id,
-            now_ms=loop_ms(),
-        )
-        if code is not ErrorCode.none:
-            answer.set_exception(Refusal(code))
-        elif not offsets:
-            answer.set_result(frozenset())
-        else:
-            self._metrics.offset_commits.inc()
-            written = self._writes.commit(self.group_id, self.owner_epoch, offsets)
-            self._follow(written)
-            written.add_done_callback(partial(pass_on, answer))
+    def follow(self, written: Written) -> None:
+        """See to the end of a write before anybody else hears of it."""
+        if written is not self.writing:
+            self.writing = written
+            written.add_done_callback(self._written)
 
-    def commit_in_transaction(
-        self, answer: Answered, committer: Committer, offsets: TransactionOffsets
-    ) -> None:
-        """Have offsets committed once a transaction is; answered with what became of that."""
-        code = self.machine.check_transactional_commit(
-            member_id=committer.member_id,
-            instance_id=committer.instance_id,
-            generation_id=committer.generation_id,
-        )
-        if code is not ErrorCode.none:
-            answer.set_exception(Refusal(code))
-        elif not offsets.offsets:
-            answer.set_result(TransactionOffsetsOutcome(verdict=Verdict.DONE))
-        else:
-            self._metrics.offset_commits.inc()
-            self._commits.write(offsets).add_done_callback(partial(self._committed, answer))
-
-    def check_fetch(self, answer: Answered, member_id: str | None, member_epoch: int) -> None:
-        """Answered with True once the member may read what was committed before it asked."""
-        code = self.machine.check_fetch(
-            member_id=member_id, member_epoch=member_epoch, now_ms=loop_ms()
-        )
-        if code is not ErrorCode.none:
-            answer.set_exception(Refusal(code))
-            return
-        before: list[asyncio.Future[Any]] = []
-        before += self._commits.under_way(self.group_id, self.owner_epoch)
-        if self._writing is not None:
-            before.append(self._writing)
-
-        def settled(_: object = None) -> None:
-            """Answer; after a write that certainly did not happen, too: the group goes on then."""
-            fine = NothingWritten | None
-            ended = all(one.done() and isinstance(failure_of(one), fine) for one in before)
-            if ended and not answer.done():
-                answer.set_result(True)
-
-        for write in before:
-            write.add_done_callback(settled)
-        settled()
+    def give_up(self, failure: BaseException) -> None:
+        """Leave the group, for a write that did not happen or may not have."""
+        fenced = isinstance(failure, GroupFenced)
+        if fenced:
+            self._metrics.fenced_groups.inc()
+        log.warning("group lost", group_id=self.group_id, fenced=fenced, reason=str(failure))
+        code = ErrorCode.not_coordinator if fenced else ErrorCode.coordinator_not_available
+        self._lost(self, code)
 
     def hold_time(self) -> None:
         """Let nothing be due until `release_time`."""
@@ -248,7 +179,7 @@ class GroupRunner:
             self._metrics.rebalances.inc()
         make_record = partial(record_of, snapshot)
         self._saving = self._writes.save(self.group_id, self.owner_epoch, make_record)
-        self._follow(self._saving)
+        self.follow(self._saving)
 
     def _reply(self, reply: Reply) -> None:
         token = reply.token
@@ -258,55 +189,18 @@ class GroupRunner:
         elif not token.done():
             token.set_result(reply.answer)
 
-    def _be_on_time(self, deadline_ms: int) -> None:
+    def _expire(self, deadline_ms: int) -> None:
         with self.whole():  # a timer that fires early, by the loop's resolution, is on time
             self._run(self.machine.handle(TimerFired(), now_ms=max(loop_ms(), deadline_ms)))
-
-    # --- writes
-
-    def _follow(self, written: Written) -> None:
-        """See to the end of a write before anybody else hears of it."""
-        if written is not self._writing:
-            self._writing = written
-            written.add_done_callback(self._written)
 
     def _written(self, written: Written) -> None:
         failure = failure_of(written)
         if self.closed:
             return
         if failure is not None:
-            self._give_up(failure)
+            self.give_up(failure)
             return
         if written is self._saving:
             self._saving = None
-        if written is self._writing:
-            self._writing = None
-
-    def _committed(self, answer: Answered, writing: Committing) -> None:
-        """See to the end of a commit in a transaction."""
-        failure = failure_of(writing)
-        if self.closed:
-            return  # whoever asked was told to ask again, which does no harm
-        if failure is None and writing.result().verdict is Verdict.GROUP_FENCED:
-            failure = GroupFenced(self.group_id)
-        if failure is None:
-            if not answer.done():
-                answer.set_result(writing.result())
-            return
-        if isinstance(failure, NothingWritten):  # so the group is as it was
-            if not answer.done():
-                answer.set_exception(Refusal(ErrorCode.coordinator_not_available, str(failure)))
-            return
-        known = isinstance(failure, GroupFenced | MetadataUnavailable | asyncio.CancelledError)
-        if not known and not answer.done():
-            answer.set_exception(failure)
-        self._give_up(failure)
-
-    def _give_up(self, failure: BaseException) -> None:
-        """Leave the group, for a write that did not happen or may not have."""
-        fenced = isinstance(failure, GroupFenced)
-        if fenced:
-            self._metrics.fenced_groups.inc()
-        log.warning("group lost", group_id=self.group_id, fenced=fenced, reason=str(failure))
-        code = ErrorCode.not_coordinator if fenced else ErrorCode.coordinator_not_available
-        self._lost(self, code)
+        if written is self.writing:
+            self.writing = None

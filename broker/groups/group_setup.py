@@ -11,6 +11,7 @@ import structlog
 from broker.configs.broker_configs import BrokerConfig
 from broker.configs.entity_configs import EntityConfigs
 from broker.groups.group_catalog import GroupCatalog
+from broker.groups.group_commits import GroupCommits
 from broker.groups.group_configs import read_group_configs
 from broker.groups.group_table import GroupTable
 from broker.groups.group_transactions import TransactionalCommits
@@ -71,7 +72,11 @@ def make_groups(
     topics.watch(upkeep.topics_changed)
     entity_configs.watch(EntityKind.GROUP, table.reconfigure)
     groups = Groups(
-        store=store, table=table, commits=commits, catalog=catalog, coordinates=coordinates
+        store=store,
+        table=table,
+        commits=GroupCommits(writes, commits, metrics),
+        catalog=catalog,
+        coordinates=coordinates,
     )
     return GroupParts(groups, upkeep, table)
 

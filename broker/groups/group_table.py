@@ -299,7 +299,6 @@ class GroupTable:
             taken,
             self._config_of(taken.group_id),
             writes=self._writes,
-            commits=self._commits,
             metrics=self._metrics,
             lost=self.lose,
         )

@@ -4,6 +4,7 @@
     group_table.py     which groups are in memory, and how they get there (group_loads.py,
                        group_waiters.py)
     group_runner.py    one group: machine, who waits for an answer; group_timer.py: what is due
+    group_commits.py   offsets: who may commit them, and when they may be read
     group_writes.py    what goes to Postgres; offsets of transactions by group_transactions.py
     group_deletions.py what is removed while nobody else can get at the group
     group_upkeep.py    takeover, changed topics, expiry
@@ -19,10 +20,10 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from broker.groups.group_catalog import GroupCatalog
+from broker.groups.group_commits import Committer, GroupCommits
 from broker.groups.group_deletions import GroupDeletions
-from broker.groups.group_runner import Answered, Committer, GroupRunner
+from broker.groups.group_runner import Answered, GroupRunner
 from broker.groups.group_table import GroupTable, coordinator_refusal
-from broker.groups.group_transactions import TransactionalCommits
 from coordinator.events import ClassicEvent, ConsumerEvent, Token
 from coordinator.group import Group
 from protocol.ids import Partition
@@ -48,7 +49,7 @@ class Groups:
         *,
         store: GroupStore,
         table: GroupTable,
-        commits: TransactionalCommits,
+        commits: GroupCommits,
         catalog: GroupCatalog,
         coordinates: Callable[[str], bool],
     ) -> None:
@@ -89,7 +90,7 @@ class Groups:
         """
 
         def work(runner: GroupRunner, answer: Answered) -> None:
-            runner.commit(answer, committer, offsets)
+            self._commits.commit(runner, answer, committer, offsets)
 
         return self._ask(group_id, work, without=None, create=committer.generation_id < 0)
 
@@ -115,7 +116,7 @@ class Groups:
                 joins=joins,
                 offsets=offsets,
             )
-            runner.commit_in_transaction(answer, committer, in_transaction)
+            self._commits.commit_in_transaction(runner, answer, committer, in_transaction)
 
         return self._ask(group_id, work, without=None, create=committer.generation_id < 0)
 
@@ -125,7 +126,7 @@ class Groups:
         """Wait until `committed` tells what was committed before; False without such a group."""
 
         def work(runner: GroupRunner, answer: Answered) -> None:
-            runner.check_fetch(answer, member_id, member_epoch)
+            self._commits.check_fetch(runner, answer, member_id, member_epoch)
 
         return self._ask(group_id, work, without=False)
 
@@ -134,7 +135,7 @@ class Groups:
     ) -> CommittedOffsets:
         """Return the offsets that the group committed of these partitions, or of all (None)."""
         try:
-            await self._commits.settled(group_id)  # where the group is not ours any more, too
+            await self._commits.settled(group_id)
             return await self._store.committed_offsets(group_id, partitions)
         except MetadataUnavailable as unavailable:
             raise coordinator_refusal(unavailable) from unavailable

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from prometheus_client import CollectorRegistry
 
 from broker.groups.group_catalog import GroupCatalog
-from broker.groups.group_runner import Committer
+from broker.groups.group_commits import Committer, GroupCommits
 from broker.groups.group_table import GroupTable
 from broker.groups.group_transactions import TransactionalCommits
 from broker.groups.group_upkeep import ExpiryConfig, GroupUpkeep
@@ -215,7 +215,11 @@ async def world(
         expiry=ExpiryConfig(**({"retention_ms": 60_000, "check_interval_ms": 60_000} | expiry)),
     )
     groups = Groups(
-        store=store, table=table, commits=commits, catalog=catalog, coordinates=coordinates
+        store=store,
+        table=table,
+        commits=GroupCommits(writes, commits, metrics),
+        catalog=catalog,
+        coordinates=coordinates,
     )
     made = World(store, groups, table, upkeep, metrics, topics)
     running = asyncio.create_task(upkeep.run())

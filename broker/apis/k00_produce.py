@@ -15,21 +15,15 @@ message; records that need a key and have none are named, others that are at fau
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final
-from uuid import UUID
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
 from broker.batch_checks import check_header, check_transactional
-from broker.cluster import CUT_OFF_PAUSE_S, LOG_EPOCH
-from broker.leader_hints import name_leaders
-from broker.network.answer_when import Answer, AnswerWhen
-from broker.network.connection import CloseConnection
-from broker.network.memory import REQUEST_BYTES
-from broker.refusals import CONDITIONS, Refusal, code_of
+from broker.cluster import LOG_EPOCH
+from broker.network.answer_when import AnswerWhen
+from broker.produce_answers import Appended, Results, answer_later, refuse
+from broker.refusals import CONDITIONS, Refusal
 from broker.requests import Request
 from broker.security.topic_access import find_topic
 from broker.topics import KnownTopic
@@ -45,35 +39,15 @@ from protocol.batch import (
 from protocol.batch_scan import records_without_key
 from protocol.errors import InvalidRecords
 from protocol.ids import Partition
-from protocol.metadata_response import BrokerAnswer
 from protocol.produce import ProduceRequest, TopicData, decode_produce
-from protocol.produce_response import (
-    FIRST_HINTED,
-    NO_TIMESTAMP,
-    PartitionResult,
-    encode_produce,
-)
-from storage.errors import InvalidTransactionState, MetadataUnavailable
+from protocol.produce_response import PartitionResult
+from storage.errors import MetadataUnavailable
 from storage.metadata.port import BatchOutcome, TransactionUse
 from storage.partition_log import PartitionLog
 
 API_KEY: Final = 0
 OLDEST: Final = 3
-LEAST_TIMEOUT_MS: Final = 1000
-_FIRST_ABORTABLE: Final = 11
 _ACKS: Final = (-1, 0, 1)
-
-Results = list[tuple[TopicData, list[PartitionResult]]]
-"""What each topic's partitions are told, in the order of the request."""
-
-
-@dataclass(slots=True)
-class Appended:
-    """A batch in the write buffer, and the result that its outcome completes."""
-
-    result: PartitionResult
-    outcome: asyncio.Future[BatchOutcome]
-    transaction: TransactionUse
 
 
 async def handle(request: Request) -> AnswerWhen:
@@ -83,7 +57,7 @@ async def handle(request: Request) -> AnswerWhen:
     appended: list[Appended] = []
     later = request.services.schemas.appends
     if request.services.authorizer.enabled and not _may_write_transaction(request, produce):
-        return _answer_later(request, produce, _without_transaction(produce), appended)
+        return answer_later(request, produce, _without_transaction(produce), appended)
     for data in produce.topics:
         found, refusal = await _find(request, data)
         of_topic: list[PartitionResult] = []
@@ -91,7 +65,7 @@ async def handle(request: Request) -> AnswerWhen:
             result = PartitionResult(index)
             of_topic.append(result)
             if refusal is not None:
-                _refuse(result, refusal)  # raised here, it and these frames would hold each other
+                refuse(result, refusal)  # raised here, it and these frames would hold each other
                 continue
             try:
                 topic = _checked(produce, found, data)
@@ -102,9 +76,9 @@ async def handle(request: Request) -> AnswerWhen:
                 else:
                     appended.append(await _append(request, produce, topic, batch, result))
             except CONDITIONS as condition:
-                _refuse(result, condition)
+                refuse(result, condition)
         results.append((data, of_topic))
-    return _answer_later(request, produce, results, appended)
+    return answer_later(request, produce, results, appended)
 
 
 def _may_write_transaction(request: Request, produce: ProduceRequest) -> bool:
@@ -225,93 +199,3 @@ def _of_another_leader(
     if batch is not None and len(batch) >= HEADER_BYTES:
         request.services.log.refuse(partition_log, read_header(batch))
     return Refusal(ErrorCode.not_leader_or_follower)
-
-
-def _refuse(result: PartitionResult, condition: Exception) -> None:
-    result.error_code = code_of(condition)
-    result.message = str(condition) or None
-    if isinstance(condition, InvalidRecords):
-        result.record_errors = condition.records
-    result.log_append_time_ms = NO_TIMESTAMP
-
-
-def _answer_later(
-    request: Request, produce: ProduceRequest, results: Results, appended: list[Appended]
-) -> AnswerWhen:
-    # Kafka's timeout bounds replication, never the local append; a hasty one must not fail here.
-    timeout_s = max(produce.timeout_ms, LEAST_TIMEOUT_MS) / 1000 if produce.acks else None
-    outcomes: list[asyncio.Future[Any]] = [one.outcome for one in appended]
-    if request.services.cluster.brokers.is_cut_off:
-        outcomes.append(asyncio.ensure_future(asyncio.sleep(CUT_OFF_PAUSE_S)))
-    return AnswerWhen(outcomes, timeout_s, partial(_answer, request, produce, results, appended))
-
-
-def _answer(
-    request: Request, produce: ProduceRequest, results: Results, appended: list[Appended]
-) -> Answer:
-    late: list[asyncio.Future[BatchOutcome]] = []
-    for one in appended:
-        if one.outcome.done():
-            _complete(one, request.header.api_version)
-        else:
-            one.result.error_code = ErrorCode.request_timed_out
-            late.append(one.outcome)
-    if late:
-        _hold_memory(request, late)
-    refused = [
-        (data, result) for data, of_topic in results for result in of_topic if result.error_code
-    ]
-    if refused:
-        request.count_errors([result.error_code for _, result in refused])
-    if produce.acks == 0:
-        if refused:
-            raise CloseConnection("an error in a request with acks=0")
-        return None
-    version = request.header.api_version
-    nodes: Sequence[BrokerAnswer] = ()
-    if refused and version >= FIRST_HINTED:
-        client_id = request.header.client_id
-        moved = [one for one in refused if one[1].error_code == ErrorCode.not_leader_or_follower]
-        named = _with_topic_ids(request, moved)
-        nodes = name_leaders(request.services.cluster, client_id, named)
-    return encode_produce(request.header.correlation_id, version, results, nodes)
-
-
-def _with_topic_ids(
-    request: Request, refused: Sequence[tuple[TopicData, PartitionResult]]
-) -> Iterator[tuple[UUID, PartitionResult]]:
-    for data, result in refused:
-        topic = None if data.topic_id else request.services.topics.get(data.name)
-        topic_id = data.topic_id if topic is None else topic.topic.topic_id
-        if topic_id is not None:
-            yield topic_id, result
-
-
-def _hold_memory(request: Request, late: Sequence[asyncio.Future[BatchOutcome]]) -> None:
-    """Go on counting a frame that is answered, until its batches have left the write buffer.
-
-    Otherwise clients that time out and repeat would fill the memory while a store is away.
-    """
-    memory, size = request.services.memory, len(request.frame) + REQUEST_BYTES
-    memory.take(size)  # the connection gives back what it counted when the answer is there
-    settled = asyncio.gather(*late, return_exceptions=True)
-    settled.add_done_callback(lambda _: memory.give_back(size))
-
-
-def _complete(one: Appended, version: int) -> None:
-    condition = one.outcome.exception()
-    if isinstance(condition, CONDITIONS):  # raised, it would hold these frames, and they hold it
-        _refuse(one.result, condition)
-        return
-    outcome = one.outcome.result()
-    if outcome.refusal is not None:
-        _refuse(one.result, outcome.refusal)
-        if (
-            one.transaction is not TransactionUse.NONE
-            and isinstance(outcome.refusal, InvalidTransactionState)
-            and version >= _FIRST_ABORTABLE
-        ):
-            one.result.error_code = ErrorCode.transaction_abortable
-        return
-    one.result.base_offset = outcome.base_offset
-    one.result.log_start_offset = outcome.log_start_offset

@@ -10,12 +10,9 @@ For an object costs two milliseconds of processors, however small it is: more of
 on a local disk would be nothing but slower. Uploads run in parallel; commits keep the sealed order,
 so an idempotent producer's batches arrive in sequence.
 
-What may fail at each await, and what then holds:
-- put: the object is not in the log, whatever the store has. It is tried again until shutdown.
-- commit: unknown. The same call is repeated until it answers; it is idempotent on the path.
-- a crash anywhere: nothing was acknowledged; a pending row, and perhaps an object, are left over.
-- shutdown before an answer: CommitOutcomeUnknown, which clients see as REQUEST_TIMED_OUT. So is
-  what idempotent producers are told when other brokers have taken over (`answer_idempotent`).
+What may fail on the way: durable_objects.py. Shutdown before an answer is CommitOutcomeUnknown,
+which clients see as REQUEST_TIMED_OUT. So is what idempotent producers are told when other brokers
+have taken over (`answer_idempotent`).
 
 Limits: objects of `flush_bytes` (one batch may exceed it) and of MOST_BATCHES, whose answers hold
 up the event loop for 40 ms; `max_uploads` of them in flight. What waits beyond is bounded by the
@@ -30,17 +27,11 @@ from uuid import UUID
 
 import structlog
 
-from protocol.batch import BatchHeader, read_header, set_base_offset
-from storage.backoff import Backoff
+from protocol.batch import BatchHeader, read_header
+from storage.acknowledgements import Acknowledgements
 from storage.config import WriterConfig
-from storage.errors import (
-    BufferClosed,
-    CommitOutcomeUnknown,
-    MetadataUnavailable,
-    ObjectConflict,
-    ObjectStoreUnavailable,
-    StorageError,
-)
+from storage.durable_objects import DurableObjects
+from storage.errors import BufferClosed, CommitOutcomeUnknown, StorageError
 from storage.metadata.port import BatchOutcome, MetadataStore, TransactionUse
 from storage.metrics import StorageMetrics
 from storage.objects.object_paths import ReservedPaths
@@ -50,12 +41,10 @@ from storage.partition_log import PartitionLog
 from storage.pending_object import BufferedBatch, PendingObject, Seal
 from storage.returns import Returns
 from storage.tail import TailCache
-from storage.usage_counter import producing
 from storage.wal_index import UNKNOWN_OFFSET
 
 LEAST_SPACING_S: Final = 0.01
 MOST_BATCHES: Final = 1024
-_SMOOTHING: Final = 0.2
 
 log = structlog.get_logger()
 
@@ -78,16 +67,20 @@ class Writer:
         name_of: Callable[[PartitionLog], str],
     ) -> None:
         """Wire it; `writer_id` is nobody else's, `name_of` returns the name of a log's topic."""
-        self._objects = objects
-        self._metadata = metadata
-        self._paths = paths
+        self._durable = DurableObjects(
+            objects=objects,
+            metadata=metadata,
+            paths=paths,
+            metrics=metrics,
+            clock=clock,
+            name_of=name_of,
+        )
         self._tail = tail
         self._config = config
         self._metrics = metrics
         self._clock = clock
         self._now_ms = now_ms
         self._writer_id = writer_id
-        self._name_of = name_of
         self._sequence = 0  # of the next object
         self._open: PendingObject | None = None
         self._full: deque[PendingObject] = deque()
@@ -97,7 +90,7 @@ class Writer:
         )
         self._returns = Returns()
         self._overtaken = OvertakenProducers(clock)
-        self._put_s = 0.0
+        self._acknowledgements = Acknowledgements(tail, self._overtaken, metrics)
         self._check: asyncio.Handle | None = None
         self._closed = False
         self._drained = asyncio.Event()
@@ -114,7 +107,7 @@ class Writer:
                 pending = self._in_flight[0]
                 await pending.uploaded
                 began = self._clock()
-                outcomes = await self._commit(pending)
+                outcomes = await self._durable.commit(pending)
                 self._metrics.commit_seconds.observe(self._clock() - began)
                 self._in_flight.popleft()
                 self._answer(pending, outcomes)
@@ -202,7 +195,9 @@ class Writer:
             unanswered = self._unanswered()
             log.warning("shutdown before an answer", objects=len(unanswered))
             for pending in unanswered:
-                self._fail(pending, CommitOutcomeUnknown("the broker is shutting down"))
+                self._acknowledgements.fail(
+                    pending, CommitOutcomeUnknown("the broker is shutting down")
+                )
 
     def _unanswered(self) -> list[PendingObject]:
         return [*self._in_flight, *self._full, *([self._open] if self._open else [])]
@@ -214,7 +209,7 @@ class Writer:
         """Return for how long the open object may wait for more."""
         if not self._in_flight:
             return self._returns.wait_s(now_s)
-        spacing_s = min(max(self._put_s / 4, LEAST_SPACING_S), self._config.flush_ms / 1000)
+        spacing_s = min(max(self._durable.put_s / 4, LEAST_SPACING_S), self._config.flush_ms / 1000)
         return self._in_flight[-1].sealed_at + spacing_s - now_s
 
     def _seal_soon(self) -> None:
@@ -245,88 +240,21 @@ class Writer:
         pending.sealed_at = self._clock()
         seal = Seal(writer_id=self._writer_id, sequence=self._sequence, written_ms=self._now_ms())
         self._sequence += 1
-        self._uploads.create_task(self._upload(pending, seal))
+        self._uploads.create_task(self._durable.upload(pending, seal))
         self._in_flight.append(pending)
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
         self._metrics.object_bytes.observe(pending.size)
 
-    async def _upload(self, pending: PendingObject, seal: Seal) -> None:
-        parts = pending.lay_out(seal, self._name_of)
-        shares = pending.shares()
-        backoff: Backoff | None = None
-        while True:
-            pending.path = await self._paths.take()
-            began = self._clock()
-            try:
-                with producing(shares):
-                    await self._objects.put(pending.path, parts)
-            except (ObjectStoreUnavailable, ObjectConflict) as error:
-                # The path is given up: were the lost try to arrive late, no row would name it.
-                self._metrics.put_failures.inc()
-                log.warning("uploading again", path=pending.path, reason=str(error))
-                backoff = backoff or Backoff()
-                await backoff.wait()
-                continue
-            took_s = self._clock() - began
-            self._put_s += (took_s - self._put_s) * _SMOOTHING
-            self._metrics.put_seconds.observe(took_s)
-            if not pending.uploaded.done():  # `run` was cancelled while it waited for this
-                pending.uploaded.set_result(None)
-            return
-
-    async def _commit(self, pending: PendingObject) -> list[BatchOutcome] | StorageError:
-        backoff: Backoff | None = None
-        while True:
-            try:
-                return await self._metadata.commit_object(
-                    pending.path, pending.object_size, pending.commits
-                )
-            except MetadataUnavailable as error:
-                self._metrics.commit_failures.inc()
-                log.warning("committing again", path=pending.path, reason=str(error))
-                backoff = backoff or Backoff()
-                await backoff.wait()
-            except CommitOutcomeUnknown as error:
-                log.warning("object cannot be committed", path=pending.path, reason=str(error))
-                return error
-
     def _answer(self, pending: PendingObject, outcomes: list[BatchOutcome] | StorageError) -> None:
         if isinstance(outcomes, StorageError):
-            self._fail(pending, outcomes)
+            self._acknowledgements.fail(pending, outcomes)
         else:
             for batch, outcome in zip(pending.batches, pending.answers(outcomes), strict=True):
-                self._settle(batch, outcome)
+                self._acknowledgements.settle(batch, outcome)
             now_s = self._clock()
             self._returns.answered(len(pending.batches), now_s - pending.sealed_at, now_s)
         if self._open is None and not self._full and not self._in_flight:
             self._drained.set()
         else:
             self._seal_soon()
-
-    def _fail(self, pending: PendingObject, error: StorageError) -> None:
-        for batch in pending.batches:
-            batch.log.buffered_records -= batch.header.record_count
-            if not batch.outcome.done():  # its request may have timed out
-                batch.outcome.set_exception(error)
-
-    def _settle(self, batch: BufferedBatch, outcome: BatchOutcome) -> None:
-        header, partition_log = batch.header, batch.log
-        partition_log.buffered_records -= header.record_count
-        if outcome.refusal is not None or self._overtaken:
-            outcome = self._overtaken.judge(partition_log.partition, header, outcome)
-        if outcome.refusal is None and not outcome.duplicate:
-            end_offset = outcome.base_offset + header.record_count
-            set_base_offset(batch.data, outcome.base_offset)
-            self._tail.append(partition_log.tail, outcome.base_offset, end_offset, batch.data)
-            partition_log.advance(
-                high_watermark=end_offset,
-                log_start_offset=outcome.log_start_offset,
-                last_stable_offset=outcome.last_stable_offset,
-                aborted_count=outcome.aborted_count,
-                size=len(batch.data),
-            )
-            self._metrics.records_committed.value += header.record_count
-            self._metrics.bytes_committed.value += len(batch.data)
-        if not batch.outcome.done():
-            batch.outcome.set_result(outcome)

@@ -7,7 +7,6 @@ those that are wanted.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,11 +14,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from protocol.errors import InvalidRecords
-from protocol.records import MINIMAL_RECORD_BYTES
 from spark.sources.cut import Range
+from spark.sources.record_chunks import MAX_ROWS, Chunk, Payload, chunked
+from spark.sources.record_fields import read_fields
 from spark.sources.record_headers import HEADERS_TYPE, read_headers
-from spark.sources.record_starts import PADDING_BYTES, find_starts
-from spark.sources.varints import VARLONG_BYTES, Bytes, Numbers, Places, read_varints
+from spark.sources.record_starts import PADDING_BYTES
+from spark.sources.varints import Bytes, Numbers, Places
 
 SCHEMA: Final = pa.schema(
     [
@@ -34,55 +34,12 @@ SCHEMA: Final = pa.schema(
 )
 SCHEMA_WITH_HEADERS: Final = SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 
-MAX_ROWS: Final = 32_768
-"""Of one batch of columns: small enough for the arrays of a step to stay in the cache."""
-
 _US_PER_MS: Final = 1000
 _MAX_MS: Final = (2**63 - 1) // _US_PER_MS
 _HALF: Final = 2**62 - 1
 """Two such numbers have a sum."""
 _CREATE_TIME: Final = 0
 _LOG_APPEND_TIME: Final = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Payload:
-    """The records of one batch, decompressed.
-
-    Attributes:
-        count: of records.
-        base_offset, last_offset: of the batch.
-        append_time_ms: of all records, if the broker's clock set it (KIP-32); None: each has its
-            own, a difference from base_timestamp_ms.
-    """
-
-    data: bytes | memoryview
-    count: int
-    base_offset: int
-    last_offset: int
-    base_timestamp_ms: int
-    append_time_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Chunk:
-    """Up to MAX_ROWS records of neighbouring payloads.
-
-    Attributes:
-        starts, ends: of each record in the buffer.
-        payloads: that they are of, and how many are of each.
-    """
-
-    starts: Places
-    ends: Places
-    payloads: Sequence[Payload]
-    counts: Numbers
-
-    def spread(self, numbers: Sequence[int]) -> Numbers:
-        """Return what is said of each payload for each record."""
-        if len(numbers) == 1:
-            return np.full(len(self.starts), numbers[0], np.int64)
-        return np.repeat(np.array(numbers, np.int64), self.counts)
 
 
 class RecordColumns:
@@ -123,12 +80,12 @@ class RecordColumns:
         data = b"".join([*(payload.data for payload in payloads), bytes(PADDING_BYTES)])
         view = np.frombuffer(data, np.uint8)
         buffer = pa.py_buffer(data)
-        for chunk in _chunks(data, view, payloads):
+        for chunk in chunked(data, view, payloads):
             if batch := self._columns(view, buffer, chunk):
                 yield batch
 
-    def _columns(self, data: Bytes, buffer: pa.Buffer, chunk: _Chunk) -> pa.RecordBatch | None:
-        fields = _read_fields(data, chunk)
+    def _columns(self, data: Bytes, buffer: pa.Buffer, chunk: Chunk) -> pa.RecordBatch | None:
+        fields = read_fields(data, chunk)
         offsets = _offsets(chunk, fields.offset_deltas)
         timestamps_ms = _timestamps(chunk, fields.timestamp_deltas_ms)
         keep = self._wanted(offsets, timestamps_ms)
@@ -164,7 +121,7 @@ class RecordColumns:
             limits.append(timestamps_ms < end_ms)
         return np.flatnonzero(np.logical_and.reduce(limits)) if limits else None
 
-    def _timestamp_types(self, chunk: _Chunk, keep: Places | None, rows: int) -> pa.Array:
+    def _timestamp_types(self, chunk: Chunk, keep: Places | None, rows: int) -> pa.Array:
         kinds = [
             _CREATE_TIME if payload.append_time_ms is None else _LOG_APPEND_TIME
             for payload in chunk.payloads
@@ -175,95 +132,7 @@ class RecordColumns:
         return pa.array((spread if keep is None else spread[keep]).astype(np.int32))
 
 
-@dataclass(frozen=True, slots=True)
-class _Fields:
-    """What records say, an element for each; a length of -1 is null."""
-
-    timestamp_deltas_ms: Numbers
-    offset_deltas: Numbers
-    key_starts: Places
-    key_lengths: Numbers
-    value_starts: Places
-    value_lengths: Numbers
-    value_ends: Places
-
-    def pieces(
-        self, buffer: pa.Buffer, keep: Places | None
-    ) -> tuple[pa.BinaryArray, pa.Array, pa.Array]:
-        """Return an array over the buffer, and which of its elements are keys and values.
-
-        Element 4 i is the key of record i, element 4 i + 2 its value.
-        """
-        count = len(self.key_starts)
-        edges = np.empty((count, 4), np.int32)
-        edges[:, 0] = self.key_starts
-        edges[:, 1] = self.key_starts + np.maximum(self.key_lengths, 0)
-        edges[:, 2] = self.value_starts
-        edges[:, 3] = self.value_ends
-        places = pa.py_buffer(edges)
-        pieces = pa.BinaryArray.from_buffers(pa.binary(), 4 * count - 1, [None, places, buffer])
-        records = np.arange(count) if keep is None else keep
-        return (
-            pieces,
-            _or_null(4 * records, self.key_lengths[records] < 0),
-            _or_null(4 * records + 2, self.value_lengths[records] < 0),
-        )
-
-
-def _or_null(indexes: Places, are_null: NDArray[np.bool_]) -> pa.Array:
-    return pa.array(indexes, mask=are_null) if are_null.any() else pa.array(indexes)
-
-
-def _chunks(data: bytes, view: Bytes, payloads: Sequence[Payload]) -> Iterator[_Chunk]:
-    """Yield the records of all payloads, which lie back to back in `data`."""
-    for payload in payloads:
-        if not 0 <= payload.count * MINIMAL_RECORD_BYTES <= len(payload.data):
-            raise InvalidRecords(f"{len(payload.data)} bytes cannot hold {payload.count} records")
-    ends = np.cumsum([0, *(len(payload.data) for payload in payloads)])
-    firsts = np.cumsum([0, *(payload.count for payload in payloads)])  # records before each
-    total = int(firsts[-1])
-    starts = find_starts(data, view, int(ends[-1]), total)
-    if (starts[firsts] != ends).any():
-        raise InvalidRecords("records do not end where their batch does")
-    for first in range(0, total, MAX_ROWS):
-        last = min(first + MAX_ROWS, total)
-        of = int(firsts.searchsorted(first, "right")) - 1
-        after = int(firsts.searchsorted(last))
-        yield _Chunk(
-            starts[first:last],
-            starts[first + 1 : last + 1],
-            payloads[of:after],
-            np.diff(firsts[of : after + 1].clip(first, last)),
-        )
-
-
-def _read_fields(data: Bytes, chunk: _Chunk) -> _Fields:
-    """Read all that has a place in every record.
-
-    Every place is behind the one before it; so if the last is within its record, all are.
-    """
-    lengths, at = read_varints(data, chunk.starts)
-    if lengths.min() < MINIMAL_RECORD_BYTES - 1:
-        raise InvalidRecords(f"record of {lengths.min()} bytes")
-    timestamp_deltas_ms, at = read_varints(data, at + 1, VARLONG_BYTES)
-    offset_deltas, at = read_varints(data, at)
-    key_lengths, key_starts = read_varints(data, at)
-    value_lengths, value_starts = read_varints(data, key_starts + np.maximum(key_lengths, 0))
-    value_ends = value_starts + np.maximum(value_lengths, 0)
-    if min(key_lengths.min(), value_lengths.min()) < -1 or (value_ends >= chunk.ends).any():
-        raise InvalidRecords("a key or a value reaches behind its record")
-    return _Fields(
-        timestamp_deltas_ms,
-        offset_deltas,
-        key_starts,
-        key_lengths,
-        value_starts,
-        value_lengths,
-        value_ends,
-    )
-
-
-def _offsets(chunk: _Chunk, deltas: Numbers) -> Numbers:
+def _offsets(chunk: Chunk, deltas: Numbers) -> Numbers:
     offsets = chunk.spread([payload.base_offset for payload in chunk.payloads]) + deltas
     ascend = (np.diff(offsets) > 0).all()
     if not ascend or deltas.min() < 0 or offsets[-1] > chunk.payloads[-1].last_offset:
@@ -271,7 +140,7 @@ def _offsets(chunk: _Chunk, deltas: Numbers) -> Numbers:
     return offsets
 
 
-def _timestamps(chunk: _Chunk, deltas_ms: Numbers) -> Numbers:
+def _timestamps(chunk: Chunk, deltas_ms: Numbers) -> Numbers:
     """Return the timestamp of each record in ms; one that Spark cannot have is its nearest."""
     base = chunk.spread(
         [

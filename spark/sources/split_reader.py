@@ -29,7 +29,8 @@ from protocol.errors import (
 from spark.sources.cut import Range
 from spark.sources.log_index import LogIndex
 from spark.sources.planning import lose
-from spark.sources.record_columns import Payload, RecordColumns
+from spark.sources.record_chunks import Payload
+from spark.sources.record_columns import RecordColumns
 from spark.sources.split import Split
 from spark.sources.split_pieces import Failed, Got, read_pieces
 from spark.sources.stores import Stores, stores

@@ -24,9 +24,10 @@ from pyspark.sql.types import (
 
 from protocol.errors import InvalidRecords
 from protocol.records import Record, decode_records, encode_records
-from spark.sources import record_columns, record_starts
+from spark.sources import record_chunks, record_starts
 from spark.sources.cut import Range
-from spark.sources.record_columns import SCHEMA_WITH_HEADERS, Payload, RecordColumns
+from spark.sources.record_chunks import Payload
+from spark.sources.record_columns import SCHEMA_WITH_HEADERS, RecordColumns
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 BASE_MS = 1_700_000_000_000
@@ -123,7 +124,7 @@ def test_columns_have_what_records_have(
 ) -> None:
     # Given batches, cut anywhere into chunks
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_columns, "MAX_ROWS", rows_at_once)
+        patch.setattr(record_chunks, "MAX_ROWS", rows_at_once)
         patch.setattr(record_starts, "WINDOW_BYTES", window_bytes)
         # When they are decoded many records at a time
         batches = list(columns().decode(found))

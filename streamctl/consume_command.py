@@ -21,70 +21,80 @@ LATEST: Final = "latest"
 COMMIT_EVERY_S: Final = 5.0
 
 
+Topic = Annotated[
+    str,
+    typer.Option(
+        "--topic", metavar="NAME", autocompletion=complete_topics, help="The topic to read."
+    ),
+]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        metavar="NAME",
+        autocompletion=complete_groups,
+        help="Join this consumer group: share its partitions, go on where it stopped.",
+    ),
+]
+AutoCommit = Annotated[
+    bool,
+    flag(
+        "--auto-commit",
+        text=f"With --group: commit every {COMMIT_EVERY_S:g} s, not after every batch.",
+    ),
+]
+FromBeginning = Annotated[
+    bool,
+    flag(
+        "--from-beginning",
+        text="Start at the log start, not at the end. With --group only where the group "
+        "has no offset yet (auto.offset.reset=earliest).",
+    ),
+]
+Partitions = Annotated[
+    list[int] | None,
+    typer.Option("--partition", metavar="N", help="Only this one. Repeatable."),
+]
+Offset = Annotated[
+    str | None,
+    typer.Option(
+        "--offset",
+        metavar="OFFSET",
+        help="Start at N (needs --partition), N before the end (-N), earliest or latest.",
+    ),
+]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", help="Stop after N messages.")]
+Output = Annotated[
+    RecordFormat, typer.Option("--format", help="Lines to read, JSON lines, or values only.")
+]
+Timeout = Annotated[
+    int | None,
+    typer.Option(
+        "--timeout",
+        parser=duration_ms,
+        metavar="DURATION",
+        help=f"Stop when nothing came for so long ({DURATION_EXAMPLES}).",
+    ),
+]
+ExitAtEnd = Annotated[
+    bool, flag("--exit-at-end", text="Stop at the end that the topic had at the start.")
+]
+
+
 @connected
 def consume(
     connection: Connection,
     *,
-    topic: Annotated[
-        str,
-        typer.Option(
-            "--topic", metavar="NAME", autocompletion=complete_topics, help="The topic to read."
-        ),
-    ],
-    group: Annotated[
-        str | None,
-        typer.Option(
-            "--group",
-            metavar="NAME",
-            autocompletion=complete_groups,
-            help="Join this consumer group: share its partitions, go on where it stopped.",
-        ),
-    ] = None,
-    auto_commit: Annotated[
-        bool,
-        flag(
-            "--auto-commit",
-            text=f"With --group: commit every {COMMIT_EVERY_S:g} s, not after every batch.",
-        ),
-    ] = False,
-    from_beginning: Annotated[
-        bool,
-        flag(
-            "--from-beginning",
-            text="Start at the log start, not at the end. With --group only where the group "
-            "has no offset yet (auto.offset.reset=earliest).",
-        ),
-    ] = False,
-    partition: Annotated[
-        list[int] | None,
-        typer.Option("--partition", metavar="N", help="Only this one. Repeatable."),
-    ] = None,
-    offset: Annotated[
-        str | None,
-        typer.Option(
-            "--offset",
-            metavar="OFFSET",
-            help="Start at N (needs --partition), N before the end (-N), earliest or latest.",
-        ),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", help="Stop after N messages.")
-    ] = None,
-    output: Annotated[
-        RecordFormat, typer.Option("--format", help="Lines to read, JSON lines, or values only.")
-    ] = RecordFormat.TEXT,
-    timeout: Annotated[
-        int | None,
-        typer.Option(
-            "--timeout",
-            parser=duration_ms,
-            metavar="DURATION",
-            help=f"Stop when nothing came for so long ({DURATION_EXAMPLES}).",
-        ),
-    ] = None,
-    exit_at_end: Annotated[
-        bool, flag("--exit-at-end", text="Stop at the end that the topic had at the start.")
-    ] = False,
+    topic: Topic,
+    group: Group = None,
+    auto_commit: AutoCommit = False,
+    from_beginning: FromBeginning = False,
+    partition: Partitions = None,
+    offset: Offset = None,
+    limit: Limit = None,
+    output: Output = RecordFormat.TEXT,
+    timeout: Timeout = None,
+    exit_at_end: ExitAtEnd = False,
 ) -> None:
     r"""Print the messages of a topic as they come; Ctrl-C ends.
 
@@ -111,15 +121,8 @@ def consume(
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit}: at least one message")
     idle_s = None if timeout is None else timeout / 1000
-    if group is not None:
-        _check_group(connection, group, partition=partition, offset=offset)
-    elif auto_commit:
-        raise UsageError("--auto-commit needs --group", fix="name the group: --group NAME")
-    where = _start_word(from_beginning=from_beginning, offset=offset)
-    if _is_absolute(where) and not partition:
-        raise UsageError(
-            f"--offset {where} needs --partition: every partition counts its own offsets"
-        )
+    _check_group(connection, group, auto_commit=auto_commit, partition=partition, offset=offset)
+    where = _start_word(from_beginning=from_beginning, offset=offset, partition=partition)
     cluster = Cluster(connection)
     cluster.identity()  # tells "no broker" within seconds, apart from "no such topic"
     chosen = cluster.partitions(topic, partition or None)
@@ -149,9 +152,18 @@ def consume(
 
 
 def _check_group(
-    connection: Connection, group: str, *, partition: list[int] | None, offset: str | None
+    connection: Connection,
+    group: str | None,
+    *,
+    auto_commit: bool,
+    partition: list[int] | None,
+    offset: str | None,
 ) -> None:
-    """Raise UsageError for what a group's member cannot be told."""
+    """Raise UsageError for what a group's member cannot be told, or nobody else."""
+    if group is None:
+        if auto_commit:
+            raise UsageError("--auto-commit needs --group", fix="name the group: --group NAME")
+        return
     if not group:
         raise UsageError("--group '' is no name", fix="name the group: --group NAME")
     for option, given in (("--partition", partition), ("--offset", offset)):
@@ -168,7 +180,7 @@ def _check_group(
         )
 
 
-def _start_word(*, from_beginning: bool, offset: str | None) -> str:
+def _start_word(*, from_beginning: bool, offset: str | None, partition: list[int] | None) -> str:
     """Return earliest, latest, N or -N. Raises UsageError for anything else."""
     if from_beginning:
         if offset is not None:
@@ -177,11 +189,11 @@ def _start_word(*, from_beginning: bool, offset: str | None) -> str:
     where = offset or LATEST
     if where not in {EARLIEST, LATEST} and not where.removeprefix("-").isdecimal():
         raise UsageError(f"--offset {where!r} is no offset", fix="say 1500, -5, earliest or latest")
+    if where.isdecimal() and not partition:  # N, not -N
+        raise UsageError(
+            f"--offset {where} needs --partition: every partition counts its own offsets"
+        )
     return where
-
-
-def _is_absolute(where: str) -> bool:
-    return where.isdecimal()
 
 
 def _starts(where: str, earliest: dict[int, int], latest: dict[int, int]) -> dict[int, int]:

@@ -34,41 +34,48 @@ class CostBy(StrEnum):
     DAY = "day"
 
 
+Since = Annotated[
+    Any,
+    typer.Option(
+        "--since",
+        parser=duration_ms,
+        metavar="DURATION",
+        help=f"How far back ({DURATION_EXAMPLES}). Hours count as a whole.",
+    ),
+]
+By = Annotated[CostBy, typer.Option("--by", help="What to add up by.")]
+Prices = Annotated[
+    Path | None,
+    typer.Option(
+        "--prices",
+        metavar="FILE",
+        envvar=PRICES_ENVIRONMENT,
+        help="A price list in TOML. Default: Amazon S3 Standard, us-east-1.",
+    ),
+]
+ShowPrices = Annotated[
+    bool, flag("--show-prices", text="Print the price list that comes with this; then edit it.")
+]
+Http = Annotated[
+    str,
+    typer.Option(
+        "--http",
+        metavar="HOST:PORT",
+        envvar=HTTP_ENVIRONMENT,
+        help="HTTP port of any broker of the cluster.",
+    ),
+]
+
+
 @explained
 def cost(
     ctx: typer.Context,
     *,
-    since: Annotated[
-        Any,
-        typer.Option(
-            "--since",
-            parser=duration_ms,
-            metavar="DURATION",
-            help=f"How far back ({DURATION_EXAMPLES}). Hours count as a whole.",
-        ),
-    ] = "7d",
-    by: Annotated[CostBy, typer.Option("--by", help="What to add up by.")] = CostBy.TOPIC,
-    prices: Annotated[
-        Path | None,
-        typer.Option(
-            "--prices",
-            metavar="FILE",
-            envvar=PRICES_ENVIRONMENT,
-            help="A price list in TOML. Default: Amazon S3 Standard, us-east-1.",
-        ),
-    ] = None,
-    show_prices: Annotated[
-        bool, flag("--show-prices", text="Print the price list that comes with this; then edit it.")
-    ] = False,
-    http: Annotated[
-        str,
-        typer.Option(
-            "--http",
-            metavar="HOST:PORT",
-            envvar=HTTP_ENVIRONMENT,
-            help="HTTP port of any broker of the cluster.",
-        ),
-    ] = DEFAULT_HTTP,
+    since: Since = "7d",
+    by: By = CostBy.TOPIC,
+    prices: Prices = None,
+    show_prices: ShowPrices = False,
+    http: Http = DEFAULT_HTTP,
     output: FormatOption = Format.TABLE,
     as_json: JsonFlag = False,
 ) -> None:

@@ -35,54 +35,60 @@ from streamctl.output import (
 from streamctl.printable import iso_time
 from streamctl.units import DURATION_EXAMPLES, TIME_EXAMPLES
 
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", show_default=False, autocompletion=complete_groups, help="The group."
+    ),
+]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic", metavar="TOPIC[:0,1,2]", help="All or some partitions of it. Repeatable."
+    ),
+]
+AllTopics = Annotated[bool, flag("--all-topics", text="Wherever the group has an offset.")]
+ToEarliest = Annotated[bool, flag("--to-earliest", text="To the log start.")]
+ToLatest = Annotated[bool, flag("--to-latest", text="To the end: skip what is there.")]
+ToOffset = Annotated[int | None, typer.Option("--to-offset", metavar="N", help="To this offset.")]
+ToTimestamp = Annotated[
+    int | None,
+    typer.Option(
+        "--to-timestamp",
+        parser=timestamp_ms,
+        metavar="TIME",
+        help=f"To the first record not older ({TIME_EXAMPLES}; UTC unless it says).",
+    ),
+]
+ByDuration = Annotated[
+    int | None,
+    typer.Option(
+        "--by-duration",
+        parser=duration_ms,
+        metavar="DURATION",
+        help=f"To the first record not older than so long ago ({DURATION_EXAMPLES}).",
+    ),
+]
+ShiftBy = Annotated[
+    int | None, typer.Option("--shift-by", metavar="N", help="N records on, or back with -N.")
+]
+Execute = Annotated[bool, flag("--execute", text="Do it. Without it nothing changes.")]
+
 
 @connected
 def reset(
     connection: Connection,
     *,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", show_default=False, autocompletion=complete_groups, help="The group."
-        ),
-    ],
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--topic", metavar="TOPIC[:0,1,2]", help="All or some partitions of it. Repeatable."
-        ),
-    ] = None,
-    all_topics: Annotated[
-        bool, flag("--all-topics", text="Wherever the group has an offset.")
-    ] = False,
-    to_earliest: Annotated[bool, flag("--to-earliest", text="To the log start.")] = False,
-    to_latest: Annotated[bool, flag("--to-latest", text="To the end: skip what is there.")] = False,
-    to_offset: Annotated[
-        int | None, typer.Option("--to-offset", metavar="N", help="To this offset.")
-    ] = None,
-    to_timestamp: Annotated[
-        int | None,
-        typer.Option(
-            "--to-timestamp",
-            parser=timestamp_ms,
-            metavar="TIME",
-            help=f"To the first record not older ({TIME_EXAMPLES}; UTC unless it says).",
-        ),
-    ] = None,
-    by_duration: Annotated[
-        int | None,
-        typer.Option(
-            "--by-duration",
-            parser=duration_ms,
-            metavar="DURATION",
-            help=f"To the first record not older than so long ago ({DURATION_EXAMPLES}).",
-        ),
-    ] = None,
-    shift_by: Annotated[
-        int | None,
-        typer.Option("--shift-by", metavar="N", help="N records on, or back with -N."),
-    ] = None,
-    execute: Annotated[bool, flag("--execute", text="Do it. Without it nothing changes.")] = False,
+    name: Name,
+    topic: Topics = None,
+    all_topics: AllTopics = False,
+    to_earliest: ToEarliest = False,
+    to_latest: ToLatest = False,
+    to_offset: ToOffset = None,
+    to_timestamp: ToTimestamp = None,
+    by_duration: ByDuration = None,
+    shift_by: ShiftBy = None,
+    execute: Execute = False,
     output: FormatOption = Format.TABLE,
 ) -> None:
     r"""Move the committed offsets of a group: read again, or skip.

@@ -49,66 +49,73 @@ def parse_header(text: str) -> Header:
     return Header(name, as_bytes(value))
 
 
+Topic = Annotated[
+    str,
+    typer.Option(
+        "--topic", metavar="NAME", autocompletion=complete_topics, help="The topic to write to."
+    ),
+]
+Key = Annotated[
+    bytes | None,
+    typer.Option(
+        "--key", parser=as_bytes, metavar="TEXT", help="Key of the message, or of every line."
+    ),
+]
+Message = Annotated[
+    bytes | None,
+    typer.Option("--message", parser=as_bytes, metavar="TEXT", help="One message, as it stands."),
+]
+Tombstone = Annotated[
+    bool, flag("--tombstone", text="One message with no value: compaction drops the key.")
+]
+File = Annotated[
+    Path | None,
+    typer.Option(
+        "--file",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        help="One message a line. Without it and --message: stdin.",
+    ),
+]
+KeySeparator = Annotated[
+    bytes | None,
+    typer.Option(
+        "--key-separator", parser=as_bytes, metavar="TEXT", help="Lines are KEY TEXT VALUE."
+    ),
+]
+Headers = Annotated[
+    list[Header] | None,
+    typer.Option(
+        "--header",
+        parser=parse_header,
+        metavar="NAME=VALUE",
+        help="A header of every message. Repeatable.",
+    ),
+]
+Partition = Annotated[
+    int | None,
+    typer.Option("--partition", metavar="N", help="This one, not the one that the key chooses."),
+]
+Compression = Annotated[
+    Codec | None, typer.Option("--compression", help="Codec of the batches sent.")
+]
+
+
 @connected
 def produce(
     connection: Connection,
     *,
-    topic: Annotated[
-        str,
-        typer.Option(
-            "--topic", metavar="NAME", autocompletion=complete_topics, help="The topic to write to."
-        ),
-    ],
-    key: Annotated[
-        bytes | None,
-        typer.Option(
-            "--key", parser=as_bytes, metavar="TEXT", help="Key of the message, or of every line."
-        ),
-    ] = None,
-    message: Annotated[
-        bytes | None,
-        typer.Option(
-            "--message", parser=as_bytes, metavar="TEXT", help="One message, as it stands."
-        ),
-    ] = None,
-    tombstone: Annotated[
-        bool, flag("--tombstone", text="One message with no value: compaction drops the key.")
-    ] = False,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            "--file",
-            metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            readable=True,
-            help="One message a line. Without it and --message: stdin.",
-        ),
-    ] = None,
-    key_separator: Annotated[
-        bytes | None,
-        typer.Option(
-            "--key-separator", parser=as_bytes, metavar="TEXT", help="Lines are KEY TEXT VALUE."
-        ),
-    ] = None,
-    header: Annotated[
-        list[Header] | None,
-        typer.Option(
-            "--header",
-            parser=parse_header,
-            metavar="NAME=VALUE",
-            help="A header of every message. Repeatable.",
-        ),
-    ] = None,
-    partition: Annotated[
-        int | None,
-        typer.Option(
-            "--partition", metavar="N", help="This one, not the one that the key chooses."
-        ),
-    ] = None,
-    compression: Annotated[
-        Codec | None, typer.Option("--compression", help="Codec of the batches sent.")
-    ] = None,
+    topic: Topic,
+    key: Key = None,
+    message: Message = None,
+    tombstone: Tombstone = False,
+    file: File = None,
+    key_separator: KeySeparator = None,
+    header: Headers = None,
+    partition: Partition = None,
+    compression: Compression = None,
 ) -> None:
     r"""Send messages, and wait until the cluster has them for good.
 

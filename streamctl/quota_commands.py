@@ -48,6 +48,33 @@ Ip = Annotated[str | None, _who("--ip", "An address that connections come from."
 AnyUser = Annotated[bool, _default("--user-default", "users")]
 AnyClientId = Annotated[bool, _default("--client-id-default", "client ids")]
 AnyIp = Annotated[bool, _default("--ip-default", "addresses")]
+ProduceRate = Annotated[
+    int | None,
+    typer.Option(
+        "--produce-rate",
+        parser=rate_bytes,
+        metavar="SIZE",
+        help=f"Bytes produced per second ({SIZE_EXAMPLES}).",
+    ),
+]
+FetchRate = Annotated[
+    int | None,
+    typer.Option(
+        "--fetch-rate", parser=rate_bytes, metavar="SIZE", help="Bytes fetched per second."
+    ),
+]
+RequestPercentage = Annotated[
+    float | None,
+    typer.Option("--request-percentage", metavar="N", help="Of a broker's time for requests."),
+]
+MutationRate = Annotated[
+    float | None,
+    typer.Option("--mutation-rate", metavar="N", help="Partitions created and deleted per second."),
+]
+ConnectionRate = Annotated[
+    float | None,
+    typer.Option("--connection-rate", metavar="N", help="New connections per second (--ip)."),
+]
 
 
 @app.command(name="list")
@@ -88,35 +115,11 @@ def set_quota(
     client_id_default: AnyClientId = False,
     ip: Ip = None,
     ip_default: AnyIp = False,
-    produce_rate: Annotated[
-        int | None,
-        typer.Option(
-            "--produce-rate",
-            parser=rate_bytes,
-            metavar="SIZE",
-            help=f"Bytes produced per second ({SIZE_EXAMPLES}).",
-        ),
-    ] = None,
-    fetch_rate: Annotated[
-        int | None,
-        typer.Option(
-            "--fetch-rate", parser=rate_bytes, metavar="SIZE", help="Bytes fetched per second."
-        ),
-    ] = None,
-    request_percentage: Annotated[
-        float | None,
-        typer.Option("--request-percentage", metavar="N", help="Of a broker's time for requests."),
-    ] = None,
-    mutation_rate: Annotated[
-        float | None,
-        typer.Option(
-            "--mutation-rate", metavar="N", help="Partitions created and deleted per second."
-        ),
-    ] = None,
-    connection_rate: Annotated[
-        float | None,
-        typer.Option("--connection-rate", metavar="N", help="New connections per second (--ip)."),
-    ] = None,
+    produce_rate: ProduceRate = None,
+    fetch_rate: FetchRate = None,
+    request_percentage: RequestPercentage = None,
+    mutation_rate: MutationRate = None,
+    connection_rate: ConnectionRate = None,
 ) -> None:
     r"""Set limits; those that are not named stay as they are.
 

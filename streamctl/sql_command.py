@@ -24,46 +24,52 @@ class SqlFormat(StrEnum):
     PARQUET = "parquet"
 
 
+Query = Annotated[str, typer.Argument(metavar="QUERY", help="SELECT ... FROM topic ...")]
+Form = Annotated[SqlFormat, typer.Option("--format", help="How results are given.")]
+Output = Annotated[
+    str | None,
+    typer.Option("--output", metavar="DIR", help="Where Parquet goes: a directory or URL."),
+]
+Limit = Annotated[
+    int | None, typer.Option("--limit", min=1, max=MAX_ROWS, metavar="N", help="Rows at most.")
+]
+AsOf = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="ID|TIME", help="A snapshot, or a time, to read topics as of."),
+]
+Schemas = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--schema",
+        metavar="TOPIC=COLUMNS",
+        help="Types of fields, such as 'orders=id bigint, amount double'. Repeatable.",
+    ),
+]
+Registry = Annotated[
+    str | None,
+    typer.Option("--registry", metavar="URL", help="Schema registry that values are of."),
+]
+Master = Annotated[
+    str | None,
+    typer.Option("--master", metavar="URL", help="Spark's master. Default: two threads here."),
+]
+
+
 @explained
 def sql(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="SELECT ... FROM topic ...")],
+    query: Query,
     *,
-    form: Annotated[
-        SqlFormat, typer.Option("--format", help="How results are given.")
-    ] = SqlFormat.TABLE,
+    form: Form = SqlFormat.TABLE,
     as_json: JsonFlag = False,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", metavar="DIR", help="Where Parquet goes: a directory or URL."),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, max=MAX_ROWS, metavar="N", help="Rows at most.")
-    ] = None,
-    as_of: Annotated[
-        str | None,
-        typer.Option(
-            "--as-of", metavar="ID|TIME", help="A snapshot, or a time, to read topics as of."
-        ),
-    ] = None,
-    schema: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--schema",
-            metavar="TOPIC=COLUMNS",
-            help="Types of fields, such as 'orders=id bigint, amount double'. Repeatable.",
-        ),
-    ] = None,
-    registry: Annotated[
-        str | None,
-        typer.Option("--registry", metavar="URL", help="Schema registry that values are of."),
-    ] = None,
+    output: Output = None,
+    limit: Limit = None,
+    as_of: AsOf = None,
+    schema: Schemas = None,
+    registry: Registry = None,
     postgres: PostgresOption = None,
     store: StoreOption = None,
     data: DataOption = None,
-    master: Annotated[
-        str | None,
-        typer.Option("--master", metavar="URL", help="Spark's master. Default: two threads here."),
-    ] = None,
+    master: Master = None,
 ) -> None:
     r"""Ask topics with SQL, on Spark, straight from the object store: brokers have no part in it.
 

@@ -39,32 +39,39 @@ class Plan:
     failover: failover.FailoverConfig
 
 
+Bootstrap = Annotated[str | None, typer.Option(help="HOST:PORT of a running broker, or several.")]
+OwnCluster = Annotated[
+    bool, typer.Option("--cluster", help="Start three brokers of our own instead.")
+]
+BrokerSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="For the brokers of --cluster."),
+]
+Parts = Annotated[
+    list[Part] | None, typer.Option("--part", help="Measure only this; may be repeated.")
+]
+Restart = Annotated[
+    str | None,
+    typer.Option(metavar="COMMAND", help="For failover: starts the killed broker again."),
+]
+KillPidFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="For failover: where the broker's process id is."),
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Few members, one round, short rates, two kills.")
+]
+
+
 def main(
     *,
-    bootstrap: Annotated[
-        str | None, typer.Option(help="HOST:PORT of a running broker, or several.")
-    ] = None,
-    cluster: Annotated[
-        bool, typer.Option("--cluster", help="Start three brokers of our own instead.")
-    ] = False,
-    broker_settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="For the brokers of --cluster."),
-    ] = None,
-    parts: Annotated[
-        list[Part] | None, typer.Option("--part", help="Measure only this; may be repeated.")
-    ] = None,
-    restart: Annotated[
-        str | None,
-        typer.Option(metavar="COMMAND", help="For failover: starts the killed broker again."),
-    ] = None,
-    kill_pid_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="For failover: where the broker's process id is."),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Few members, one round, short rates, two kills.")
-    ] = False,
+    bootstrap: Bootstrap = None,
+    cluster: OwnCluster = False,
+    broker_settings: BrokerSettings = None,
+    parts: Parts = None,
+    restart: Restart = None,
+    kill_pid_file: KillPidFile = None,
+    quick: Quick = False,
     members: Annotated[int, typer.Option(help="Of the group that rebalances.", min=2)] = 50,
     partitions: Annotated[int, typer.Option(help="More than members.", min=4)] = 100,
     rounds: Annotated[int, typer.Option(help="Of rebalances.", min=1)] = 3,

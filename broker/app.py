@@ -1,6 +1,6 @@
 """Builds one broker, runs it, and takes it down in reverse.
 
-Start: Postgres (serve_command.py starts an embedded one) -> metadata, migrated -> object store,
+Start: Postgres (serve_run.py starts an embedded one) -> metadata, migrated -> object store,
 checked to belong to this cluster -> log and writer -> topics -> listeners -> ready.
 Stop, within 5 s: not ready any more -> leave the cluster, and go on for a moment to tell clients
 who owns their partitions now -> accept nobody -> seal, upload, commit and answer what was appended

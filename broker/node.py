@@ -144,7 +144,7 @@ class Broker:
         self._classes = MessageClasses()
         self._large = LargeRequests()
         self._schemas, self._close_schemas = make_schemas(
-            config, settings.schema_registry, self._looks, registry
+            config.schemas, settings.schema_registry, self._looks, registry
         )
         self.transactions, self.transaction_upkeep = make_transactions(
             metadata,

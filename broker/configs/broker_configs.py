@@ -15,6 +15,7 @@ from broker.configs.broker_settings import (
     shown,
     static_name_problem,
 )
+from broker.schemas.schema_config import SchemaConfig, schema_config
 from broker.security.security_config import SecurityConfig, security_config
 from storage.configs.cluster_config_table import DYNAMIC_CONFIGS, BrokerValues, topic_defaults
 from storage.configs.config_types import (
@@ -52,11 +53,6 @@ class BrokerConfig:
     topic_defaults: TopicConfig
     auto_create_topics_enable: bool
     broker_rack: str | None
-    confluent_missing_id_cache_ttl_sec: int
-    confluent_schema_registry_max_cache_size: int
-    confluent_schema_registry_request_timeout_ms: int
-    confluent_schema_registry_url: tuple[str, ...]
-    confluent_schema_validation_on_registry_failure: str
     connections_max_idle_ms: int
     controller_quota_window_num: int
     controller_quota_window_size_seconds: int
@@ -88,6 +84,7 @@ class BrokerConfig:
     offsets_retention_minutes: int
     producer_id_expiration_ms: int
     queued_max_request_bytes: int
+    schemas: SchemaConfig
     security: SecurityConfig
     quota_window_num: int
     quota_window_size_seconds: int
@@ -169,17 +166,6 @@ def _broker_config(
         topic_defaults=topic_config(topic_values),
         auto_create_topics_enable=values["auto.create.topics.enable"] is True,
         broker_rack=str(values["broker.rack"] or "") or None,
-        confluent_missing_id_cache_ttl_sec=integer(values, "confluent.missing.id.cache.ttl.sec"),
-        confluent_schema_registry_max_cache_size=integer(
-            values, "confluent.schema.registry.max.cache.size"
-        ),
-        confluent_schema_registry_request_timeout_ms=integer(
-            values, "confluent.schema.registry.request.timeout.ms"
-        ),
-        confluent_schema_registry_url=strings(values, "confluent.schema.registry.url"),
-        confluent_schema_validation_on_registry_failure=str(
-            values["confluent.schema.validation.on.registry.failure"]
-        ),
         connections_max_idle_ms=integer(values, "connections.max.idle.ms"),
         controller_quota_window_num=integer(values, "controller.quota.window.num"),
         controller_quota_window_size_seconds=integer(
@@ -223,6 +209,7 @@ def _broker_config(
         offsets_retention_minutes=integer(values, "offsets.retention.minutes"),
         producer_id_expiration_ms=integer(values, "producer.id.expiration.ms"),
         queued_max_request_bytes=integer(values, "queued.max.request.bytes"),
+        schemas=schema_config(values),
         security=security_config(values),
         quota_window_num=integer(values, "quota.window.num"),
         quota_window_size_seconds=integer(values, "quota.window.size.seconds"),

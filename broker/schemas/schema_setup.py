@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 
 from prometheus_client import CollectorRegistry
 
-from broker.configs.broker_configs import BrokerConfig
 from broker.record_looks import RecordLooks
 from broker.schemas.registry_client import RegistryClient
+from broker.schemas.schema_config import SchemaConfig
 from broker.schemas.schema_metrics import RegistryMetrics, ValidationMetrics
 from broker.schemas.schema_registry import SchemaRegistry
 from broker.schemas.schema_validation import SchemaValidation
@@ -14,24 +14,24 @@ from broker.secrets_config import RegistryLogin
 
 
 def make_schemas(
-    config: BrokerConfig, login: RegistryLogin, looks: RecordLooks, metrics: CollectorRegistry
+    config: SchemaConfig, login: RegistryLogin, looks: RecordLooks, metrics: CollectorRegistry
 ) -> tuple[SchemaValidation, Callable[[], Awaitable[None]]]:
     """Return what validates batches, and what ends its connections to the schema registry."""
     client = RegistryClient(
-        config.confluent_schema_registry_url,
+        config.registry_url,
         login=login,
-        timeout_s=config.confluent_schema_registry_request_timeout_ms / 1000,
+        timeout_s=config.request_timeout_ms / 1000,
         metrics=RegistryMetrics(metrics),
     )
     registry = SchemaRegistry(
         client,
-        max_remembered=config.confluent_schema_registry_max_cache_size,
-        unknown_s=config.confluent_missing_id_cache_ttl_sec,
+        max_remembered=config.max_cache_size,
+        unknown_s=config.missing_id_ttl_s,
     )
     validation = SchemaValidation(
         registry,
         looks,
-        on_failure=config.confluent_schema_validation_on_registry_failure,
+        on_failure=config.on_registry_failure,
         metrics=ValidationMetrics(metrics),
     )
     return validation, client.close

@@ -1,0 +1,150 @@
+"""Metadata, and the server that it is asked of: one that dies, is restarted, or is not there."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import asyncpg
+import pytest
+
+from storage.errors import MetadataUnavailable
+from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.postgres.postgres_connection import Connection
+from storage.postgres.postgres_embedded import EmbeddedPostgres
+from tests.contracts.metadata_stores import (
+    a_batch,
+    commit,
+    create_partitions,
+    reserved,
+    short,
+    whole_log,
+)
+from tests.storage.postgres_commits import connected, retried
+from tests.support.lossy_proxy import LossyProxy
+from tests.support.postgres import (
+    blocked_commit,
+    create_database,
+    postgres_server,
+    short_directory,
+    until,
+)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [lambda store: store.topic_changes(0), lambda store: store.claim_store("a")],
+    ids=["question", "durable_change"],
+)
+async def test_a_connection_that_breaks_is_told_as_that(
+    ask: Callable[[PostgresMetadata], Coroutine[Any, Any, object]],
+) -> None:
+    # Given a broker that asks Postgres something, and waits
+    dsn, server = await create_database(), postgres_server()
+    with short_directory() as home:
+        behind = dsn.replace(f"host={server.directory}", f"host={home}")
+        async with LossyProxy.between(home, server.directory) as proxy, connected(behind) as store:
+            await store.topic_changes(0)
+            proxy.lose_answers()
+            waiting = asyncio.create_task(ask(store))
+            await asyncio.sleep(0.1)
+
+            # When its connection breaks, then the reason is that
+            proxy.cut()
+            with pytest.raises(MetadataUnavailable, match="connection was closed"):
+                await waiting
+
+
+async def test_a_killed_server_loses_no_commit() -> None:
+    # Given a broker with its own Postgres, and a commit that waits in it
+    with short_directory() as home:
+        async with EmbeddedPostgres(home / "postgres") as server, connected(server.dsn) as store:
+            (partition,) = await create_partitions(store, 1)
+            await commit(store, [a_batch(partition, 0)])
+            path = await reserved(store)
+            batches = [a_batch(partition, 0, producer=1, epoch=0, sequence=0)]
+            holder: Connection = await asyncpg.connect(server.dsn)
+            await holder.execute("BEGIN; SELECT FROM streamhouse_internal.partitions FOR UPDATE")
+            waiting = asyncio.create_task(store.commit_object(path, 100, batches))
+            await blocked_commit(server.dsn)
+
+            # When the server is killed
+            os.kill(server.pid, signal.SIGKILL)
+            with pytest.raises(MetadataUnavailable):
+                await waiting
+            holder.terminate()
+
+            # Then it comes back, the same call succeeds, and what was answered before is there
+            assert [short(outcome) for outcome in await retried(store, path, batches)] == [10]
+            assert [short(outcome) for outcome in await retried(store, path, batches)] == [10]
+            assert [entry.start_offset for entry in await whole_log(store, partition)] == [0, 10]
+
+
+async def test_a_commit_that_its_standby_may_not_have_is_not_answered() -> None:
+    # Given a server that waits for a synchronous standby, which is not there
+    with short_directory() as home:
+        async with EmbeddedPostgres(home / "postgres") as server, connected(server.dsn) as store:
+            (partition,) = await create_partitions(store, 1)
+            await commit(store, [a_batch(partition, 0)])
+            path = await reserved(store)
+            operator: Connection = await asyncpg.connect(server.dsn)
+            await operator.execute("ALTER SYSTEM SET synchronous_standby_names = 'ghost'")
+            await operator.close()
+            await server.stop()
+            await server.start()
+            operator = await asyncpg.connect(server.dsn)
+            waiting = asyncio.create_task(store.commit_object(path, 100, [a_batch(partition, 0)]))
+
+            async def cancelled() -> bool | None:
+                found: bool | None = await operator.fetchval(
+                    "SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
+                    "WHERE wait_event = 'SyncRep'"
+                )
+                return found
+
+            # When somebody cancels that wait, after which the server reports success
+            await until(cancelled)
+
+            # Then the broker does not believe it
+            with pytest.raises(MetadataUnavailable, match="synchronous replication"):
+                await waiting
+
+            # And the repeated call is answered when the standby is no longer asked for
+            await operator.execute("ALTER SYSTEM RESET synchronous_standby_names")
+            await operator.execute("SELECT pg_reload_conf()")
+            again = await retried(store, path, [a_batch(partition, 0)])
+            assert [short(outcome) for outcome in again] == [10]
+            await operator.close()
+
+
+async def test_a_session_is_bounded_and_durable() -> None:
+    # Given a database whose owner does not care for durability
+    dsn = await create_database()
+    owner: Connection = await asyncpg.connect(dsn)
+    name = await owner.fetchval("SELECT current_database()")
+    await owner.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    await owner.close()
+
+    # When a broker connects, then its sessions are set up as they must be, also when used again
+    async with connected(dsn) as store:
+        for _ in range(3):
+            async with store._pool._connection() as connection:
+                names = ("statement_timeout", "lock_timeout", "client_connection_check_interval")
+                shown = [await connection.fetchval(f"SHOW {name}") for name in names]
+                assert shown == ["5s", "2s", "500ms"]
+                assert await connection.fetchval("SHOW synchronous_commit") == "on"
+
+
+async def test_nobody_there_is_unavailable_and_no_password_is_told() -> None:
+    # Given an address where nobody listens
+    with short_directory() as home:
+        dsn = f"postgresql://somebody:hunter2@/postgres?host={home}"
+
+        # When a broker connects, then it learns that, and the password is in no message
+        with pytest.raises(MetadataUnavailable) as raised:
+            await PostgresMetadata.open(dsn)
+    error: BaseException | None = raised.value
+    while error is not None:
+        assert "hunter2" not in f"{error} {error!r}"
+        error = error.__cause__

@@ -23,8 +23,8 @@ from storage.config import PostgresConfig, UpkeepConfig
 from storage.metadata.metadata_memory import MemoryMetadata
 from storage.objects.objects_memory import MemoryStore
 from storage.objects.store_traffic import StoreTraffic
+from tests.broker.telemetry_world import Client, World
 from tests.broker.test_http import get
-from tests.broker.test_telemetry import Client, World
 from tests.support.broker import start_broker
 from tests.support.certificates import make_authority
 from tests.support.otlp import a_gauge, a_number, payload

@@ -1,110 +1,17 @@
 """Who may push which metrics when (KIP-714), by a clock that the test moves."""
 
 import asyncio
-import itertools
-from random import Random
 from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
-from prometheus_client import CollectorRegistry
 
-from broker.configs.entity_configs import EntityConfigs
-from broker.http.exposition import family_pieces
-from broker.http.metrics_config import MetricsConfig
-from broker.network.client_session import ClientSession
 from broker.refusals import Refusal
 from broker.telemetry import telemetry
-from broker.telemetry.telemetry import Telemetry
-from broker.telemetry.telemetry_points import MAX_TEXT, PushedMetrics
-from broker.telemetry.telemetry_series import ClientSeries
-from broker.telemetry.telemetry_wanted import Wanted, kafka_text
+from broker.telemetry.telemetry_wanted import kafka_text
 from protocol.compression import Codec, compress
-from protocol.errors import InvalidRecords
-from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
-from storage.metadata.metadata_memory import MemoryMetadata
-from tests.support.otlp import a_gauge, a_number, a_sum, payload
-
-HOST = "10.0.0.1"
-MAX_BYTES = 20_000
-
-_ports = itertools.count(5555)
-
-
-class World:
-    """Telemetry with a clock, in memory."""
-
-    def __init__(self, config: MetricsConfig | None = None) -> None:
-        self.now_s = 1000.0
-        self.configs = EntityConfigs(MemoryMetadata(Random(3)))
-        random = Random(4)
-        self.series = ClientSeries(
-            CollectorRegistry(), config=config or MetricsConfig(), clock=lambda: self.now_s
-        )
-        self.telemetry = Telemetry(
-            self.configs,
-            self.series,
-            max_bytes=MAX_BYTES,
-            new_id=lambda: UUID(bytes=random.randbytes(16), version=4),
-            clock=lambda: self.now_s,
-        )
-
-    async def subscribe(self, name: str, **configs: str | None) -> None:
-        changes = {key.replace("_", "."): value for key, value in configs.items()}
-        change = EntityChange(entity=Entity(EntityKind.CLIENT_METRICS, name), changes=changes)
-        await self.configs.alter([change])
-
-    async def exported(self) -> list[str]:
-        """Return the lines of clients' series, without what tells clients apart."""
-        text = b"".join(family_pieces(await self.series.families())).decode()
-        return [line for line in text.splitlines() if line.startswith("org_apache_kafka_")]
-
-
-class Client:
-    """A client instance on one connection."""
-
-    def __init__(self, world: World, client_id: str = "app") -> None:
-        self.world = world
-        self.client_id = client_id
-        self.session = ClientSession()
-        self.session.software_name, self.session.software_version = "apache-kafka-java", "4.3.1"
-        self.instance_id: UUID | None = None
-        self.wanted: Wanted | None = None
-        self.peer = f"{HOST}:{next(_ports)}"
-
-    def ask(self) -> Wanted:
-        self.instance_id, self.wanted = self.world.telemetry.ask(
-            self.instance_id, self.client_id, self.peer, self.session
-        )
-        return self.wanted
-
-    async def push(
-        self, data: bytes = b"", *, codec: int = Codec.NONE, terminating: bool = False
-    ) -> ErrorCode:
-        """Push by what it was asked last; return the error code."""
-        assert self.wanted is not None
-        pushed = PushedMetrics(
-            instance_id=self.instance_id,
-            subscription_id=self.wanted.subscription_id,
-            codec=codec,
-            payload=data,
-            terminating=terminating,
-        )
-        try:
-            await self.world.telemetry.push(pushed, self.client_id, self.peer, self.session)
-        except Refusal as refusal:
-            return refusal.code
-        except InvalidRecords:
-            return ErrorCode.invalid_record
-        return ErrorCode.none
-
-
-def gauge(value: float, name: str = "org.apache.kafka.g") -> bytes:
-    return payload(a_gauge(name, a_number(value)))
-
-
-def counter(delta: int, name: str = "org.apache.kafka.c") -> bytes:
-    return payload(a_sum(name, delta, delta=True))
+from tests.broker.telemetry_world import MAX_BYTES, Client, World, gauge
+from tests.support.otlp import a_gauge, a_number, payload
 
 
 def refused(client: Client) -> ErrorCode:
@@ -240,65 +147,6 @@ async def test_what_is_wrong_with_a_push_has_a_code(world: World) -> None:
         assert await push(gauge(1.0)) is ErrorCode.invalid_request
 
 
-async def test_deltas_are_added_up_and_gauges_replaced(world: World) -> None:
-    await world.subscribe("all", metrics="*", interval_ms="1000")
-    client = Client(world, client_id='a"b')
-    client.ask()
-    for value in (3, 4):
-        assert await client.push(counter(value)) is ErrorCode.none
-        world.now_s += 1
-        assert await client.push(gauge(float(value))) is ErrorCode.none
-        world.now_s += 1
-    labels = (
-        f'client_id="a\\"b",client_instance_id="{kafka_text(client.instance_id or UUID(int=0))}",'
-        'client_software="apache-kafka-java 4.3.1"'
-    )
-    assert await world.exported() == [
-        f"org_apache_kafka_c_total{{{labels}}} 7",
-        f"org_apache_kafka_g{{{labels}}} 4.0",
-    ]
-
-
-async def test_a_name_has_one_kind_whatever_clients_say(world: World) -> None:
-    # Given two clients that use a name for different things
-    await world.subscribe("all", metrics="*", interval_ms="1000")
-    for data in (counter(1, "org.apache.kafka.x"), gauge(1.0, "org.apache.kafka.x.total")):
-        client = Client(world)
-        client.ask()
-        assert await client.push(data) is ErrorCode.none
-
-    # Then only those of the kind that came first are exported: Prometheus would refuse all else
-    (line,) = await world.exported()
-    assert line.startswith("org_apache_kafka_x_total{")
-    assert line.endswith(" 1")
-
-
-async def test_series_are_gone_when_their_client_is_silent(world: World) -> None:
-    # Given a client that pushes every 100 seconds, and one that ends
-    await world.subscribe("all", metrics="*", interval_ms="100000")
-    silent, ended = Client(world), Client(world)
-    for client in (silent, ended):
-        client.ask()
-        assert await client.push(gauge(1.0)) is ErrorCode.none
-    ended.session.end()
-
-    # Then the last values of the one that ended can be scraped for a minute, the other's for longer
-    world.now_s += 59
-    assert len(await world.exported()) == 2
-    world.now_s += 1
-    assert len(await world.exported()) == 1
-    world.now_s += 139
-    assert len(await world.exported()) == 1
-    world.now_s += 1
-    assert await world.exported() == []
-    assert world.series._series == 0
-
-    # And who comes back on another connection may ask at once
-    ended.session = ClientSession()
-    ended.ask()
-    assert await ended.push(gauge(1.0)) is ErrorCode.none
-
-
 async def test_a_connection_may_name_any_number_of_clients(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -322,58 +170,6 @@ async def test_a_connection_may_name_any_number_of_clients(
     for session in (one.session, before):
         session.end()
     assert (kept, world.telemetry._clients) == ({}, {})
-
-
-async def test_what_a_client_says_of_itself_is_cut_off(world: World) -> None:
-    await world.subscribe("all", metrics="*", interval_ms="1000")
-    client = Client(world, client_id="x" * 30_000)
-    client.ask()
-    assert await client.push(gauge(1.0)) is ErrorCode.none
-    (line,) = await world.exported()
-    assert f'client_id="{"x" * MAX_TEXT}"' in line
-
-
-async def test_the_number_of_series_is_bounded() -> None:
-    # Given room for five series, three for each client
-    world = World(MetricsConfig(client_max_series=5, client_max_series_each=3))
-    await world.subscribe("all", metrics="*", interval_ms="1000")
-    metrics = [a_gauge(f"org.apache.kafka.m{at}", a_number(at)) for at in range(4)]
-
-    # When two clients push four each, then the rest is counted, and what is there goes on
-    client, other = Client(world), Client(world)
-    for each in (client, other):
-        each.ask()
-        assert await each.push(payload(*metrics)) is ErrorCode.none
-    assert len(await world.exported()) == 5
-    assert world.series._left_out._value.get() == 1 + 2
-    world.now_s += 1
-    assert await client.push(gauge(9.0, "org.apache.kafka.m0")) is ErrorCode.none
-    assert any(line.endswith(" 9.0") for line in await world.exported())
-
-
-async def test_a_connection_has_the_series_of_one_client_whatever_it_names() -> None:
-    # Given room for three series of a client, and a connection that names clients without end
-    world = World(MetricsConfig(client_max_series=50, client_max_series_each=3))
-    await world.subscribe("all", metrics="*", interval_ms="1000")
-    greedy, other = Client(world), Client(world)
-    metrics = [a_gauge(f"org.apache.kafka.m{at}", a_number(at)) for at in range(3)]
-    for _ in range(100):
-        greedy.instance_id = None
-        greedy.ask()
-        assert await greedy.push(payload(*metrics)) is ErrorCode.none
-    assert len(await world.exported()) == 3
-
-    # Then there is room for others, and for it again when these are gone
-    other.ask()
-    assert await other.push(payload(*metrics)) is ErrorCode.none
-    assert len(await world.exported()) == 6
-    world.now_s += 61
-    assert await world.exported() == []
-    assert not world.series._series_of
-    greedy.instance_id = None
-    greedy.ask()
-    assert await greedy.push(payload(*metrics)) is ErrorCode.none
-    assert len(await world.exported()) == 3
 
 
 async def test_connections_take_turns_at_having_their_pushes_read(world: World) -> None:

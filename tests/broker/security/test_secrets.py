@@ -3,20 +3,15 @@
 import asyncio
 import base64
 import os
-import socket
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
-import psutil
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not marked as re-exports
@@ -27,13 +22,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not marked 
     ResourceType,
 )
 
-from broker.config import InvalidSettings, Settings, read_settings
-from broker.config_sources import read_sources
-from broker.process_title import hide_secrets as hide_of_streamhouse
-from broker.secrets_config import Secrets
-from broker.upkeep.upkeep_order import UpkeepOrder
-from storage.config import PostgresConfig, UpkeepConfig
-from streamctl.process_title import hide_secrets as hide_of_streamctl
 from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
 from tests.support.broker import BrokerProcess, start_broker
@@ -53,10 +41,6 @@ SECRETS: Final = {
     "a wrong password": "wrong-password-2e61",
     "a wrong token": "wrong-token-9f3c-0123456789abcdef",
 }
-
-
-DSN_OF_NOBODY: Final = f"postgresql://u:{SECRETS['a wrong password']}@ADDRESS/d"
-STREAMCTL: Final = Path(sys.executable).with_name("streamctl")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,169 +222,3 @@ def test_a_child_that_needs_no_secret_has_none(place: Place) -> None:
         one for one in family(place.broker.pid) if "upkeep_main" in " ".join(one.cmdline())
     )
     assert not [name for name in upkeep.environ() if name.startswith("STREAMHOUSE_")]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["-X", f"sasl.password={SECRETS['a wrong password']}", "topic", "list"],
-        ["topic", "list", f"-Xsasl.password={SECRETS['a wrong password']}"],
-        ["fsck", "--store", "file://STORE", f"--postgres={DSN_OF_NOBODY}"],
-    ],
-)
-def test_streamctl_hides_what_it_is_given(arguments: Sequence[str], tmp_path: Path) -> None:
-    # Given a server that never answers, so that the command has to wait
-    def filled(word: str) -> str:
-        return word.replace("ADDRESS", address).replace("STORE", str(tmp_path))
-
-    with (
-        silent_server() as address,
-        subprocess.Popen(
-            [STREAMCTL, *map(filled, arguments)],
-            env=os.environ | {"STREAMHOUSE_BOOTSTRAP": address},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        ) as process,
-    ):
-        # Then its command line is a readable one without the secret after a moment
-        deadline = time.monotonic() + PATIENCE_S
-        line = ""
-        while not line.startswith("streamctl "):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            line = " ".join(psutil.Process(process.pid).cmdline())
-        assert "***" in line
-        assert leaks(line, SECRETS) == []
-        process.kill()
-
-
-@contextmanager
-def silent_server() -> Iterator[str]:
-    """Accept connections and say nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-
-
-WORDS: Final[Mapping[str, str]] = {
-    "--listen": "--listen",
-    "0.0.0.0:9092": "0.0.0.0:9092",
-    "--postgres": "--postgres",
-    "postgresql://db/streamhouse": "postgresql://db/streamhouse",
-    "postgresql://u:hunter2@db/d": "***",
-    "postgresql://u@db/d": "postgresql://u@db/d",
-    "postgres://u@/d?host=/run/postgres": "postgres://u@/d?host=/run/postgres",
-    "--postgres=postgresql://u@/d?host=/run": "--postgres=postgresql://u@/d?host=/run",
-    "postgresql://u%3Ahunter2@db/d": "***",
-    "postgresql://u@hunter2@db/d": "***",
-    "postgresql://u@db/d?password=hunter2": "***",
-    "https://hunter2@registry": "***",
-    "postgresql://u:hun%40ter2@db/d": "***",
-    "postgresql://u:hunter2%40db": "***",
-    "postgresql://db/d?password=hunter2": "***",
-    "postgresql://db/d?pass%77ord=hunter2": "***",
-    "--postgres=postgresql://u:hunter2@db/d": "--postgres=***",
-    "host=db password=hunter2": "host=***",
-    "s3://key:hunter2@bucket": "***",
-    "s3://bucket?endpoint=http%3A%2F%2Fkey%3Ahunter2%40host": "***",
-    "s3://bucket/prefix?region=eu-west-1": "s3://bucket/prefix?region=eu-west-1",
-    "num.partitions=6": "num.partitions=6",
-    "ssl.key.password=hunter2": "ssl.key.password=***",
-    "SSL.KEY.PASSWORD=hunter2": "SSL.KEY.PASSWORD=***",
-    "ssl.keystore.key=hunter2": "ssl.keystore.key=***",
-    "ssl.keystore.location=/etc/key.pem": "ssl.keystore.location=/etc/key.pem",
-    "--data=/srv/secrets": "--data=/srv/secrets",
-    "./token-service/data": "./token-service/data",
-    "/etc/passwd": "/etc/passwd",
-    "file:///srv/credentials": "file:///srv/credentials",
-    "ssl.key.password=/hunter2": "ssl.key.password=***",
-    "/etc/passwd?password=hunter2": "***",
-    "--password=/hunter2": "--password=***",
-    "password:/hunter2": "***",
-    "--set=ssl.key.password=hunter2": "--set=***",
-    "confluent.schema.registry.url=http://u:hunter2@r": "confluent.schema.registry.url=***",
-    "sasl.jaas.config=hunter2": "sasl.jaas.config=***",
-    "sasl.password=hunter2": "sasl.password=***",
-    "-Xsasl.password=hunter2": "-Xsasl.password=***",
-    "sasl.oauthbearer.client.secret=hunter2": "sasl.oauthbearer.client.secret=***",
-    "sasl.oauthbearer.config=hunter2": "sasl.oauthbearer.config=***",
-    "sasl.username=alice": "sasl.username=alice",
-    "basic.auth.user.info=u:hunter2": "basic.auth.user.info=***",
-}
-
-
-@pytest.mark.parametrize("hide", [hide_of_streamhouse, hide_of_streamctl])
-def test_both_commands_hide_the_same(hide: Any) -> None:
-    assert dict(zip(WORDS, hide(list(WORDS)), strict=True)) == WORDS
-    assert hide(["--password", "hunter2", "x"]) == ["--password", "***", "x"]
-    assert hide(["--password-file", "hunter2", "x"]) == ["--password-file", "***", "x"]
-
-
-@pytest.mark.parametrize("module", ["broker", "streamctl"])
-def test_a_path_that_is_no_utf_8_does_not_keep_a_secret_shown(module: str) -> None:
-    code = (
-        f"from {module}.process_title import hide_command_line; hide_command_line();"
-        "print(open('/proc/self/cmdline').read())"
-    )
-    words: list[str | bytes] = [
-        "--data",
-        b"/tmp/caf\xe9",
-        "--postgres",
-        f"postgresql://u:{PASSWORD}@db/d",
-    ]
-    ended = subprocess.run(
-        [sys.executable, "-c", code, *words], check=False, capture_output=True, text=True
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert "--postgres ***" in ended.stdout
-    assert PASSWORD not in ended.stdout
-
-
-def test_no_repr_shows_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAMHOUSE_POSTGRES", f"postgresql://u:{quote(PASSWORD, safe='')}@db/d")
-    for name in ("KEY_PASSWORD", "BOOTSTRAP_PASSWORD", "HTTP_TOKEN"):
-        monkeypatch.setenv(f"STREAMHOUSE_SECRETS__{name}", "hunter2-hunter2")
-    monkeypatch.setenv("STREAMHOUSE_SCHEMA_REGISTRY__PASSWORD", "hunter2-hunter2")
-    settings = Settings(**read_sources(Settings, {}, {}))
-    order = UpkeepOrder(
-        dsn=settings.postgres,
-        store_url="",
-        pool=PostgresConfig(),
-        upkeep=UpkeepConfig(),
-        set={},
-    )
-    for shown in (repr(settings), str(settings), repr(settings.secrets), repr(order)):
-        assert leaks(shown, {"one": "hunter2-hunter2", "other": PASSWORD}) == []
-    assert Secrets(http_token="x" * 40) != Secrets()  # hidden, not forgotten
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {"postgres": "postgresql://u:hunter2/x@db/d"},
-        {"postgres": "u:hunter2@db"},
-        {"store": "s3://key:hunter2@bucket"},
-        {"store": "s3:key:hunter2@bucket"},
-        {"store": "s3://bucket?endpoint=key:hunter2@host"},
-        {"store": "s3://bucket?endpoint=http://key:hunter2@host"},
-        {"set": ["ssl.key.password:hunter2"]},
-        {"set": ["hunter2@"]},
-        {"secrets": "hunter2"},
-        {"secrets": {"http_token": "hunter2"}},
-        {"secrets": {"key_pasword": "hunter2"}},
-        {"schema_registry": {"password": ["hunter2"]}},
-        {"set": ["confluent.schema.registry.url=http://u:hunter2@registry"]},
-    ],
-)
-def test_a_mistake_is_told_without_what_it_was(flags: dict[str, Any]) -> None:
-    with pytest.raises(InvalidSettings) as refused:
-        read_settings(flags, None)
-    assert "hunter2" not in str(refused.value)
-
-
-def test_a_variable_that_is_no_json_is_told_without_what_it_was(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("STREAMHOUSE_SECRETS", '{"http_token": "hunter2"')
-    with pytest.raises(InvalidSettings) as refused:
-        read_settings({}, None)
-    assert "hunter2" not in str(refused.value)

@@ -2,6 +2,7 @@
 
     scan      every object says what it has; that is noted in a temporary file   recover_scan
     choose    built segments that tile a partition                               recover_segments
+    order     the writers' batches as they were committed                        recover_order
     fill      gaps between them with the writers' batches that belong there      recover_gaps
     compare   which of the writers' other batches are in them                    recover_unbuilt
     place     those that are not behind them                                     recover_placement
@@ -22,6 +23,7 @@ from storage.metadata.topics import Topic
 from storage.objects.port import ObjectStore
 from storage.objects.store_marker import read_marker
 from storage.recovery.recover_gaps import offsets_lost, place_in_gaps
+from storage.recovery.recover_order import in_commit_order
 from storage.recovery.recover_partition import PartitionBuilder, RebuiltPartition, row_of, rows_of
 from storage.recovery.recover_placement import place, without_repeated
 from storage.recovery.recover_postgres import EmptyDatabase
@@ -148,7 +150,7 @@ class Recovery:
 
     async def _rebuild(self, partition: Partition, topic: FoundTopic) -> RebuiltPartition:
         chosen = choose_segments(self._scratch.segments(partition))
-        batches = self._scratch.batches(partition)
+        batches = in_commit_order(self._scratch.batches(partition))
         between: list[PlacedRun] = []
         homeless: list[FoundBatch] = []
         tail: BuiltTail | None = None

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from typing import Final
 
-from storage.recovery.recover_producers import Producers, Verdict, last_of
+from storage.recovery.recover_producers import EndKey, Producers, Verdict, end_key
 from storage.recovery.recover_runs import PlacedRun, agreeing, bounds_of, mark_doubtful, runs_of
 from storage.recovery.recover_scratch import FoundBatch
 
@@ -22,8 +22,8 @@ MOST_UNDER_WAY: Final = 5
 def without_repeated(batches: Sequence[FoundBatch], producers: Producers) -> list[FoundBatch]:
     """Return those that were appended, by the rules of idempotent producers.
 
-    A batch whose predecessor is missing was refused if that came later, or if it came again itself;
-    else something was lost. Of a producer of which nothing is known here, something may be built:
+    A batch whose predecessor is missing was refused if that came later, or was refused, or if it
+    came again itself; else something was lost. Of a producer of which nothing is known here, something may be built:
     a batch of its was refused only if all that it is behind came later.
 
     Args:
@@ -32,9 +32,7 @@ def without_repeated(batches: Sequence[FoundBatch], producers: Producers) -> lis
     """
     state = deepcopy(producers)
     last_copies = {_copy_key(batch): number for number, batch in enumerate(batches)}
-    last_ends = {
-        _end_key(batch, batch.record_count): number for number, batch in enumerate(batches)
-    }
+    last_ends = {end_key(batch, batch.record_count): number for number, batch in enumerate(batches)}
     kept: list[FoundBatch] = []
     overtaken: set[int] = set()
     for number, batch in enumerate(batches):
@@ -42,7 +40,7 @@ def without_repeated(batches: Sequence[FoundBatch], producers: Producers) -> lis
         verdict = state.verdict(*use)
         comes_again = verdict is Verdict.EARLY and last_copies[use] > number
         is_overtaken = (
-            verdict is Verdict.EARLY and last_ends.get(_end_key(batch, 0), -1) > number
+            verdict is Verdict.EARLY and _is_behind_refused(number, batches, last_ends, overtaken)
         ) or (
             verdict is Verdict.UNKNOWN
             and _is_before_its_first(number, batches, last_ends, overtaken)
@@ -56,10 +54,21 @@ def without_repeated(batches: Sequence[FoundBatch], producers: Producers) -> lis
     return kept
 
 
+def _is_behind_refused(
+    number: int,
+    batches: Sequence[FoundBatch],
+    last_ends: Mapping[EndKey, int],
+    overtaken: Collection[int],
+) -> bool:
+    """Whether the predecessor of a batch came later, or was refused itself."""
+    at = last_ends.get(end_key(batches[number], 0), -1)
+    return at > number or at in overtaken
+
+
 def _is_before_its_first(
     number: int,
     batches: Sequence[FoundBatch],
-    last_ends: Mapping[tuple[int, int, int], int],
+    last_ends: Mapping[EndKey, int],
     overtaken: Collection[int],
 ) -> bool:
     """Whether all that a batch is behind came later, from the producer's first batch on.
@@ -68,7 +77,7 @@ def _is_before_its_first(
     """
     at = number
     for _ in range(MOST_UNDER_WAY):
-        at = last_ends.get(_end_key(batches[at], 0), -1)
+        at = last_ends.get(end_key(batches[at], 0), -1)
         if at in overtaken:
             return True
         if at <= number:
@@ -175,11 +184,6 @@ def _fit(waiting: Sequence[PlacedRun], end: int | None, following: int) -> list[
         run.offset = max(at, min(run.expected_offset, following - run.count))
         at = run.offset + run.count
     return homeless
-
-
-def _end_key(batch: FoundBatch, count: int) -> tuple[int, int, int]:
-    """Return where the first `count` records of a batch end; with 0, where its predecessor does."""
-    return batch.producer_id, batch.producer_epoch, last_of(batch.base_sequence, count)
 
 
 def _copy_key(batch: FoundBatch) -> tuple[int, int, int, int]:

@@ -11,6 +11,9 @@ from storage.recovery.recover_scratch import FoundBatch
 RETAINED_BATCHES: Final = 5
 _SEQUENCES: Final = 2**31  # after 2^31 - 1 comes 0
 
+EndKey = tuple[int, int, int]
+"""Producer id, its epoch, and a sequence."""
+
 
 class Verdict(Enum):
     """What the commit of a batch would have said of it."""
@@ -118,3 +121,8 @@ class Producers:
 def last_of(base_sequence: int, count: int) -> int:
     """Return the sequence of the last of `count` records; of the one before them if it is 0."""
     return (base_sequence + count - 1) % _SEQUENCES
+
+
+def end_key(batch: FoundBatch, count: int) -> EndKey:
+    """Return where the first `count` records of a batch end; with 0, where its predecessor does."""
+    return batch.producer_id, batch.producer_epoch, last_of(batch.base_sequence, count)

@@ -54,6 +54,10 @@ class PlacedRun:
     def leader_epoch(self) -> int:
         return self.batches[0].leader_epoch
 
+    @property
+    def writer(self) -> str:
+        return self.batches[0].writer
+
 
 def runs_of(batches: Iterable[FoundBatch]) -> list[PlacedRun]:
     """Return the runs of batches, in their order."""

@@ -129,11 +129,7 @@ class Scratch:
         return [FoundSegment._make((*fields, _aborted(text))) for *fields, text in found]
 
     def batches(self, partition: Partition) -> list[FoundBatch]:
-        """Return the writers' batches of a partition in the order in which they were committed.
-
-        A partition takes no batch of an older leader epoch, and in one epoch it has one leader,
-        which commits its objects in their order.
-        """
+        """Return the writers' batches of a partition by leader epoch and writer, in its order."""
         found = self._db.execute(
             "SELECT leader_epoch, writer, sequence, path, byte_start, byte_length, record_count,"
             " run_offset, max_timestamp_ms, base_timestamp_ms, producer_id, producer_epoch,"

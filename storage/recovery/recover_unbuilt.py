@@ -158,10 +158,12 @@ class BuiltLog:
 async def unbuilt(batches: Sequence[FoundBatch], built: BuiltLog | None) -> list[FoundBatch]:
     """Return those that come behind what is built.
 
+    What a writer committed before one that is built, is built as well, also if compaction has
+    removed it, and so is all of older leader epochs; unless that one is a repetition, whose writer
+    expects it further on, or did not know. Of other writers nothing follows from it.
+
     Args:
-        batches: in the order of their commits. What was committed before one that is built, is
-            built as well, also if compaction has removed it; unless that one is a repetition, whose
-            writer expects it further on, or did not know.
+        batches: in the order of their commits.
         built: None if nothing is.
 
     Raises:
@@ -171,19 +173,23 @@ async def unbuilt(batches: Sequence[FoundBatch], built: BuiltLog | None) -> list
         return list(batches)
     copies = Counter((batch.crc, batch.byte_length) for batch in batches)
     kept: list[FoundBatch] = []
-    is_behind = True
+    built_writers: set[str] = set()
+    newest_built = -1  # epoch
     runs = runs_of(batches)
     mark_doubtful(runs, None)
     for run in reversed(runs):
         expected = run.expected_end
         is_known = run.expected_offset >= 0 and not run.is_doubtful
+        if run.leader_epoch < newest_built:
+            built_writers.add(run.writer)
         for batch in reversed(run.batches):
             expected -= batch.record_count
-            if not is_behind:
+            if run.writer in built_writers:
                 if is_known and expected >= built.tail.end_offset:
                     kept.append(batch)
-            elif await built.has(batch, expected if is_known else UNKNOWN):
-                is_behind = not is_known and copies[batch.crc, batch.byte_length] > 1
-            else:
+            elif not await built.has(batch, expected if is_known else UNKNOWN):
                 kept.append(batch)
+            elif is_known or copies[batch.crc, batch.byte_length] == 1:
+                built_writers.add(run.writer)
+                newest_built = max(newest_built, run.leader_epoch)
     return kept[::-1]

@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -56,7 +57,7 @@ class StoredLog:
     ahead_ms: int = 0
     writer: UUID = WRITER
     leader_epoch: int = 3
-    sequence: int = 0
+    sequences: Counter[UUID] = field(default_factory=Counter)
     ends: dict[Partition, int] = field(default_factory=dict)
 
     def partition(self, index: int = 0) -> Partition:
@@ -68,7 +69,7 @@ class StoredLog:
     def change_leader(self) -> None:
         """Let another broker lead; it does not know where partitions end."""
         self.leader_epoch += 1
-        self.writer, self.sequence = UUID(int=self.leader_epoch), 0
+        self.writer = UUID(int=self.leader_epoch)
         self.ends = dict.fromkeys((self.partition(0), self.partition(1)), -1)
 
     async def write(
@@ -110,12 +111,12 @@ class StoredLog:
         )
         index_of = WalIndex(
             writer_id=self.writer,
-            sequence=self.sequence,
+            sequence=self.sequences[self.writer],
             written_ms=self.now_ms(),
             topics=((partition.topic_id, self.topic.name),),
             runs=(run,),
         )
-        self.sequence += 1
+        self.sequences[self.writer] += 1
         parts = [*batches, encode_index(index_of)]
         await self.objects.put(path, parts)
         if commit:

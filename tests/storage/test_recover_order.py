@@ -1,0 +1,129 @@
+"""In which order batches were committed that several brokers wrote in one leader epoch."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.recovery.recover_order import in_commit_order
+from storage.recovery.recover_placement import without_repeated
+from storage.recovery.recover_producers import Producers, Verdict
+from storage.recovery.recover_scratch import FoundBatch
+from tests.storage.test_recover_placement import batch
+
+Copy = tuple[int, int, int]
+
+
+def copy_of(one: FoundBatch) -> Copy:
+    return one.producer_id, one.base_sequence, one.record_count
+
+
+@dataclass
+class Client:
+    """An idempotent producer: what it waits for, and which broker it sends that to."""
+
+    producer_id: int
+    broker: int = 0
+    sequence: int = 0
+    under_way: list[Copy] = field(default_factory=list)
+
+
+@dataclass
+class Broker:
+    """What it believes, and what it has uploaded and not committed yet."""
+
+    number: int
+    known_end: int = 0
+    epoch: int = 0
+    uploads: int = 0
+    pending: list[FoundBatch] = field(default_factory=list)
+
+    def upload(self, copy: Copy) -> FoundBatch:
+        producer_id, sequence, count = copy
+        expected = self.known_end + sum(one.record_count for one in self.pending)
+        one = batch(
+            expected,
+            count,
+            number=self.uploads,
+            epoch=self.epoch,
+            producer=(producer_id, 0, sequence),
+        )._replace(writer=f"{self.number}", path=f"wal/{self.number}/{self.uploads}")
+        self.uploads += 1
+        self.pending.append(one)
+        return one
+
+
+@dataclass
+class History:
+    """A partition with its brokers and clients."""
+
+    brokers: list[Broker]
+    clients: list[Client]
+    end: int = 0
+    epoch: int = 0
+    state: Producers = field(default_factory=Producers)
+    found: list[FoundBatch] = field(default_factory=list)
+    committed: list[FoundBatch] = field(default_factory=list)
+
+    def send(self, client: Client, count: int) -> None:
+        copy = (client.producer_id, client.sequence, count)
+        client.sequence += count
+        client.under_way.append(copy)
+        self.found.append(self.brokers[client.broker].upload(copy))
+
+    def move(self, client: Client, broker: int) -> None:
+        """Send all that no answer came for to another broker."""
+        client.broker = broker
+        self.found += (self.brokers[broker].upload(copy) for copy in client.under_way)
+
+    def commit(self, broker: Broker) -> None:
+        if not broker.pending:
+            return
+        one = broker.pending.pop(0)
+        use = (one.producer_id, one.producer_epoch, one.base_sequence, one.record_count)
+        if one.leader_epoch < self.epoch:
+            return
+        self.epoch = one.leader_epoch
+        verdict = self.state.verdict(*use)
+        if verdict is Verdict.APPENDED:
+            self.state.append(*use, self.end, transactional=False)
+            self.end += one.record_count
+            self.committed.append(one)
+            broker.known_end = self.end
+        client = self.clients[one.producer_id]
+        is_answer = client.broker == broker.number and copy_of(one) in client.under_way
+        if is_answer and verdict in (Verdict.APPENDED, Verdict.REPEATED):
+            client.under_way.remove(copy_of(one))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    """Draw what clients send to brokers, which learn late of each other and of epochs."""
+    history = History([Broker(0), Broker(1), Broker(2)], [Client(0), Client(1)])
+    steps = st.sampled_from(["send", "send", "send", "commit", "commit", "commit", "move", "hear"])
+    for _ in range(draw(st.integers(1, 40))):
+        client = history.clients[draw(st.integers(0, 1))]
+        broker = history.brokers[draw(st.integers(0, 2))]
+        match draw(st.one_of(steps, st.just("epoch"))):
+            case "send" if len(client.under_way) < 5:
+                history.send(client, draw(st.integers(1, 3)))
+            case "commit":
+                history.commit(broker)
+            case "move" if client.broker != broker.number:
+                history.move(client, broker.number)
+            case "hear":
+                broker.known_end = history.end
+            case "epoch" if not broker.pending:
+                broker.epoch = max(one.epoch for one in history.brokers) + draw(st.integers(0, 1))
+                broker.known_end = history.end
+            case _:
+                pass
+    return history
+
+
+@given(history=histories())
+def test_nothing_that_was_committed_is_missing_or_there_twice(history: History) -> None:
+    found = sorted(history.found, key=lambda one: (one.leader_epoch, one.writer, one.sequence))
+    kept = [copy_of(one) for one in without_repeated(in_commit_order(found), Producers())]
+    assert len(set(kept)) == len(kept)
+    assert {copy_of(one) for one in history.committed} <= set(kept)

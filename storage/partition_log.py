@@ -1,5 +1,6 @@
 """What this broker knows of one partition; Postgres is the truth, this is never ahead of it."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from protocol.ids import Partition
@@ -24,6 +25,11 @@ class Waiter(Protocol):
         """Take note of `size` more bytes; 0: how many is not known, so look again."""
 
 
+Places = tuple[int, Sequence[int]]
+"""Where the partition's batches of one object of this broker are in the log: the object's sequence,
+and the base offset of each batch, storage.wal_index.NOT_APPENDED if it is not there."""
+
+
 class PartitionLog:
     """One partition as seen from here.
 
@@ -42,6 +48,7 @@ class PartitionLog:
         is_end_known: no broker that led the partition before this one has committed more than
             `high_watermark`, as far as can be known here.
         removed: the topic was deleted; nothing is appended or read any more.
+        untold: what no object with batches of the partition tells yet (storage/placements.py).
     """
 
     __slots__ = (
@@ -58,6 +65,7 @@ class PartitionLog:
         "partition",
         "removed",
         "tail",
+        "untold",
     )
 
     def __init__(self, partition: Partition, read: "set[PartitionLog] | None" = None) -> None:
@@ -72,6 +80,7 @@ class PartitionLog:
         self.is_end_known = False
         self.removed = False
         self.tail = PartitionTail()
+        self.untold: tuple[Places, ...] = ()
         self._waiters: set[Waiter] = set()
         self._polls_left = 0
 
@@ -127,7 +136,8 @@ class PartitionLog:
         the next. So the largest pair is the latest, and a pair is taken whole or not at all: who
         reads up to an offset always knows the count that belongs to it, or a later one.
         """
-        old_end, old_stable = self.high_watermark, self.last_stable_offset
+        old_end = self.high_watermark
+        old_stable = self.last_stable_offset if self._waiters else UNKNOWN
         self.log_start_offset = max(self.log_start_offset, log_start_offset)
         self.high_watermark = max(old_end, high_watermark)
         self.is_end_known = True

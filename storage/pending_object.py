@@ -17,10 +17,12 @@ from protocol.batch import NO_PRODUCER_ID, BatchHeader
 from storage.metadata.port import BatchCommit, BatchOutcome, TransactionUse
 from storage.objects.port import Buffer
 from storage.partition_log import PartitionLog
+from storage.placements import Told
 from storage.usage_counter import Share
-from storage.wal_index import WalIndex, WalRun, encode_index
+from storage.wal_index import WalIndex, WalPlaces, WalRun, encode_index
 
 _RUN_KEY: Final = attrgetter("partition", "leader_epoch")  # of a commit
+_DATA: Final = attrgetter("data")
 _PARTITION: Final = attrgetter("log.partition")
 
 MOST_RECORDS: Final = 2**31 - 1
@@ -49,11 +51,16 @@ class BufferedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
-    """What an object says of its writer (storage/wal_index.py)."""
+    """What an object says of its writer (storage/wal_index.py).
+
+    Attributes:
+        told: where batches of earlier objects are.
+    """
 
     writer_id: UUID
     sequence: int
     written_ms: int
+    told: Told = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -68,6 +75,7 @@ class PendingObject:
         object_size: bytes of the whole object; known when it is sealed.
         sealed_at: when it took its last batch, in seconds of the writer's clock.
         uploaded: resolved when the object is durable in the store.
+        seal: known when it is sealed.
     """
 
     uploaded: asyncio.Future[None]
@@ -78,6 +86,7 @@ class PendingObject:
     object_size: int = 0
     sealed_at: float = 0.0
     path: str = ""
+    seal: Seal | None = None
 
     def lay_out(self, seal: Seal, name_of: Callable[[PartitionLog], str]) -> list[Buffer]:
         """Put the batches of each partition side by side, in arrival order; partitions ascend.
@@ -89,6 +98,7 @@ class PendingObject:
         Returns:
             the object's bytes: the batches, and the index behind them.
         """
+        self.seal = seal
         self.batches.sort(key=_PARTITION)  # stable: arrival order is kept
         start = 0
         self.runs = _side_by_side(self.batches)
@@ -98,7 +108,7 @@ class PendingObject:
             start += commit.length
         index = encode_index(self._index(seal, name_of))
         self.object_size = start + len(index)
-        return [*[batch.data for batch in self.batches], index]
+        return [*map(_DATA, self.batches), index]
 
     def answers(self, outcomes: Sequence[BatchOutcome]) -> Sequence[BatchOutcome]:
         """Return what became of each batch.
@@ -144,11 +154,14 @@ class PendingObject:
 
     def _index(self, seal: Seal, name_of: Callable[[PartitionLog], str]) -> WalIndex:
         topics: list[tuple[UUID, str]] = []
+        positions: dict[int, int] = {}
         runs: list[WalRun] = []
+        position = -1
         at = 0  # of the commit that is next
         for (partition, leader_epoch), group in groupby(self.commits, _RUN_KEY):
             start, first = self.commits[at].start, self.runs[at][0]
             if not topics or topics[-1][0] != partition.topic_id:
+                positions[partition.topic_id.int] = position = len(topics)
                 topics.append((partition.topic_id, name_of(first.log)))
             size = record_count = 0
             max_timestamp_ms = first.header.max_timestamp_ms
@@ -159,16 +172,25 @@ class PendingObject:
                 at += 1
             runs.append(
                 WalRun(
-                    *(len(topics) - 1, partition.index, start, size, record_count),
+                    *(position, partition.index, start, size, record_count),
                     *(first.expected_offset, leader_epoch, max_timestamp_ms),
                 )
             )
+        places: list[WalPlaces] = []
+        for log, told in seal.told.items():
+            topic_id, index = log.partition
+            if topic_id.int not in positions:
+                positions[topic_id.int] = len(topics)
+                topics.append((topic_id, name_of(log)))
+            for sequence, base_offsets in told:
+                places += ((positions[topic_id.int], index, sequence, base_offsets),)
         return WalIndex(
             writer_id=seal.writer_id,
             sequence=seal.sequence,
             written_ms=seal.written_ms,
             topics=tuple(topics),
             runs=tuple(runs),
+            places=tuple(places),
         )
 
 

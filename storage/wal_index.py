@@ -1,10 +1,11 @@
 """What the writer leaves at the end of its objects, so that they describe themselves (D5).
 
-    batches | topics | runs | footer
+    batches | topics | runs | places | footer
 
 The log does not need it: the metadata says where batches lie and which offsets they have. It is for
 the day when the metadata is lost. Then the store alone has to tell whose batches an object has, in
-which order objects were written, and which offsets the writer believed that they would get.
+which order objects were written, which offsets the writer believed that they would get, and which
+ones it was told since that its earlier batches have.
 
 All integers are big-endian; times are Unix times in ms. The batches, from byte 0 on, are v2 record
 batches (KIP-98), back to back; what they have as base offset says nothing. Then, without padding:
@@ -16,6 +17,12 @@ batches (KIP-98), back to back; what they have as base offset says nothing. Then
         expected offset i64                 of the first one, if no other broker wrote; -1: unknown
         leader epoch i32                    that they were taken in
         max timestamp i64                   of the batches
+    places     u32 count; then column by column, because an object may have a thousand:
+        topics u32, partitions u32          as above; a topic need not have a run
+        sequences u64                       of earlier objects of the writer
+        batches u32                         of the partition in that object
+        base offsets i64                    of all these batches, in their order;
+                                            -1: not in the log, by this object
 Footer, 56 bytes, the last of the object:
      0  writer id       16 bytes  made when the broker process started
     16  sequence         u64      of the object among its writer's: the order of their commits
@@ -23,13 +30,15 @@ Footer, 56 bytes, the last of the object:
     32  index start      u64      byte of the object where the topics begin
     40  index length     u32      from there to the end of the object, footer included
     44  checksum         u32      CRC-32C of the index and bytes 0 to 43 of the footer
-    48  magic            8 bytes  "SHWAL" CR LF, then the version of the format: 1
-An upload that is tried again has another path, and the same writer id and sequence.
+    48  magic            8 bytes  "SHWAL" CR LF, then the version of the format: 2
+In version 1 there are no places. An upload that is tried again has another path, and the same
+writer id and sequence.
 """
 
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -38,11 +47,13 @@ import crc32c
 from storage.errors import CorruptObject
 from storage.objects.port import Buffer
 
-MAGIC: Final = b"SHWAL\r\n\x01"
+MAGIC: Final = b"SHWAL\r\n\x02"
+_WITHOUT_PLACES: Final = b"SHWAL\r\n\x01"
 _FOOTER: Final = struct.Struct(">16sQqQI")
 _CHECKSUM: Final = struct.Struct(">I")
 FOOTER_BYTES: Final = _FOOTER.size + _CHECKSUM.size + len(MAGIC)
 UNKNOWN_OFFSET: Final = -1
+NOT_APPENDED: Final = -1
 
 _COUNT: Final = struct.Struct(">I")
 _TOPIC: Final = struct.Struct(">16sH")
@@ -70,6 +81,11 @@ class WalRun(NamedTuple):
     max_timestamp_ms: int
 
 
+WalPlaces = tuple[int, int, int, Sequence[int]]
+"""Where an earlier object's batches of one partition are in the log: topic, partition, sequence of
+that object, and base offsets of all of them in their order, as the module's docstring tells."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalIndex:
     """What an object of a writer says of itself.
@@ -79,6 +95,7 @@ class WalIndex:
         written_ms: when it was sealed (Unix time).
         topics: (id, name) of each; the name is empty if the topic was deleted by then.
         runs: of all its batches, in order.
+        places: of batches of objects before it.
     """
 
     writer_id: UUID
@@ -86,6 +103,7 @@ class WalIndex:
     written_ms: int
     topics: tuple[tuple[UUID, str], ...]
     runs: tuple[WalRun, ...]
+    places: tuple[WalPlaces, ...] = ()
 
 
 def encode_index(index: WalIndex) -> bytes:
@@ -94,9 +112,18 @@ def encode_index(index: WalIndex) -> bytes:
     for topic_id, name in index.topics:
         text = name.encode()
         parts += (_TOPIC.pack(topic_id.bytes, len(text)), text)
-    parts.append(_COUNT.pack(len(index.runs)))
-    parts += [_RUN.pack(*run) for run in index.runs]
-    tables = b"".join(parts)
+    parts += (_COUNT.pack(len(index.runs)), *[_RUN.pack(*run) for run in index.runs])
+    places = bytes(_COUNT.size)
+    if index.places:
+        topics, partitions, sequences, base_offsets = zip(*index.places, strict=True)
+        batches = [*map(len, base_offsets)]
+        count = len(batches)
+        places = struct.pack(
+            f">{1 + 2 * count}I{count}Q{count}I{sum(batches)}q",
+            *(count, *topics, *partitions, *sequences, *batches),
+            *chain.from_iterable(base_offsets),
+        )
+    tables = b"".join((*parts, places))
     last = index.runs[-1]
     footer = _FOOTER.pack(
         *(index.writer_id.bytes, index.sequence, index.written_ms),
@@ -117,8 +144,8 @@ def parse_index_length(data: Buffer) -> int:
     magic = bytes(data[-len(MAGIC) :])
     if magic[:-1] != MAGIC[:-1]:
         raise CorruptObject("no object of the writer: it does not end like one")
-    if magic != MAGIC:
-        raise CorruptObject(f"version {magic[-1]} of the writer's objects is not known, only 1")
+    if magic not in (MAGIC, _WITHOUT_PLACES):
+        raise CorruptObject(f"version {magic[-1]} of the writer's objects is not known, only 1, 2")
     *_, index_length = _FOOTER.unpack_from(data, len(data) - FOOTER_BYTES)
     return int(index_length)
 
@@ -138,9 +165,15 @@ def parse_index(data: Buffer) -> WalIndex:
         raise CorruptObject("checksum of the object's index does not match")
     writer_id, sequence, written_ms, index_start, _ = _FOOTER.unpack_from(view, end)
     try:
-        topics, runs = _tables(view[:end])
+        topics, at = _topics(view[:end])
+        runs, at = _runs(view[:end], at)
+        places, at = _places(view[:end], at) if data[-len(MAGIC) :] == MAGIC else ([], at)
     except (struct.error, UnicodeDecodeError) as error:
         raise CorruptObject(f"the index of the object cannot be read: {error}") from error
+    if at != end:
+        raise CorruptObject(f"{end - at} bytes of the index are left behind its tables")
+    if any(topic >= len(topics) for topic, *_ in places):
+        raise CorruptObject(f"places of a topic that is not among the {len(topics)} of the index")
     _check_runs(runs, len(topics), index_start)
     return WalIndex(
         writer_id=UUID(bytes=writer_id),
@@ -148,21 +181,41 @@ def parse_index(data: Buffer) -> WalIndex:
         written_ms=written_ms,
         topics=tuple(topics),
         runs=tuple(runs),
+        places=tuple(places),
     )
 
 
-def _tables(data: memoryview) -> tuple[list[tuple[UUID, str]], list[WalRun]]:
+def _topics(data: memoryview) -> tuple[list[tuple[UUID, str]], int]:
+    """Return the table, and where it ends; so do the next two."""
     topics: list[tuple[UUID, str]] = []
     (count,), at = _COUNT.unpack_from(data), _COUNT.size
     for _ in range(count):
         topic_id, length = _TOPIC.unpack_from(data, at)
         at += _TOPIC.size + length
         topics.append((UUID(bytes=topic_id), bytes(data[at - length : at]).decode()))
+    return topics, at
+
+
+def _runs(data: memoryview, at: int) -> tuple[list[WalRun], int]:
+    (count,) = _COUNT.unpack_from(data, at)
+    start = at + _COUNT.size
+    end = start + count * _RUN.size
+    return [WalRun(*fields) for fields in _RUN.iter_unpack(data[start:end])], end
+
+
+def _places(data: memoryview, at: int) -> tuple[list[WalPlaces], int]:
     (count,) = _COUNT.unpack_from(data, at)
     at += _COUNT.size
-    if at + count * _RUN.size != len(data):
-        raise CorruptObject(f"{len(data) - at} bytes of the index are left for {count} runs")
-    return topics, [WalRun(*fields) for fields in _RUN.iter_unpack(data[at:])]
+    columns = struct.Struct(f">{count}I{count}I{count}Q{count}I")
+    fields = columns.unpack_from(data, at)
+    at += columns.size
+    batches = fields[3 * count :]
+    base_offsets = struct.unpack_from(f">{sum(batches)}q", data, at)
+    ends = list(accumulate(batches))
+    offsets = (base_offsets[end - size : end] for end, size in zip(ends, batches, strict=True))
+    topics, partitions, sequences = (fields[n * count : (n + 1) * count] for n in range(3))
+    places: list[WalPlaces] = [*zip(topics, partitions, sequences, offsets, strict=True)]
+    return places, at + 8 * len(base_offsets)
 
 
 def _check_runs(runs: Sequence[WalRun], topics: int, index_start: int) -> None:

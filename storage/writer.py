@@ -39,6 +39,7 @@ from storage.objects.port import ObjectStore
 from storage.overtaken import OvertakenProducers
 from storage.partition_log import PartitionLog
 from storage.pending_object import BufferedBatch, PendingObject, Seal
+from storage.placements import Placements
 from storage.returns import Returns
 from storage.tail import TailCache
 from storage.wal_index import UNKNOWN_OFFSET
@@ -91,6 +92,7 @@ class Writer:
         self._returns = Returns()
         self._overtaken = OvertakenProducers(clock)
         self._acknowledgements = Acknowledgements(tail, self._overtaken, metrics)
+        self._placements = Placements()
         self._check: asyncio.Handle | None = None
         self._closed = False
         self._drained = asyncio.Event()
@@ -238,7 +240,12 @@ class Writer:
 
     def _upload_soon(self, pending: PendingObject) -> None:
         pending.sealed_at = self._clock()
-        seal = Seal(writer_id=self._writer_id, sequence=self._sequence, written_ms=self._now_ms())
+        seal = Seal(
+            writer_id=self._writer_id,
+            sequence=self._sequence,
+            written_ms=self._now_ms(),
+            told=self._placements.take(pending.batches),
+        )
         self._sequence += 1
         self._uploads.create_task(self._durable.upload(pending, seal))
         self._in_flight.append(pending)
@@ -250,8 +257,11 @@ class Writer:
         if isinstance(outcomes, StorageError):
             self._acknowledgements.fail(pending, outcomes)
         else:
-            for batch, outcome in zip(pending.batches, pending.answers(outcomes), strict=True):
+            answers = pending.answers(outcomes)
+            for batch, outcome in zip(pending.batches, answers, strict=True):
                 self._acknowledgements.settle(batch, outcome)
+            assert pending.seal is not None
+            self._placements.answered(pending.seal, pending.batches, answers)
             now_s = self._clock()
             self._returns.answered(len(pending.batches), now_s - pending.sealed_at, now_s)
         if self._open is None and not self._full and not self._in_flight:

@@ -18,6 +18,7 @@ from streamctl.offline_dump_lines import (
     Line,
     batch_line,
     block_line,
+    places_line,
     record_line,
     run_line,
     segment_lines,
@@ -124,6 +125,8 @@ async def _wal(
         raise CorruptObject(f"its index is not of these {stored.size - len(data)} bytes")
     for line in wal_lines(index, size=stored.size, index_length=len(data)):
         yield line
+    for places in index.places:
+        yield places_line(places, *index.topics[places[0]])
     for run in index.runs:
         topic_id, name = index.topics[run.topic]
         yield run_line(run, topic_id, name)

@@ -9,7 +9,7 @@ from protocol.compression import Codec
 from protocol.control_batch import read_end_marker
 from protocol.records import Record
 from storage.segment_index import Block, SegmentIndex
-from storage.wal_index import WalIndex, WalRun
+from storage.wal_index import NOT_APPENDED, WalIndex, WalPlaces, WalRun
 from streamctl.output import Json, counted
 from streamctl.printable import iso_time, json_bytes, printable, printable_text
 
@@ -119,6 +119,25 @@ def run_line(run: WalRun, topic_id: UUID, name: str) -> Line:
             "expected_offset": run.expected_offset if run.expected_offset >= 0 else None,
             "leader_epoch": run.leader_epoch,
             "max_timestamp_ms": run.max_timestamp_ms,
+        },
+    )
+
+
+def places_line(places: WalPlaces, topic_id: UUID, name: str) -> Line:
+    """Return what an object of a writer tells of an earlier one."""
+    _, partition, sequence, base_offsets = places
+    shown = printable_text(name) if name else f"(deleted, {topic_id})"
+    offsets: list[Json] = [None if one == NOT_APPENDED else one for one in base_offsets]
+    words = ["not in the log" if one is None else f"at {one}" for one in offsets]
+    return Line(
+        text=f"  object {sequence}'s batches of {shown}, partition {partition}: {', '.join(words)}",
+        values={
+            "type": "places",
+            "topic": name,
+            "topic_id": str(topic_id),
+            "partition": partition,
+            "sequence": sequence,
+            "base_offsets": offsets,
         },
     )
 

@@ -16,6 +16,8 @@ from storage.errors import CorruptObject
 from storage.metadata.port import SegmentLookup
 from storage.wal_index import (
     FOOTER_BYTES,
+    MAGIC,
+    NOT_APPENDED,
     UNKNOWN_OFFSET,
     WalIndex,
     WalRun,
@@ -26,6 +28,7 @@ from storage.wal_index import (
 from tests.storage.test_writer import NOW_MS, WRITER_ID, running
 
 U32 = st.integers(0, 2**32 - 1)
+VERSIONS = (b"SHWAL\r\n\x01", b"SHWAL\r\n\x02")
 I64 = st.integers(-(2**63), 2**63 - 1)
 
 
@@ -49,12 +52,19 @@ def indexes(draw: st.DrawFn) -> WalIndex:
             )
         )
         start += length
+    places = st.tuples(
+        st.integers(0, len(topics) - 1),
+        U32,
+        st.integers(0, 2**64 - 1),
+        st.lists(I64, max_size=3).map(tuple),
+    )
     return WalIndex(
         writer_id=draw(st.uuids()),
         sequence=draw(st.integers(0, 2**64 - 1)),
         written_ms=draw(I64),
         topics=tuple(topics),
         runs=tuple(runs),
+        places=tuple(draw(st.lists(places, max_size=3))),
     )
 
 
@@ -85,31 +95,44 @@ def test_nothing_shorter_passes(index: WalIndex, data: st.DataObject) -> None:
         parse_index(bytes(cut) + content)
 
 
-@given(tables=st.binary(max_size=120))
-def test_tables_that_make_no_sense_are_refused_whatever_their_checksum(tables: bytes) -> None:
+@given(tables=st.binary(max_size=120), version=st.sampled_from(VERSIONS))
+def test_tables_that_make_no_sense_are_refused_whatever_their_checksum(
+    tables: bytes, version: bytes
+) -> None:
     footer = struct.pack(">16sQqQI", bytes(16), 0, 0, 1, len(tables) + FOOTER_BYTES)
     checksum = struct.pack(">I", crc32c.crc32c(tables + footer))
     with pytest.raises(CorruptObject):
-        parse_index(tables + footer + checksum + b"SHWAL\r\n\x01")
+        parse_index(tables + footer + checksum + version)
 
 
 def test_a_newer_version_is_named() -> None:
-    with pytest.raises(CorruptObject, match="version 2"):
-        parse_index_length(bytes(FOOTER_BYTES - 8) + b"SHWAL\r\n\x02")
+    with pytest.raises(CorruptObject, match="version 3"):
+        parse_index_length(bytes(FOOTER_BYTES - 8) + b"SHWAL\r\n\x03")
 
 
-def test_the_bytes_are_those_that_the_docstring_specifies() -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_bytes_are_those_that_the_docstring_specifies(version: bytes) -> None:
     run = WalRun(0, 2, 0, 70, 3, UNKNOWN_OFFSET, 4, 5)
+    earlier = ((0, 9, 3, (40, NOT_APPENDED)), (0, 8, 4, (50,)))
     index = WalIndex(
-        writer_id=UUID(int=1), sequence=6, written_ms=7, topics=((UUID(int=8), "é"),), runs=(run,)
+        writer_id=UUID(int=1),
+        sequence=6,
+        written_ms=7,
+        topics=((UUID(int=8), "é"),),
+        runs=(run,),
+        places=earlier if version == MAGIC else (),
     )
     topics = struct.pack(">I", 1) + UUID(int=8).bytes + struct.pack(">H", 2) + "é".encode()
     runs = struct.pack(">I", 1) + struct.pack(">IIQIQqiq", 0, 2, 0, 70, 3, -1, 4, 5)
+    places = struct.pack(">IIIIIQQIIqqq", 2, 0, 0, 9, 8, 3, 4, 2, 1, 40, -1, 50)
+    tables = topics + runs + (places if version == MAGIC else b"")
     footer = UUID(int=1).bytes + struct.pack(">QqQ", 6, 7, 70)
-    footer += struct.pack(">I", len(topics) + len(runs) + 56)
-    checksum = crc32c.crc32c(topics + runs + footer)
-    expected = topics + runs + footer + struct.pack(">I", checksum) + b"SHWAL\r\n\x01"
-    assert encode_index(index) == expected
+    footer += struct.pack(">I", len(tables) + 56)
+    checksum = crc32c.crc32c(tables + footer)
+    content = tables + footer + struct.pack(">I", checksum) + version
+    assert parse_index(content) == index
+    if version == MAGIC:
+        assert encode_index(index) == content
 
 
 async def test_the_writer_leaves_an_index_in_each_object() -> None:

@@ -19,7 +19,7 @@ from protocol.records import Record, build_batch
 from storage.aborted_transaction import AbortedTransaction
 from storage.config import S3Config
 from storage.objects.objects_s3 import S3Store
-from storage.wal_index import WalIndex, WalRun, encode_index
+from storage.wal_index import NOT_APPENDED, WalIndex, WalRun, encode_index
 from streamctl.cluster import Cluster
 from streamctl.connection import Connection
 from streamctl.errors import Failure
@@ -83,6 +83,7 @@ def sample_wal(record_count: int = 2) -> bytearray:
         written_ms=TIME_MS,
         topics=((TOPIC_ID, "user-events"), (UUID(int=6), "")),
         runs=runs,
+        places=((1, 3, 7, (20, NOT_APPENDED)),),
     )
     return bytearray(b"".join(batches) + encode_index(index))
 
@@ -151,11 +152,15 @@ def test_an_object_of_the_writer_is_shown(run_here: RunHere, tmp_path: Path) -> 
         "offset unknown",
     ]
     assert "+0  2023-11-14T22:13:20.123Z  <null>  three" in shown.text
+    told = f"object 7's batches of (deleted, {UUID(int=6)}), partition 3: at 20, not in the log"
+    assert told in shown.text
 
     programs = run_here("segment", "dump", place, "--json")
     (wal,) = json_lines(programs, "wal")
     assert (wal["sequence"], wal["topics"][0]["name"]) == (8, "user-events")
     assert [run["expected_offset"] for run in json_lines(programs, "run")] == [40, None]
+    (earlier,) = json_lines(programs, "places")
+    assert (earlier["sequence"], earlier["base_offsets"]) == (7, [20, None])
     batches = json_lines(programs, "batch")
     assert [(one["base_offset"], one["expected_offset"]) for one in batches] == [
         (None, 40),

@@ -23,7 +23,7 @@ from storage.metadata.topics import Topic
 from storage.objects.port import ObjectStore
 from storage.objects.store_marker import read_marker
 from storage.recovery.recover_gaps import offsets_lost, place_in_gaps
-from storage.recovery.recover_order import in_commit_order
+from storage.recovery.recover_order import in_commit_order, with_places
 from storage.recovery.recover_partition import PartitionBuilder, RebuiltPartition, row_of, rows_of
 from storage.recovery.recover_placement import place, without_repeated
 from storage.recovery.recover_postgres import EmptyDatabase
@@ -150,7 +150,8 @@ class Recovery:
 
     async def _rebuild(self, partition: Partition, topic: FoundTopic) -> RebuiltPartition:
         chosen = choose_segments(self._scratch.segments(partition))
-        batches = in_commit_order(self._scratch.batches(partition))
+        found, places = self._scratch.batches(partition), self._scratch.places(partition)
+        batches = in_commit_order(with_places(found, places))
         between: list[PlacedRun] = []
         homeless: list[FoundBatch] = []
         tail: BuiltTail | None = None
@@ -160,8 +161,8 @@ class Recovery:
             between, homeless = await place_in_gaps(
                 batches, built, chosen, topic.configs or {}, self._now_ms()
             )
-            found = [*homeless, *(one for run in between for one in run.batches)]
-            done = {(one.path, one.byte_start) for one in found}
+            placed = [*homeless, *(one for run in between for one in run.batches)]
+            done = {(one.path, one.byte_start) for one in placed}
             others = [one for one in batches if (one.path, one.byte_start) not in done]
             batches = [*await unbuilt(others, built), *homeless]
             self.report.unreadable += tail.unreadable

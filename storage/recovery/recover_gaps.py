@@ -61,10 +61,10 @@ async def place_in_gaps(
     expired_ms = _expired_ms(configs, sum(one.byte_length for one in chosen), now_ms)
     candidates: dict[tuple[int, int], list[FoundBatch]] = {gap: [] for gap in gaps}
     for one in _expectations(batches):
-        gap = _gap_of(one, gaps, most_behind)
+        gap = _gap_of(one, gaps, 0 if one.batch.is_told else most_behind)
         if gap is None or (gap[1] < start and one.batch.max_timestamp_ms < expired_ms):
             continue
-        if not await built.has_about(one.batch, one.offset):
+        if one.batch.is_told or not await built.has_about(one.batch, one.offset):
             candidates[gap].append(one.batch)
     placed: list[PlacedRun] = []
     homeless: list[FoundBatch] = []

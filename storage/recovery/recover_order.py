@@ -1,14 +1,14 @@
 """In which order the writers' batches of a partition were committed; pure.
 
-A partition takes no batch of an older leader epoch, and each writer commits its objects in their
-order. But several may write in one epoch: a broker in each rack, and others until their clients
-hear who leads. Then a run comes behind what its writer had heard of, and behind what the producers
-of its batches had numbered before them.
+Of most a writer was told where they are. For the others: a partition takes no batch of an older
+leader epoch, and each writer commits its objects in their order. But several may write in one
+epoch: a broker in each rack, and others until their clients hear who leads. Then a run comes behind
+what its writer had heard of, and behind what the producers of its batches had numbered before them.
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Sequence
-from itertools import accumulate, groupby
+from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
@@ -16,10 +16,17 @@ from protocol.batch import NO_PRODUCER_ID
 from storage.recovery.recover_producers import EndKey, end_key
 from storage.recovery.recover_runs import PlacedRun, runs_of
 from storage.recovery.recover_scratch import FoundBatch
+from storage.wal_index import NOT_APPENDED
+
+Places = Mapping[tuple[str, int], Sequence[int]]
 
 _EPOCH: Final = attrgetter("leader_epoch")
 _WRITER: Final = attrgetter("writer")
 _LEAST_OFFSET: Final = attrgetter("least_offset")
+
+
+def _object_of(batch: FoundBatch) -> tuple[str, int]:
+    return batch.writer, batch.sequence
 
 
 class _Queue:
@@ -66,6 +73,35 @@ class _Queue:
         return epochs[0] < batch.producer_epoch or (before not in done and self._ends[before] > 0)
 
 
+def with_places(batches: Sequence[FoundBatch], places: Places) -> list[FoundBatch]:
+    """Return batches with the offsets that they have, as far as writers tell, in the same order.
+
+    Args:
+        batches: those of one object in the order that they have there.
+        places: base offsets of an object's batches, by its writer and sequence; those that are not
+            in the log are left out.
+    """
+    counts = Counter(map(_object_of, batches))
+    numbers: Counter[tuple[str, int]] = Counter()
+    ends: dict[tuple[str, int], tuple[int, int]] = {}  # of a run so far: its offset, and its end
+    placed: list[FoundBatch] = []
+    for one in batches:
+        base_offsets = places.get(key := _object_of(one), ())
+        if len(base_offsets) != counts[key]:  # some cannot be read: nobody knows which
+            placed.append(one)
+            continue
+        base_offset = base_offsets[numbers[key]]
+        numbers[key] += 1
+        if base_offset == NOT_APPENDED:
+            continue
+        run_offset, end = ends.get((one.path, one.leader_epoch), (-1, -1))
+        if base_offset != end:
+            run_offset = base_offset
+        ends[one.path, one.leader_epoch] = run_offset, base_offset + one.record_count
+        placed.append(one._replace(run_offset=run_offset, is_told=1))
+    return placed
+
+
 def in_commit_order(batches: Sequence[FoundBatch]) -> list[FoundBatch]:
     """Return batches in the order of their commits.
 
@@ -93,7 +129,8 @@ def _next(queues: Sequence[_Queue], done: Collection[EndKey]) -> _Queue:
     ready = [
         one
         for one in queues
-        if not any(_waits(one.first, other, done) for other in queues if other is not one)
+        if one.first.is_told
+        or not any(_waits(one.first, other, done) for other in queues if other is not one)
     ]
     return min(ready or queues, key=_LEAST_OFFSET)
 
@@ -108,7 +145,7 @@ def _waits(run: PlacedRun, other: _Queue, done: Collection[EndKey]) -> bool:
 
 
 def _least_offsets(runs: Sequence[PlacedRun]) -> list[int]:
-    """Return the least offset that each run of a writer can have; they ascend.
+    """Return the least offset that each run of a writer can have; where told, the only one.
 
     What the writer did not know the end of is before what it knew next.
     """
@@ -118,4 +155,9 @@ def _least_offsets(runs: Sequence[PlacedRun]) -> list[int]:
         known = run.expected_offset
         following = known if known >= 0 else max(following - run.count, -1)
         offsets.append(following)
-    return list(accumulate(reversed(offsets), max))
+    offsets.reverse()
+    least = -1
+    for number, run in enumerate(runs):
+        offsets[number] = offsets[number] if run.is_told else max(least, offsets[number])
+        least = offsets[number] + (run.count if run.is_told else 0)
+    return offsets

@@ -20,23 +20,28 @@ MOST_UNDER_WAY: Final = 5
 
 
 def without_repeated(batches: Sequence[FoundBatch], producers: Producers) -> list[FoundBatch]:
-    """Return those that were appended, by the rules of idempotent producers.
+    """Return those that were appended: as told, or by the rules of idempotent producers.
 
     A batch whose predecessor is missing was refused if that came later, or was refused, or if it
-    came again itself; else something was lost. Of a producer of which nothing is known here, something may be built:
-    a batch of its was refused only if all that it is behind came later.
+    came again itself; else something was lost. Of a producer of which nothing is known here,
+    something may be built: a batch of its was refused only if all that it is behind came later.
 
     Args:
         batches: in the order of their commits.
         producers: as they are before.
     """
     state = deepcopy(producers)
+    told = {_copy_key(batch) for batch in batches if batch.is_told and batch.base_sequence >= 0}
     last_copies = {_copy_key(batch): number for number, batch in enumerate(batches)}
     last_ends = {end_key(batch, batch.record_count): number for number, batch in enumerate(batches)}
     kept: list[FoundBatch] = []
     overtaken: set[int] = set()
     for number, batch in enumerate(batches):
         use = _copy_key(batch)
+        if batch.is_told or use in told:
+            if batch.is_told:
+                _keep(batch, state, kept)
+            continue
         verdict = state.verdict(*use)
         comes_again = verdict is Verdict.EARLY and last_copies[use] > number
         is_overtaken = (
@@ -49,9 +54,13 @@ def without_repeated(batches: Sequence[FoundBatch], producers: Producers) -> lis
             overtaken.add(number)
         if verdict is Verdict.REPEATED or comes_again or is_overtaken:
             continue
-        state.append(*use, -1, transactional=bool(batch.transactional))
-        kept.append(batch)
+        _keep(batch, state, kept)
     return kept
+
+
+def _keep(batch: FoundBatch, state: Producers, kept: list[FoundBatch]) -> None:
+    state.take(batch, -1)
+    kept.append(batch)
 
 
 def _is_behind_refused(

@@ -6,7 +6,8 @@ FOREVER_NOTE = "retention.ms=-1, until you set its configs: nothing but wal obje
 NOT_RECOVERED = (
     "committed offsets of groups: consumers begin by their auto.offset.reset",
     "transactional ids: producers have to be started again (InitProducerId)",
-    "transactions whose end was only in Postgres: aborted; unbuilt records behind them may move",
+    "transactions whose end was only in Postgres: they are aborted",
+    "offsets of what each broker wrote last, if it is not built: these records may have moved",
     "topics without records, topic configs changed since the last segment, and configs of brokers",
     "log starts: what DeleteRecords or retention took away is there again, if its object still is",
     "what compaction removed of a new leader's first records: it may come back at the end",

@@ -19,6 +19,8 @@ NOT_BY_CHANCE: Final = 64
 """So many offsets that are missing where they are needed were not all taken by markers."""
 
 _NEVER: Final = 2**63 - 1
+_TOLD: Final = 2**63
+"""Records that a run outweighs whose offset is no expectation."""
 
 
 @dataclass(slots=True)
@@ -26,7 +28,8 @@ class PlacedRun:
     """Batches of one object, side by side in the log.
 
     Attributes:
-        expected_offset: of the first one; negative if the writer did not know.
+        expected_offset: of the first one; negative if the writer did not know. If the run is told,
+            it is there.
         offset: that it has.
         is_certain: False: it had no place where it was expected, and was put at the end.
         is_doubtful: what its writer expected was out of date.
@@ -57,6 +60,11 @@ class PlacedRun:
     @property
     def writer(self) -> str:
         return self.batches[0].writer
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the writer was told where the run is."""
+        return bool(self.batches[0].is_told)
 
 
 def runs_of(batches: Iterable[FoundBatch]) -> list[PlacedRun]:
@@ -90,10 +98,12 @@ def _heaviest(runs: Sequence[PlacedRun], bounds: Sequence[int], floor: int) -> s
     before: dict[int, int] = {}
     for number, run in enumerate(runs):
         end = run.expected_end
-        if run.is_doubtful or run.expected_offset < floor or end > bounds[number]:
+        if run.is_doubtful or run.expected_offset < floor:
+            continue
+        if end > bounds[number] and not run.is_told:
             continue
         at = bisect_right(ends, run.expected_offset) - 1
-        worth = worths[at] + run.count
+        worth = worths[at] + run.count + (_TOLD if run.is_told else 0)
         before[number] = lasts[at]
         at = bisect_left(ends, end)
         if at > 0 and worths[at - 1] >= worth:
@@ -172,4 +182,4 @@ def _doubt(known: Sequence[PlacedRun], beyond: Sequence[PlacedRun], floor: int) 
     goes_on = 0 <= missing <= len(low) + len(others) and overlap >= NOT_BY_CHANCE
     if goes_on or len(others) > max(LEFT_BEHIND, len(low)):
         for run in low:
-            run.is_doubtful = True
+            run.is_doubtful = not run.is_told

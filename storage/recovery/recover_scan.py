@@ -162,6 +162,9 @@ class Scan:
         self.scanned.uploads += 1
         for run in index.runs:
             self._take_run(stored.path, index, run, view[run.start : run.start + run.length])
+        for topic, partition, sequence, base_offsets in index.places:
+            told = Partition(index.topics[topic][0], partition)
+            self._scratch.add_places(told, writer, sequence, base_offsets)
 
     def _take_run(self, path: str, index: WalIndex, run: WalRun, data: memoryview) -> None:
         topic_id, name = index.topics[run.topic]

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -19,7 +19,11 @@ CREATE TABLE batches (
     topic TEXT, partition INT, leader_epoch INT, writer TEXT, sequence INT, path TEXT,
     byte_start INT, byte_length INT, record_count INT, run_offset INT,
     max_timestamp_ms INT, base_timestamp_ms INT, producer_id INT, producer_epoch INT,
-    base_sequence INT, transactional INT, crc INT
+    base_sequence INT, transactional INT, crc INT, is_told INT
+);
+CREATE TABLE places (
+    topic TEXT, partition INT, writer TEXT, sequence INT, base_offsets TEXT,
+    PRIMARY KEY (topic, partition, writer, sequence)
 );
 CREATE TABLE writers (writer TEXT PRIMARY KEY, began_ms INT);
 CREATE TABLE uploads (writer TEXT, sequence INT, path TEXT, PRIMARY KEY (writer, sequence));
@@ -54,6 +58,7 @@ class FoundBatch(NamedTuple):
         byte_start, byte_length: where it lies in the object.
         record_count: offsets that it takes.
         run_offset: that the writer expected for the first batch of its run; -1: it did not know.
+        is_told: 1: `run_offset` is not what the writer expected, but what it was told afterwards.
     """
 
     leader_epoch: int
@@ -71,6 +76,7 @@ class FoundBatch(NamedTuple):
     base_sequence: int
     transactional: int
     crc: int
+    is_told: int = 0
 
 
 class Scratch:
@@ -107,6 +113,13 @@ class Scratch:
             statement = f"INSERT INTO batches VALUES ({_places(rows[0])})"  # noqa: S608 (?, ?)
             self._db.executemany(statement, rows)
 
+    def add_places(
+        self, partition: Partition, writer: str, sequence: int, base_offsets: Sequence[int]
+    ) -> None:
+        """Take note of what a writer tells of the partition's batches of one of its objects."""
+        row = (partition.topic_id.hex, partition.index, writer, sequence, json.dumps(base_offsets))
+        self._db.execute("INSERT OR IGNORE INTO places VALUES (?, ?, ?, ?, ?)", row)
+
     def settle(self) -> None:
         """Make it quick to read; nothing more is added."""
         self._db.executescript(_INDEXES)
@@ -133,12 +146,20 @@ class Scratch:
         found = self._db.execute(
             "SELECT leader_epoch, writer, sequence, path, byte_start, byte_length, record_count,"
             " run_offset, max_timestamp_ms, base_timestamp_ms, producer_id, producer_epoch,"
-            " base_sequence, transactional, crc FROM batches JOIN writers USING (writer)"
+            " base_sequence, transactional, crc, is_told FROM batches JOIN writers USING (writer)"
             " WHERE topic = ? AND partition = ?"
             " ORDER BY leader_epoch, began_ms, writer, sequence, byte_start",
             (partition.topic_id.hex, partition.index),
         )
         return [FoundBatch(*fields) for fields in found]
+
+    def places(self, partition: Partition) -> dict[tuple[str, int], list[int]]:
+        """Return what writers tell of their batches of a partition, by writer and object."""
+        found = self._db.execute(
+            "SELECT writer, sequence, base_offsets FROM places WHERE topic = ? AND partition = ?",
+            (partition.topic_id.hex, partition.index),
+        )
+        return {(writer, sequence): json.loads(text) for writer, sequence, text in found}
 
     def objects(self, at_once: int) -> Iterator[list[tuple[str, int]]]:
         """Yield paths and sizes of all objects that were read, some at a time."""

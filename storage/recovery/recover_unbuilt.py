@@ -46,12 +46,15 @@ class BuiltLog:
 
         Args:
             batch: of an object of a writer.
-            expected_offset: that the writer expected for it; negative if it did not know.
+            expected_offset: that the writer expected for it, or was told; negative if it did not
+                know.
 
         Raises:
             ObjectMissing: that of the writer is gone.
             ObjectStoreUnavailable: no answer.
         """
+        if batch.is_told:
+            return expected_offset < self.tail.end_offset
         last_offset = expected_offset + batch.record_count - 1
         if expected_offset >= 0 and last_offset >= self.tail.start_offset:
             return self.tail.has(batch, expected_offset)

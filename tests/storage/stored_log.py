@@ -29,7 +29,7 @@ from storage.segment_entry import SegmentEntry
 from storage.upkeep.builder import Builder
 from storage.upkeep.compaction import Compactor
 from storage.upkeep.policies import TopicPolicy
-from storage.wal_index import WalIndex, WalRun, encode_index
+from storage.wal_index import NOT_APPENDED, WalIndex, WalPlaces, WalRun, encode_index
 from tests.storage.builder_model import POLICY
 from tests.support.postgres import create_database
 
@@ -48,6 +48,7 @@ class StoredLog:
         topic: with two partitions.
         ahead_ms: how far the store's clock, and who asks for its age, are ahead.
         writer, leader_epoch: of who leads all partitions now.
+        tells: whether the next object of a writer tells where its last one's batches are.
     """
 
     dsn: str
@@ -59,6 +60,8 @@ class StoredLog:
     leader_epoch: int = 3
     sequences: Counter[UUID] = field(default_factory=Counter)
     ends: dict[Partition, int] = field(default_factory=dict)
+    tells: bool = False
+    untold: dict[UUID, list[WalPlaces]] = field(default_factory=dict)
 
     def partition(self, index: int = 0) -> Partition:
         return Partition(self.topic.topic_id, index)
@@ -115,6 +118,7 @@ class StoredLog:
             written_ms=self.now_ms(),
             topics=((partition.topic_id, self.topic.name),),
             runs=(run,),
+            places=tuple(self.untold.pop(self.writer, ())),
         )
         self.sequences[self.writer] += 1
         parts = [*batches, encode_index(index_of)]
@@ -146,6 +150,11 @@ class StoredLog:
             start += len(batch)
         outcomes = await self.metadata.commit_object(path, size, commits)
         assert all(outcome.refusal is None for outcome in outcomes)
+        if self.tells:
+            offsets = [NOT_APPENDED if one.duplicate else one.base_offset for one in outcomes]
+            sequence = self.sequences[self.writer] - 1
+            places = (0, partition.index, sequence, offsets)
+            self.untold.setdefault(self.writer, []).append(places)
         last = read_header(batches[-1])
         self.ends[partition] = outcomes[-1].base_offset + last.record_count
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.recovery.recover_order import in_commit_order
-from storage.recovery.recover_placement import without_repeated
+from storage.recovery.recover_order import in_commit_order, with_places
+from storage.recovery.recover_placement import place, without_repeated
 from storage.recovery.recover_producers import Producers, Verdict
 from storage.recovery.recover_scratch import FoundBatch
+from storage.wal_index import NOT_APPENDED
 from tests.storage.test_recover_placement import batch
 
 Copy = tuple[int, int, int]
@@ -37,6 +38,7 @@ class Broker:
     epoch: int = 0
     uploads: int = 0
     pending: list[FoundBatch] = field(default_factory=list)
+    untold: dict[tuple[str, int], list[int]] = field(default_factory=dict)
 
     def upload(self, copy: Copy) -> FoundBatch:
         producer_id, sequence, count = copy
@@ -63,32 +65,41 @@ class History:
     epoch: int = 0
     state: Producers = field(default_factory=Producers)
     found: list[FoundBatch] = field(default_factory=list)
-    committed: list[FoundBatch] = field(default_factory=list)
+    committed: dict[str, int] = field(default_factory=dict)
+    told: dict[tuple[str, int], list[int]] = field(default_factory=dict)
 
     def send(self, client: Client, count: int) -> None:
         copy = (client.producer_id, client.sequence, count)
         client.sequence += count
         client.under_way.append(copy)
-        self.found.append(self.brokers[client.broker].upload(copy))
+        self._upload(self.brokers[client.broker], copy)
 
     def move(self, client: Client, broker: int) -> None:
         """Send all that no answer came for to another broker."""
         client.broker = broker
-        self.found += (self.brokers[broker].upload(copy) for copy in client.under_way)
+        for copy in client.under_way:
+            self._upload(self.brokers[broker], copy)
+
+    def _upload(self, broker: Broker, copy: Copy) -> None:
+        self.found.append(broker.upload(copy))
+        self.told |= broker.untold
+        broker.untold = {}
 
     def commit(self, broker: Broker) -> None:
         if not broker.pending:
             return
         one = broker.pending.pop(0)
         use = (one.producer_id, one.producer_epoch, one.base_sequence, one.record_count)
+        broker.untold[one.writer, one.sequence] = [NOT_APPENDED]
         if one.leader_epoch < self.epoch:
             return
         self.epoch = one.leader_epoch
         verdict = self.state.verdict(*use)
         if verdict is Verdict.APPENDED:
             self.state.append(*use, self.end, transactional=False)
+            self.committed[one.path] = self.end
+            broker.untold[one.writer, one.sequence] = [self.end]
             self.end += one.record_count
-            self.committed.append(one)
             broker.known_end = self.end
         client = self.clients[one.producer_id]
         is_answer = client.broker == broker.number and copy_of(one) in client.under_way
@@ -100,7 +111,9 @@ class History:
 def histories(draw: st.DrawFn) -> History:
     """Draw what clients send to brokers, which learn late of each other and of epochs."""
     history = History([Broker(0), Broker(1), Broker(2)], [Client(0), Client(1)])
-    steps = st.sampled_from(["send", "send", "send", "commit", "commit", "commit", "move", "hear"])
+    steps = st.sampled_from(
+        ["send", "send", "send", "commit", "commit", "commit", "move", "hear", "marker"]
+    )
     for _ in range(draw(st.integers(1, 40))):
         client = history.clients[draw(st.integers(0, 1))]
         broker = history.brokers[draw(st.integers(0, 2))]
@@ -111,6 +124,8 @@ def histories(draw: st.DrawFn) -> History:
                 history.commit(broker)
             case "move" if client.broker != broker.number:
                 history.move(client, broker.number)
+            case "marker":  # of a transaction, which nobody hears of
+                history.end += 1
             case "hear":
                 broker.known_end = history.end
             case "epoch" if not broker.pending:
@@ -121,9 +136,36 @@ def histories(draw: st.DrawFn) -> History:
     return history
 
 
+def by_writer(history: History) -> list[FoundBatch]:
+    return sorted(history.found, key=lambda one: (one.leader_epoch, one.writer, one.sequence))
+
+
 @given(history=histories())
 def test_nothing_that_was_committed_is_missing_or_there_twice(history: History) -> None:
-    found = sorted(history.found, key=lambda one: (one.leader_epoch, one.writer, one.sequence))
-    kept = [copy_of(one) for one in without_repeated(in_commit_order(found), Producers())]
-    assert len(set(kept)) == len(kept)
-    assert {copy_of(one) for one in history.committed} <= set(kept)
+    kept = without_repeated(in_commit_order(by_writer(history)), Producers())
+    copies = [copy_of(one) for one in kept]
+    assert len(set(copies)) == len(copies)
+    assert {copy_of(one) for one in history.found if one.path in history.committed} <= set(copies)
+
+
+@given(history=histories())
+def test_what_was_told_is_where_it_was(history: History) -> None:
+    told = with_places(by_writer(history), history.told)
+    kept = without_repeated(in_commit_order(told), Producers())
+    copies = [copy_of(one) for one in kept]
+    assert len(set(copies)) == len(copies)
+    assert {copy_of(one) for one in history.found if one.path in history.committed} <= set(copies)
+    found = {run.batches[0].path: run.offset for run in place(kept, None) if run.is_told}
+    sure = {f"wal/{writer}/{number}" for writer, number in history.told}
+    assert found == {path: at for path, at in history.committed.items() if path in sure}
+
+
+def test_batches_of_an_object_of_which_some_cannot_be_read_are_not_told() -> None:
+    batches = [batch(7, 2, start=start) for start in (0, 200)]
+    key = (batches[0].writer, batches[0].sequence)
+    assert with_places(batches, {key: [40, 42, 44]}) == batches
+
+    # Else they are, and what is not in the log is left out
+    assert with_places(batches, {key: [NOT_APPENDED, 40]}) == [
+        batches[1]._replace(run_offset=40, is_told=1)
+    ]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.storage.stored_log import WRITER, StoredLog, stored_log
 from tests.storage.test_recover_changed import records_of
-from tests.storage.test_recover_store import recover
+from tests.storage.test_recover_store import extents, recover
 
 OTHER = UUID(int=0x78)
 
@@ -58,3 +58,77 @@ async def test_what_another_broker_committed_behind_what_is_built_is_not_lost(
 
     # Then that is where it was
     assert await records_of(log) == before
+
+
+async def write_unaware(log: StoredLog, writer: UUID, *values: bytes) -> str:
+    """Store an object of a broker that has heard of nothing in the log."""
+    log.writer = writer
+    log.ends[log.partition()] = 0
+    return await log.write(*values)
+
+
+async def tell_the_rest(log: StoredLog) -> None:
+    """Let both brokers write to another partition, which tells where their last batches are."""
+    for writer in (WRITER, OTHER):
+        log.writer = writer
+        await log.write(b"x", index=1)
+
+
+@pytest.mark.parametrize("is_built", [False, True])
+async def test_what_later_objects_tell_is_where_it_was_whatever_was_expected(
+    log: StoredLog, is_built: bool
+) -> None:
+    # Given two brokers that take turns without hearing of each other, and offsets that are lost
+    log.tells = True
+    await write_unaware(log, WRITER, b"a", b"b")
+    await write_unaware(log, OTHER, b"c", b"d", b"e")
+    if is_built:
+        await log.build()
+    await write_unaware(log, WRITER, b"f")
+    lost = await write_unaware(log, OTHER, b"g", b"h")
+    for writer in (WRITER, WRITER, OTHER, WRITER, OTHER):
+        await write_unaware(log, writer, b"i", b"j")
+    await tell_the_rest(log)
+    before = await records_of(log)
+    log.spoil(lost, None)
+    del before[6], before[7]
+
+    # When Postgres is lost, then all the rest is where it was
+    report = await recover(log)
+    assert await records_of(log) == before
+    assert (report.topics[0].lost, report.topics[0].moved) == ([(0, 6, 7)], 0)
+
+
+async def test_what_was_stepped_over_is_where_later_objects_tell(log: StoredLog) -> None:
+    # Given rows that were stepped over, of brokers that had heard of nothing
+    log.tells = True
+    writers = (WRITER, OTHER, OTHER, WRITER, OTHER, WRITER)
+    paths = [await write_unaware(log, writer, b"same", b"same") for writer in writers]
+    await tell_the_rest(log)
+    contents = {paths[number]: log.content(paths[number]) for number in (1, 2, 4)}
+    for path in contents:
+        log.spoil(path, None)
+    await log.build()
+    for path, content in contents.items():
+        log.spoil(path, content)
+    before, rows = await records_of(log), await extents(log)
+
+    # When Postgres is lost, then they are where they were
+    report = await recover(log)
+    assert (await records_of(log), await extents(log)) == (before, rows)
+    assert (report.topics[0].lost, report.topics[0].moved) == ([], 0)
+
+
+async def test_only_what_nobody_tells_is_put_where_there_is_room(log: StoredLog) -> None:
+    # Given a broker whose last object nothing came behind, while another one went on
+    log.tells = True
+    await write_unaware(log, WRITER, b"a", b"b")
+    await write_unaware(log, OTHER, b"c")
+    await write_unaware(log, WRITER, b"d")
+    await write_unaware(log, WRITER, b"e")
+    before = await records_of(log)
+
+    # When Postgres is lost, then that is where it fits, and the others are where they were
+    report = await recover(log)
+    assert await records_of(log) == before
+    assert report.topics[0].lost == []

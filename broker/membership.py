@@ -78,6 +78,7 @@ class Members:
 
         Raises:
             IdentityTaken: it is alive for IDENTITY_S now.
+            DatabaseNotSupported: a newer version has come, which stops this one.
         """
         backoff = Backoff()
         loop = asyncio.get_running_loop()
@@ -124,7 +125,8 @@ class Members:
         """Send heartbeats until cancelled.
 
         Raises:
-            BrokerDisplaced: another process has registered with this identity.
+            BrokerDisplaced: another process has registered with this identity, or a newer version
+                has come.
         """
         while True:
             await asyncio.sleep(HEARTBEAT_S)

@@ -9,6 +9,7 @@ from storage.errors import (
     MetadataUnavailable,
     ObjectStoreUnavailable,
     OlderBrokersAlive,
+    TableInUse,
 )
 
 OWN_ADDRESS: Final = "; give each broker an address of its own with --advertise"
@@ -26,7 +27,7 @@ def start_failure(error: Exception) -> str:
             return f"{path}: {reason}; choose a directory that this user can write with --data"
         case IdentityTaken():
             return f"{error}{OWN_ADDRESS}"
-        case MetadataUnavailable() if not isinstance(error, OlderBrokersAlive):
+        case MetadataUnavailable() if not isinstance(error, OlderBrokersAlive | TableInUse):
             return f"{error}; --postgres says where the database is"
         case ObjectStoreUnavailable():
             return f"{error}; --store says where the object store is"

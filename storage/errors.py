@@ -92,6 +92,10 @@ class OlderBrokersAlive(NothingWritten):
     """The tables cannot become those of this version while brokers of an older one use them."""
 
 
+class TableInUse(NothingWritten):
+    """The tables cannot become those of this version while somebody uses one for long."""
+
+
 class WrongStore(StorageError):
     """The object store belongs to another cluster than the metadata database."""
 
@@ -101,7 +105,7 @@ class IdentityTaken(StorageError):
 
 
 class BrokerDisplaced(StorageError):
-    """Another process has registered with this broker's identity; this one has to end."""
+    """Another process has this broker's identity, or a newer version came; this one has to end."""
 
 
 class DatabaseNotSupported(RuntimeError):

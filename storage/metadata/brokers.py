@@ -89,6 +89,7 @@ class BrokerStore(Protocol):
 
         Raises:
             IdentityTaken: a broker with that identity is alive.
+            DatabaseNotSupported: a newer version has come, which stops this one.
         """
 
     async def broker_heartbeat(
@@ -97,7 +98,8 @@ class BrokerStore(Protocol):
         """Say that this broker is alive, and see who else is.
 
         Raises:
-            BrokerDisplaced: another process has registered with this broker's identity.
+            BrokerDisplaced: another process has registered with this broker's identity, or a newer
+                version has come while this broker was away.
         """
 
     async def deregister_broker(self, node_id: int, incarnation: UUID) -> Membership:

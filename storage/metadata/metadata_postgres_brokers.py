@@ -8,6 +8,7 @@ import asyncpg
 from storage.errors import BrokerDisplaced, IdentityTaken
 from storage.metadata.brokers import BrokerLife, BrokerRecord, Membership
 from storage.postgres.commit_connection import CommitConnection
+from storage.postgres.migrate import check_version
 from storage.postgres.postgres_pool import PostgresPool
 
 
@@ -37,6 +38,7 @@ class PostgresBrokers:
         )
         if not rows:
             raise IdentityTaken(f"a broker that is alive advertises {addresses[0]}")
+        await check_version(self._pool)
         return _membership(rows)
 
     async def broker_heartbeat(
@@ -47,7 +49,8 @@ class PostgresBrokers:
         )
         if not rows:
             raise BrokerDisplaced(
-                f"another process has registered as broker {node_id}, or it was away for a day"
+                f"another process has registered as broker {node_id}, or this one was away while a "
+                f"newer version came, or for a day"
             )
         return _membership(rows)
 

@@ -3,10 +3,11 @@
 All steps that a database lacks are applied in one transaction under an advisory lock: brokers that
 start together wait for the first, and a crash leaves nothing half done. Brokers of older versions
 serve meanwhile, so a step that does not get a table in time gives up its place before it: all of
-their statements would stand behind it. A step that they cannot work beside waits for their end.
+their statements would stand behind it. A step that they cannot work beside waits for their end; who
+was silent then finds that he is a broker no more, and who registers after it looks once more.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,13 +16,19 @@ import structlog
 
 from sql import Migration, migrations, query
 from storage.config import PostgresConfig
-from storage.errors import DatabaseNotSupported, OlderBrokersAlive, PostgresRefused
+from storage.errors import (
+    DatabaseNotSupported,
+    OlderBrokersAlive,
+    PostgresRefused,
+    TableInUse,
+)
 from storage.postgres.postgres_connection import (
     LOCK_TIMEOUT_S,
     Connection,
     unavailable_without_answer,
     unavailable_without_entry,
 )
+from storage.postgres.postgres_pool import PostgresPool
 
 MIGRATE_TIMEOUT_S: Final = 300.0
 SILENT_MS: Final = 10_000
@@ -44,8 +51,9 @@ async def migrate(dsn: str, config: PostgresConfig) -> list[str]:
     Raises:
         DatabaseNotSupported: this code must not touch that database.
         OlderBrokersAlive: brokers have to be stopped first; nothing was changed.
+        TableInUse: somebody uses one for long; nothing was changed.
         PostgresRefused: the role may not do it; the message says what it lacks.
-        MetadataUnavailable: no answer, or a table was not free; retrying is safe.
+        MetadataUnavailable: no answer; retrying is safe.
     """
     with unavailable_without_entry():
         # A session of its own, without the limits of configure(): an index may take minutes.
@@ -64,6 +72,11 @@ async def migrate(dsn: str, config: PostgresConfig) -> list[str]:
                     applied = await _apply_missing(connection)
             except asyncpg.InsufficientPrivilegeError as error:
                 raise await _refusal(connection, error) from error
+            except asyncpg.LockNotAvailableError as error:
+                raise TableInUse(
+                    "a table that this version has to change is in use, by a backup or a query "
+                    "that takes long; it is free when that has ended"
+                ) from error
             await connection.close()
     finally:
         connection.terminate()
@@ -76,12 +89,14 @@ async def _apply_missing(connection: Connection) -> list[str]:
     await connection.execute(query("migration_lock"))
     await connection.execute(query("migration_create_schema"))
     await connection.execute(query("migration_create_table"))
-    await connection.execute(query("migration_mark_table"))
     applied = await _applied(connection)
     missing = find_missing(applied, migrations())
-    if applied and any(migration.stops_older for migration in missing):
-        await _check_nobody_is_alive(connection)
+    if not missing:
+        return []
     await connection.execute(query("migration_hurry"), f"{int(LOCK_TIMEOUT_S * 1000)}ms")
+    await connection.execute(query("migration_mark_table"))
+    if applied and any(migration.stops_older for migration in missing):
+        await _end_older_brokers(connection)
     for migration in missing:
         await connection.execute(migration.text)
         await connection.execute(
@@ -91,11 +106,15 @@ async def _apply_missing(connection: Connection) -> list[str]:
 
 
 async def _applied(connection: Connection) -> dict[str, Applied]:
-    rows = await connection.fetch(query("migration_list"))
+    return _by_name(await connection.fetch(query("migration_list")))
+
+
+def _by_name(rows: Iterable[asyncpg.Record]) -> dict[str, Applied]:
     return {row["name"]: Applied(row["checksum"], row["stops_older"]) for row in rows}
 
 
-async def _check_nobody_is_alive(connection: Connection) -> None:
+async def _end_older_brokers(connection: Connection) -> None:
+    await connection.execute(query("migration_lock_brokers"))
     rows = await connection.fetch(query("migration_find_brokers"), SILENT_MS)
     if rows:
         alive = ", ".join(f"{row['node_id']} ({row['identity']})" for row in rows)
@@ -103,6 +122,7 @@ async def _check_nobody_is_alive(connection: Connection) -> None:
             f"brokers of an older version are alive, which cannot go on with the tables of this "
             f"one: {alive}. Stop them all, then start those of this version."
         )
+    await connection.execute(query("migration_end_brokers"))
 
 
 async def missing_migrations(dsn: str, config: PostgresConfig) -> list[str]:
@@ -128,6 +148,16 @@ async def missing_migrations(dsn: str, config: PostgresConfig) -> list[str]:
     finally:
         connection.terminate()
     return [migration.name for migration in find_missing(applied, migrations())]
+
+
+async def check_version(pool: PostgresPool) -> None:
+    """See, once registered, that no newer version came first: it saw nobody that it would stop.
+
+    Raises:
+        DatabaseNotSupported: it did, and stops this one.
+        MetadataUnavailable: no answer; retrying is safe.
+    """
+    find_missing(_by_name(await pool.fetch("migration_list")), migrations())
 
 
 async def _refusal(

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
@@ -13,9 +13,16 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from sql import BEFORE_THAT_RULE, STOPS_OLDER, Migration, migrations
+from sql import BEFORE_THAT_RULE, STOPS_OLDER, Migration, migrations, query
 from storage.config import PostgresConfig
-from storage.errors import DatabaseNotSupported, NothingWritten, OlderBrokersAlive, PostgresRefused
+from storage.errors import (
+    BrokerDisplaced,
+    DatabaseNotSupported,
+    OlderBrokersAlive,
+    PostgresRefused,
+    TableInUse,
+)
+from storage.metadata.brokers import Membership
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.postgres.migrate import Applied, find_missing, migrate, missing_migrations
 from storage.postgres.postgres_connection import Connection
@@ -36,6 +43,12 @@ ALONG = Migration(
         END $$
     """,
     checksum="a",
+    stops_older=False,
+)
+NEW_ONLY = Migration(
+    name="9997_new_only",
+    text="CREATE TABLE streamhouse_internal.later (id int)",
+    checksum="n",
     stops_older=False,
 )
 STOPPING = Migration(
@@ -144,27 +157,111 @@ async def test_versions_work_side_by_side(tmp_path: Path, monkeypatch: pytest.Mo
     assert await missing_migrations(dsn, PostgresConfig()) == []
 
 
-async def test_who_is_silent_for_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given a broker that has died a while ago, and nobody who has noticed
-    dsn = await create_database()
-    store = await PostgresMetadata.open(dsn)
-    await store.register_broker(
-        uuid4(),
-        ["gone:9092"],
+async def register(store: PostgresMetadata, incarnation: UUID) -> Membership:
+    return await store.register_broker(
+        incarnation,
+        ["broker:9092"],
         rack=None,
         preferred_node_id=0,
         alone=False,
         time_to_live_ms=1_000,
     )
-    await store.close()
+
+
+async def grow_old(dsn: str) -> None:
+    """Let more time pass since all heartbeats than a broker is waited for."""
     connection: Connection = await asyncpg.connect(dsn)
     await connection.execute(
         "UPDATE streamhouse_internal.brokers SET heartbeat_at = heartbeat_at - interval '11 s'"
     )
     await connection.close()
 
+
+async def test_who_is_silent_for_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a broker that was silent for a while, and nobody who has noticed
+    dsn = await create_database()
+    store = await PostgresMetadata.open(dsn)
+    incarnation = uuid4()
+    joined = await register(store, incarnation)
+    await grow_old(dsn)
+
     # When a version comes that stops older ones, then it takes the database
     assert await migrate_to(STOPPING, dsn, monkeypatch) == [STOPPING.name]
+
+    # And the broker ends if it was only paused, or Postgres was away
+    with pytest.raises(BrokerDisplaced, match="newer version"):
+        await store.broker_heartbeat(
+            joined.node_id, incarnation, known_generation=joined.generation, time_to_live_ms=1_000
+        )
+    await store.close()
+
+
+async def test_who_has_left_is_waited_for_while_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a broker that has left the cluster, and still commits what it was sent
+    dsn = await create_database()
+    store = await PostgresMetadata.open(dsn)
+    incarnation = uuid4()
+    joined = await register(store, incarnation)
+    await store.deregister_broker(joined.node_id, incarnation)
+
+    # When a version comes that stops older ones, then it is told to wait
+    with pytest.raises(OlderBrokersAlive, match=r"0 \(broker:9092\)"):
+        await migrate_to(STOPPING, dsn, monkeypatch)
+
+    # And does not wait longer than that
+    await store.close()
+    assert await migrate_to(STOPPING, dsn, monkeypatch) == [STOPPING.name]
+
+
+async def test_who_is_about_to_join_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a broker that is being registered
+    dsn = await create_database()
+    connection: Connection = await asyncpg.connect(dsn)
+    registering = connection.transaction()
+    await registering.start()
+    arguments = (uuid4(), ["broker:9092"], None, 0, False, 1_000)
+    await connection.execute("SELECT FROM streamhouse_internal.cluster FOR UPDATE")
+    await connection.fetch(query("broker_register"), *arguments)
+
+    # When a version comes that stops older ones, then it changes nothing before it knows of that
+    with pytest.raises(TableInUse):
+        await migrate_to(STOPPING, dsn, monkeypatch)
+
+    # And is told then
+    await registering.commit()
+    with pytest.raises(OlderBrokersAlive):
+        await migrate_to(STOPPING, dsn, monkeypatch)
+    await connection.close()
+
+
+async def test_who_joins_too_late_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a broker that starts, and waits for its store
+    dsn = await create_database()
+    store = await PostgresMetadata.open(dsn)
+
+    # When a version comes meanwhile that stops older ones
+    assert await migrate_to(STOPPING, dsn, monkeypatch) == [STOPPING.name]
+
+    # Then the broker does not begin
+    with pytest.raises(DatabaseNotSupported, match=rf"newer.*{STOPPING.name}"):
+        await register(store, uuid4())
+    await store.close()
+
+
+async def test_a_start_waits_for_no_backup(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a database whose list of migrations is being read for a long time
+    dsn = await create_database()
+    backup: Connection = await asyncpg.connect(dsn)
+    reading = backup.transaction()
+    await reading.start()
+    await backup.execute("LOCK TABLE streamhouse_internal.migrations IN ACCESS SHARE MODE")
+
+    # When a broker starts that has nothing to do, or nothing that needs one alone, then it starts
+    async with asyncio.timeout(5):
+        assert await migrate(dsn, PostgresConfig()) == []
+        assert await migrate_to(NEW_ONLY, dsn, monkeypatch) == [NEW_ONLY.name]
+    await reading.rollback()
+    await backup.close()
 
 
 async def test_a_migration_does_not_stand_in_the_way_for_long(
@@ -178,7 +275,7 @@ async def test_a_migration_does_not_stand_in_the_way_for_long(
     await reader.execute("SELECT FROM streamhouse_internal.topics")
 
     # When a migration wants that table, then it gives up, and changes nothing
-    with pytest.raises(NothingWritten, match="lock timeout"):
+    with pytest.raises(TableInUse, match="backup"):
         await migrate_to(STOPPING, dsn, monkeypatch)
 
     # And goes through when the table is free

@@ -1,0 +1,2 @@
+-- Let no broker be registered to the end of the transaction; whoever is about to be is waited for.
+SELECT FROM streamhouse_internal.cluster FOR UPDATE

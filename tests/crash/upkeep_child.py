@@ -28,7 +28,7 @@ from storage.config import PostgresConfig, UpkeepConfig
 from storage.configs.topic_policies import TopicPolicies
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import MetadataStore
-from storage.objects import objects_directory
+from storage.objects import durable_folders, object_put, objects_directory
 from storage.objects.objects_directory import DirectoryStore
 from storage.objects.port import Buffer, ObjectStore
 from storage.upkeep.builder import Builder
@@ -134,8 +134,10 @@ def end_here() -> NoReturn:
 
 def step_through_files(steps: Steps) -> None:
     """Make steps of what a directory of objects does with files."""
-    module: Any = objects_directory
-    write, delete = module.write_durably, module._delete
+    puts: Any = object_put
+    folders: Any = durable_folders
+    store: Any = objects_directory
+    write, delete = puts.write_durably, store._delete
 
     def stepped_write(path: Path, parts: Sequence[Buffer]) -> int:
         moment = steps.begin("write a file")
@@ -166,11 +168,9 @@ def step_through_files(steps: Steps) -> None:
                 end_here()
         return refused
 
-    module.write_durably = stepped_write
-    module.flush_folder, module.flush_names = map(
-        stepped, (module.flush_folder, module.flush_names)
-    )
-    module._delete = stepped_delete
+    puts.write_durably, puts.flush_names = stepped_write, stepped(puts.flush_names)
+    folders.flush_folder = stepped(folders.flush_folder)
+    store._delete = stepped_delete
 
 
 async def work(order: Order) -> None:

@@ -159,7 +159,7 @@ def _check_group(
     partition: list[int] | None,
     offset: str | None,
 ) -> None:
-    """Raise UsageError for what a group's member cannot be told, or nobody else."""
+    """Raise UsageError for what a group's member cannot be told, or only a member can."""
     if group is None:
         if auto_commit:
             raise UsageError("--auto-commit needs --group", fix="name the group: --group NAME")

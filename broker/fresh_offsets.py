@@ -1,6 +1,6 @@
 """Where partitions begin and end, as Postgres has it now: for answers that must not be old news."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from kio.schema.errors import ErrorCode
 
@@ -13,7 +13,7 @@ from storage.partition_log import PartitionLog
 
 
 async def refresh_topics(
-    request: Request, asked: Iterable[tuple[str, Iterable[int]]]
+    request: Request, asked: Iterable[tuple[str, Collection[int]]]
 ) -> tuple[dict[str, KnownTopic], MetadataUnavailable | Refusal | None]:
     """Return the topics that exist, with the offsets of the partitions up to date.
 
@@ -28,7 +28,7 @@ async def refresh_topics(
             topic = await request.services.topics.find(name)
             if topic is None:
                 continue
-            known[name] = topic
+            known[name] = topic = await request.services.topics.grown(topic, partitions)
             found = (topic.log(index) for index in partitions)
             logs += [log for log in found if log is not None]
         if logs:

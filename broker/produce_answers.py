@@ -25,6 +25,10 @@ from storage.metadata.port import BatchOutcome, TransactionUse
 
 LEAST_TIMEOUT_MS: Final = 1000
 _FIRST_ABORTABLE: Final = 11
+_OF_OLD_NEWS: Final = frozenset(
+    {ErrorCode.unknown_topic_or_partition, ErrorCode.not_leader_or_follower}
+)
+"""What a batch is told that comes for a topic which another broker has just made again."""
 
 Results = list[tuple[TopicData, list[PartitionResult]]]
 """What each topic's partitions are told, in the order of the request."""
@@ -83,7 +87,10 @@ def _answer(
         (data, result) for data, of_topic in results for result in of_topic if result.error_code
     ]
     if refused:
-        request.count_errors([result.error_code for _, result in refused])
+        codes = [result.error_code for _, result in refused]
+        request.count_errors(codes)
+        if not _OF_OLD_NEWS.isdisjoint(codes):
+            request.services.topics.look_soon()
     if produce.acks == 0:
         if refused:
             raise CloseConnection("an error in a request with acks=0")

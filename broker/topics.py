@@ -5,6 +5,7 @@ changed arrives with the next poll, or at once with `refresh`. A change made her
 when its answer is sent.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -14,7 +15,7 @@ import structlog
 from broker.configs.broker_configs import BrokerConfig
 from broker.gradual import Gradually
 from broker.metadata_answers import EncodedAnswers
-from broker.shared_load import SharedLoad
+from broker.shared_load import SharedLoad, shared_task
 from broker.topic_looks import TopicLooks
 from protocol.ids import Partition
 from storage.configs.topic_configs import TopicConfig, readable_topic_config
@@ -65,6 +66,7 @@ class Topics:
         self.change_count = 0
         self._loading = SharedLoad(self._load_changes)
         self._looks = TopicLooks(self.refresh)
+        self._looking: asyncio.Task[None] | None = None
 
     @property
     def version(self) -> int:
@@ -100,6 +102,20 @@ class Topics:
     def _known(self, name: str, topic_id: UUID | None) -> KnownTopic | None:
         return self._by_name.get(name) if topic_id is None else self._by_id.get(topic_id)
 
+    async def grown(self, topic: KnownTopic, indexes: Iterable[int]) -> KnownTopic:
+        """Return the topic with the partitions that it has by now, if it lacks one of these here.
+
+        Another broker may just have added it: clients that know it from there give up if it is
+        called unknown.
+
+        Raises:
+            MetadataUnavailable: it lacks one, and there was no answer.
+        """
+        if max(indexes, default=0) < len(topic.logs):
+            return topic
+        await self._looks.look_once()
+        return self._by_id.get(topic.topic.topic_id, topic)
+
     async def look_again(self) -> None:
         """Look for what a client knows and this broker does not; see TopicLooks.
 
@@ -107,6 +123,11 @@ class Topics:
             MetadataUnavailable: no answer.
         """
         await self._looks.look()
+
+    def look_soon(self) -> None:
+        """Look while nobody waits: what was refused may come again, and rests on old news here."""
+        if self._looking is None or self._looking.done():
+            self._looking = shared_task(self._looks.look())
 
     async def refresh(self) -> None:
         """Bring the copy up to date with what was changed before this call.

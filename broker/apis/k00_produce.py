@@ -153,7 +153,7 @@ async def _append(
 ) -> Appended:
     partition_log = topic.log(result.index)
     if partition_log is None:
-        raise Refusal(ErrorCode.unknown_topic_or_partition)
+        partition_log = await _find_added(request, topic, result.index)
     leader_epoch = request.services.cluster.generation
     if not request.services.cluster.serves(partition_log.partition):
         raise _of_another_leader(request, partition_log, batch)
@@ -190,6 +190,15 @@ async def _append(
         client_id=request.header.client_id,
     )
     return Appended(result, outcome, transaction)
+
+
+async def _find_added(request: Request, topic: KnownTopic, index: int) -> PartitionLog:
+    """Return the log of a partition that another broker may just have added, or refuse it."""
+    grown = await request.services.topics.grown(topic, (index,))
+    log = grown.log(index)
+    if log is None:
+        raise Refusal(ErrorCode.unknown_topic_or_partition)
+    return log
 
 
 def _of_another_leader(

@@ -25,6 +25,7 @@ from broker.network.answer_when import Answer
 from broker.refusals import Refusal
 from broker.requests import Request
 from broker.security.topic_access import find_topic
+from broker.topics import KnownTopic
 from protocol.acl import Operation, ResourceType
 from protocol.fetch import READ_COMMITTED, FetchRequest, TopicWanted, decode_fetch
 from protocol.fetch_response import FIRST_HINTED, PartitionAnswer, TopicAnswer, encode_fetch
@@ -166,9 +167,11 @@ async def _resolve_topic(
     for partition in asked.partitions:
         log = topic.log(partition.index)
         if log is None:
-            code = ErrorCode.unknown_topic_or_partition
-            answers.append(PartitionAnswer(partition.index, code))
-            continue
+            added = await _find_added(request, topic, partition.index)
+            if isinstance(added, ErrorCode):
+                answers.append(PartitionAnswer(partition.index, added))
+                continue
+            log = added
         answer = PartitionAnswer(partition.index)
         if rack:
             _redirect(answer, request.services.cluster, log, rack)
@@ -176,3 +179,12 @@ async def _resolve_topic(
         if answer.preferred_read_replica < 0:
             wanted.append(Wanted(partition, log, answer))
     return answers
+
+
+async def _find_added(request: Request, topic: KnownTopic, index: int) -> PartitionLog | ErrorCode:
+    """Return a partition that another broker may just have added, or why there is none."""
+    try:
+        grown = await request.services.topics.grown(topic, (index,))
+    except MetadataUnavailable:
+        return NO_INDEX
+    return grown.log(index) or ErrorCode.unknown_topic_or_partition

@@ -68,6 +68,9 @@ def _wanted(body: Any, lines: Sequence[Sequence[Line]]) -> dict[Partition, int]:
 async def _lines(request: Request, asked: Any, gradually: Gradually) -> Sequence[Line]:
     try:
         topic = await find_topic(request, Operation.DELETE, asked.name)
+        if topic is not None:
+            indexes = (one.partition_index for one in asked.partitions)
+            topic = await request.services.topics.grown(topic, indexes)
     except CONDITIONS as condition:
         return [code_of(condition)] * len(asked.partitions)
     return await gradually.made(_line(request, topic, one) for one in asked.partitions)

@@ -33,8 +33,30 @@ async def refresh_topics(
             logs += [log for log in found if log is not None]
         if logs:
             await request.services.log.refresh(logs)
+        if any(log.removed for log in logs):
+            await _replace(request, known)
     except MetadataUnavailable as unavailable:
         if request.services.cluster.brokers.is_cut_off:
             return known, Refusal(ErrorCode.not_leader_or_follower)
         return known, unavailable
     return known, None
+
+
+async def _replace(request: Request, known: dict[str, KnownTopic]) -> None:
+    """Put topics that another broker has made again in the place of those that are gone.
+
+    A client that names a topic by its name means the one that has it now.
+
+    Raises:
+        MetadataUnavailable: nobody knows.
+    """
+    topics = request.services.topics
+    await topics.look_again()
+    logs: list[PartitionLog] = []
+    for name, gone in list(known.items()):
+        now = topics.get(name)
+        if now is not None and now.topic.topic_id != gone.topic.topic_id:
+            known[name] = now
+            logs += now.logs
+    if logs:
+        await request.services.log.refresh(logs)

@@ -89,3 +89,23 @@ async def test_a_topic_that_was_just_made_again_takes_what_is_sent_again(
                 await asyncio.sleep(REPEATED_AFTER_S)
                 answer = await produced(client, topic, 0)
             assert (answer.error_code, answer.base_offset) == (ErrorCode.none, 0)
+
+
+async def test_a_topic_that_was_just_made_again_has_an_end(pair: Pair, topic: str) -> None:
+    here, there = pair.wires[0], pair.brokers[1]
+    assert create(here, topic).error_code is ErrorCode.none
+    async with await WireClient.connect(there.bootstrap) as client:
+        for _ in AGAIN:
+            # When a topic with records is made again at one broker
+            assert (await produced(client, topic, 0)).error_code is ErrorCode.none
+            assert delete(here, topic)[0].error_code is ErrorCode.none
+            assert create(here, topic).error_code is ErrorCode.none
+
+            # Then the other tells where the new one ends
+            end = await offset_of(client, topic, 0)
+            assert (end.error_code, end.offset) == (ErrorCode.none, 0)
+
+        # And when it is deleted for good, it has none
+        assert delete(here, topic)[0].error_code is ErrorCode.none
+        end = await offset_of(client, topic, 0)
+        assert end.error_code is ErrorCode.unknown_topic_or_partition

@@ -129,7 +129,7 @@ class Logic:
         if self.registry is not None:
             json_ids = [number for number, one in registered.items() if one.kind == "JSON"]
             value = F.when(schema_id().isin(json_ids), body())
-        texts = [row["value"] for row in drift.new_shapes(records, columns, value).collect()]
+        texts = drift.new_shapes(records, columns, value)
         from_avro = {number: one.columns for number, one in registered.items() if one.columns}
         avro = drift.columns_of_registered(from_avro)
         return StructType([*avro, *drift.infer(records.sparkSession, texts)])

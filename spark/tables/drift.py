@@ -6,15 +6,16 @@ that is a column, a name that differs from another in case only, a name that tab
 objects in objects in objects without an end) is left to the dead letters, so that nothing stalls.
 """
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructField, StructType
 
+from spark.tables.outlines import outline
 from spark.tables.unknown import FIELDS, begins_object, unknown_fields
 
 SHAPES_COUNT: Final = 1_000
@@ -26,20 +27,20 @@ COLUMNS_COUNT: Final = 1_000
 Keys of a map are no fields, and every object of a table costs each record a look.
 """
 
-LEVELS_COUNT: Final = 64
-"""A value of more levels gives no columns: JSON may have 1,000, a type of which no stack bears."""
+SHAPES_BYTES: Final = 16_000_000
+_SHORT_BYTES: Final = SHAPES_BYTES // SHAPES_COUNT
+"""Values kept are so long together at most: the longest ones are left out."""
 
-NUMBER_LENGTH: Final = 1_000
-NAME_LENGTH: Final = 25_000
-"""Spark's JSON reader ends at a longer number, or a name of more than 50,000 units of UTF-16."""
+OUTLINES_LENGTH: Final = 4_000_000
+"""Characters of all outlines that columns are found out from at once: a few seconds of work."""
 
 SCHEMA: Final = "value string"
 
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
-def new_shapes(records: DataFrame, columns: StructType, value: Column) -> DataFrame:
-    """Return one value of each shape that has a field without a column, as text.
+def new_shapes(records: DataFrame, columns: StructType, value: Column) -> list[str]:
+    """Read the shortest value of each shape that has a field without a column.
 
     Args:
         records: those whose value is no JSON object are left out.
@@ -50,8 +51,23 @@ def new_shapes(records: DataFrame, columns: StructType, value: Column) -> DataFr
     unknown = unknown_fields(F.from_json(text, FIELDS), columns)
     objects = records.where(F.is_valid_utf8(text) & begins_object(text))
     shape = F.schema_of_variant(F.try_parse_json(text))
+    sized = F.struct(F.octet_length(text).alias("size"), text.alias("text"))
     grouped = objects.where(F.size(unknown) > 0).groupBy(shape.alias("shape"))
-    return grouped.agg(F.min(text).alias("value")).limit(SHAPES_COUNT).select("value")
+    shortest = grouped.agg(F.min(sized).alias("one")).select("one.*")
+    short = F.when(F.col("size") <= _SHORT_BYTES, F.col("text")).alias("text")
+    found = shortest.select("size", short).limit(SHAPES_COUNT).collect()
+    texts = [row["text"] for row in found if row["text"] is not None]
+    wanted = _fitting(row["size"] for row in found if row["text"] is None)
+    if wanted:
+        long = shortest.where(F.col("size").between(_SHORT_BYTES + 1, wanted[-1]))
+        texts += [row["text"] for row in long.limit(len(wanted)).collect()]
+    return texts
+
+
+def _fitting(sizes: Iterable[int]) -> list[int]:
+    """Return the smallest sizes that are not too much together."""
+    totals = accumulate(ordered := sorted(sizes))
+    return [size for size, total in zip(ordered, totals, strict=True) if total <= SHAPES_BYTES]
 
 
 def infer(session: SparkSession, texts: Iterable[str]) -> StructType:
@@ -61,10 +77,10 @@ def infer(session: SparkSession, texts: Iterable[str]) -> StructType:
 
     Args:
         session: its JSON reader decides.
-        texts: those that are no JSON objects, have more than LEVELS_COUNT levels, or longer numbers
-            or names than the reader takes, are left out.
+        texts: those that have no outline are left out, and those whose outlines would be more
+            than OUTLINES_LENGTH together.
     """
-    values = ",".join(text for text in texts if _is_object(text))
+    values = ",".join(_outlines(texts))
     if not values:
         return StructType()
     schema = session.range(1).select(F.schema_of_json(F.lit(f"[{values}]"))).head()
@@ -100,47 +116,14 @@ def columns_of_registered(schemas: Mapping[int, StructType]) -> StructType:
     return columns
 
 
-def _is_object(text: str) -> bool:
-    """Return whether a text is one JSON object that columns can be found out from."""
-    try:
-        value = json.loads(
-            text, parse_int=_check_number, parse_float=_check_number, object_pairs_hook=_check_names
-        )
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and _is_shallow(value)
-
-
-def _check_number(text: str) -> str:
-    if len(text) > NUMBER_LENGTH:
-        raise ValueError(f"a number of {len(text)} characters")
-    return text
-
-
-def _check_names(fields: list[tuple[str, object]]) -> dict[str, object]:
-    for name, _ in fields:
-        if len(name) > NAME_LENGTH:
-            raise ValueError(f"a name of {len(name)} characters")
-    return dict(fields)
-
-
-def _is_shallow(value: object) -> bool:
-    level = [value]
-    for _ in range(LEVELS_COUNT + 1):
-        if not level:
-            return True
-        level = [inner for outer in level for inner in _inside(outer)]
-    return not level
-
-
-def _inside(value: object) -> Iterable[object]:
-    match value:
-        case dict():
-            return value.values()
-        case list():
-            return value
-        case _:
-            return ()
+def _outlines(texts: Iterable[str]) -> Iterator[str]:
+    """Give the outlines that are short enough together."""
+    left = OUTLINES_LENGTH
+    for text in texts:
+        found = outline(text)
+        if found is not None and len(found) <= left:
+            left -= len(found)
+            yield found
 
 
 def _has_type(kind: DataType) -> bool:

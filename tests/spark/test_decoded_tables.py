@@ -1,8 +1,11 @@
 """What becomes a row and what a dead letter, and how columns are found out."""
 
 import json
+from typing import Any
 
 import pytest
+from hypothesis import given as given_any
+from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import to_avro
@@ -17,7 +20,7 @@ from pyspark.sql.types import (
 from pyspark.testing import assertDataFrameEqual
 
 from spark.jobs.logic import Logic, parse_columns
-from spark.tables import drift
+from spark.tables import drift, outlines
 from spark.tables.deadletter import LEFT_OUT, complement, dead_letters, left
 from spark.tables.decoded import Values, decode, rows_of
 
@@ -30,6 +33,14 @@ COLUMNS = StructType([StructField("id", LongType(), False), StructField("name", 
 ORDER = """{"type": "record", "name": "Order", "fields": [
     {"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"]}]}"""
 REFUND = """{"type": "record", "name": "Refund", "fields": [{"name": "refund", "type": "long"}]}"""
+
+_NUMBERS = st.integers() | st.integers(-(10**45), 10**45) | st.floats(allow_nan=False)
+_LEAVES = st.none() | st.booleans() | st.text() | _NUMBERS
+_NAMES = st.text("abcABC\N{GRINNING FACE}_", min_size=1)
+OBJECTS = st.dictionaries(
+    _NAMES,
+    st.recursive(_LEAVES, lambda inner: st.lists(inner) | st.dictionaries(_NAMES, inner)),
+)
 
 
 def records(session: SparkSession, *values: bytes | None) -> DataFrame:
@@ -122,7 +133,7 @@ def test_new_fields_become_columns_if_tables_can_have_them(session: SparkSession
     )
 
     # When
-    texts = [row[0] for row in drift.new_shapes(given, COLUMNS, F.col("value")).collect()]
+    texts = drift.new_shapes(given, COLUMNS, F.col("value"))
     added = drift.additions(COLUMNS, drift.infer(session, texts))
 
     # Then
@@ -149,6 +160,53 @@ def test_what_the_json_reader_refuses_gives_no_columns(session: SparkSession, od
     assert found == StructType().add("a", "long").add("b", "string")
 
 
+def test_columns_are_found_out_from_any_number_of_wide_values(session: SparkSession) -> None:
+    # Given values of a megabyte each, with a new field of each kind
+    kinds = ('"%s"' % ("x" * 1_000_000), "[" + "1," * 500_000 + "2.5]", '""', "12", "1" * 30)
+    names = [f"f{number}" for number in range(200)]
+    texts = [f'{{"{name}":{kinds[number % len(kinds)]}}}' for number, name in enumerate(names)]
+
+    # When
+    found = drift.infer(session, texts)
+
+    # Then each of them has a column
+    types = {one.name: one.dataType.simpleString() for one in found}
+    of_kinds = ("string", "array<double>", "string", "bigint", "decimal(30,0)")
+    assert types == {name: of_kinds[number % len(kinds)] for number, name in enumerate(names)}
+
+
+def test_what_is_collected_of_wide_values_is_bounded(session: SparkSession) -> None:
+    # Given more values of a megabyte than are looked at, each with a new field, and short ones
+    count = drift.SHAPES_BYTES // 1_000_000
+    wide = [f'{{"wide{number}":"{"x" * 1_000_000}"}}' for number in range(count + 10)]
+    short = [f'{{"short{number}":{"1" * 100},"id":1}}' for number in range(10)]
+    given = records(session, *(text.encode() for text in [*wide, *short]))
+
+    # When
+    texts = drift.new_shapes(given, COLUMNS, F.col("value"))
+
+    # Then all short ones are there, and of the long ones as many as fit
+    assert sorted(text for text in texts if len(text) < 1_000) == short
+    assert len([text for text in texts if text in wide]) == count - 1
+    assert len(texts) == count - 1 + len(short)
+
+
+@given_any(value=OBJECTS)
+def test_an_outline_has_the_columns_of_what_it_is_of(session: SparkSession, value: Any) -> None:
+    text = json.dumps(value)
+    short = outlines.outline(text)
+    assert short is not None
+    assert reader_columns(session, short) == reader_columns(session, text)
+
+
+def reader_columns(session: SparkSession, text: str) -> str:
+    """Return what Spark's own reader makes of a value."""
+    row = session.range(1).select(F.schema_of_json(F.lit(text))).head()
+    assert row is not None
+    columns: str = row[0]
+    return columns
+
+
 def test_fields_of_objects_count_among_columns() -> None:
     # Given a table, and new fields: one object too large, and two that fit one without the other
     half = drift.COLUMNS_COUNT // 2
@@ -172,7 +230,7 @@ def of_fields(count: int) -> StructType:
 
 def test_a_value_of_many_levels_is_a_dead_letter(session: SparkSession) -> None:
     # Given values of as many levels as columns have at most, of one more, and of what JSON may have
-    most = drift.LEVELS_COUNT
+    most = outlines.LEVELS_COUNT
     given = records(
         session,
         b'{"id":0}',

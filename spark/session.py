@@ -210,6 +210,7 @@ def _packages(packages: frozenset[Package], warehouse: Path | str | None) -> dic
         settings[catalog] = "org.apache.iceberg.spark.SparkCatalog"
         settings[f"{catalog}.type"] = "hadoop"
         settings[f"{catalog}.warehouse"] = f"{warehouse}/{ICEBERG_CATALOG}"
+        settings[f"{catalog}.cache-enabled"] = "false"  # other processes commit, too
     if Package.DELTA in packages:
         extensions.append("io.delta.sql.DeltaSparkSessionExtension")
         default = "spark.sql.catalog.spark_catalog"

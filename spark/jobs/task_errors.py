@@ -41,7 +41,7 @@ _ADVICE: Final = (
         r"KafkaAdminClient|KafkaConsumer|apache\.kafka\S*TimeoutException|No resolvable bootstrap",
         "see that a broker answers at --bootstrap, then run the job again",
     ),
-    (r"TakenOver", "one loader at a time: end the other one, then run this one again"),
+    (r"TakenOver|Overtaken", "one loader at a time: end the other one, then run this one again"),
     (r"MetadataUnavailable", "see that Postgres answers, then run the job again"),
     (r"ObjectStoreUnavailable", "see that the object store answers, then run the job again"),
     (r"RegistryUnavailable", "see that the registry answers at --registry, then run it again"),

@@ -13,14 +13,14 @@ So batches that reach back behind what the tables have at the start are compared
 record by record. That also holds for a checkpoint that was lost, for snapshots of Iceberg that were
 expired, and for what a loader of the generation before wrote while the table was swapped.
 
-One loader at a time may write into a table. A run takes it before it compares, and each batch looks
-whether its run has it still. What an earlier run has under way just then is refused by Delta, whose
-commits fail where properties have changed; Iceberg takes it: start no second loader there.
+One loader at a time may write into a table. A run takes both tables before it compares, and each
+batch looks whether its run has them still. What an earlier run has under way is refused if the rows
+or dead letters of another one came first; if it comes first, Delta refuses it as well, and with
+Iceberg the run that took the tables finds it when it is refused, and compares once more.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -29,12 +29,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from spark.sinks.tables import LakeTable
+from spark.sinks.tables import Batch, LakeTable, Overtaken
 from spark.tables import deadletter
 from spark.tables.decoded import PLACES
 
 _QUERY_ID: Final = "sql.streaming.queryId"  # Spark's property of the thread that runs a query
 _PLACE: Final = ("_kafka_topic", "_kafka_partition", "_kafka_offset")
+_ATTEMPTS: Final = 10
 
 Decoder = Callable[[DataFrame, StructType], tuple[StructType, DataFrame]]
 """From records and the table's columns of values to all columns of values, and decoded records."""
@@ -60,7 +61,9 @@ class LakeBatches:
         generation: that `live` must have, or nothing is written.
         live: the table whose generation counts.
         run: of this object; another one that takes `rows` ends it.
-        ahead: the last offset of each topic and partition that the tables had at the start.
+        ahead: the last offset of each topic and partition that the tables had when they were
+            looked at.
+        heads: what is known of each table, by its name: see `LakeTable.append`.
     """
 
     rows: LakeTable
@@ -71,31 +74,54 @@ class LakeBatches:
     live: LakeTable
     run: str = field(default_factory=lambda: uuid4().hex)
     ahead: dict[tuple[str, int], int] = field(default_factory=dict)
+    heads: dict[str, int | None] = field(default_factory=dict)
 
     def begin(self, session: SparkSession) -> None:
         """Take the tables, and find out what they have; before the query starts."""
-        self.rows.take(session, self.run)
+        for table in (self.rows, self.letters):
+            table.take(session, self.run)
+        self._look(session)
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Write a batch; Spark calls this, again and again for one until it returned.
+
+        Raises:
+            Superseded: the table was swapped.
+            TakenOver: another run has it.
+            Overtaken: others add rows to it all the time.
+        """
+        session = batch.sparkSession
+        query_id = session.sparkContext.getLocalProperty(_QUERY_ID)
+        assert query_id is not None, "a batch of a query has its id"
+        named = Batch(run=self.run, query_id=query_id, number=batch_id)
+        self._refuse_if_not_ours(session)
+        records = batch.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            for _ in range(_ATTEMPTS - 1):
+                try:
+                    return self._write(records, named)
+                except Overtaken:
+                    self._look(session)
+                    self._refuse_if_not_ours(session)
+            self._write(records, named)
+        finally:
+            records.unpersist()
+
+    def _refuse_if_not_ours(self, session: SparkSession) -> None:
+        if self.live.generation(session) != self.generation:
+            raise Superseded(f"{self.live.name} was swapped; the new generation goes on")
+        if self.rows.run(session) != self.run:
+            raise TakenOver(f"another loader took {self.rows.name}")
+
+    def _look(self, session: SparkSession) -> None:
+        """Find out what the tables have; rows that others add after this are refused no more."""
+        self.heads = {table.name: table.head(session) for table in (self.rows, self.letters)}
         letters = deadletter.places(self.letters.read(session))
         places = self.rows.read(session).select(*_PLACE).unionByName(letters)
         last = places.groupBy(*_PLACE[:2]).agg(F.max(_PLACE[2]).alias("last"))
         self.ahead = {(row[0], row[1]): row[2] for row in last.collect()}
 
-    def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a batch; Spark calls this, again and again for one until it returned."""
-        session = batch.sparkSession
-        if self.live.generation(session) != self.generation:
-            raise Superseded(f"{self.live.name} was swapped; the new generation goes on")
-        if self.rows.run(session) != self.run:
-            raise TakenOver(f"another loader took {self.rows.name}")
-        query_id = session.sparkContext.getLocalProperty(_QUERY_ID)
-        assert query_id is not None, "a batch of a query has its id"
-        records = batch.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            self._write(records, partial(_append, query_id=query_id, batch_id=batch_id))
-        finally:
-            records.unpersist()
-
-    def _write(self, records: DataFrame, append: Callable[[LakeTable, DataFrame], None]) -> None:
+    def _write(self, records: DataFrame, batch: Batch) -> None:
         session = records.sparkSession
         there = self.rows.columns(session)
         assert there is not None, "made before the query started"
@@ -105,14 +131,18 @@ class LakeBatches:
         if self._reaches_back(records):
             letters = deadletter.places(self.letters.read(session))
             before = self.rows.read(session).select(*_PLACE).unionByName(letters)
-            append(self.rows, rows.join(before, list(_PLACE), "left_anti").select(rows.columns))
+            new = rows.join(before, list(_PLACE), "left_anti").select(rows.columns)
+            self._append(self.rows, new, batch)
             bad = deadletter.complement(decoded, self.rows.read(session))
             bad = deadletter.left(bad, letters)
         else:
-            append(self.rows, rows)
+            self._append(self.rows, rows, batch)
             bad = deadletter.dead_letters(decoded)
         if not bad.isEmpty():
-            append(self.letters, bad)
+            self._append(self.letters, bad, batch)
+
+    def _append(self, table: LakeTable, rows: DataFrame, batch: Batch) -> None:
+        self.heads[table.name] = table.append(rows, batch, after=self.heads[table.name])
 
     def _reaches_back(self, records: DataFrame) -> bool:
         if not self.ahead:
@@ -123,10 +153,6 @@ class LakeBatches:
         for place in starts.keys() - set(behind):
             self.ahead.pop(place, None)  # offsets only grow
         return bool(behind)
-
-
-def _append(table: LakeTable, rows: DataFrame, *, query_id: str, batch_id: int) -> None:
-    table.append(rows, query_id=query_id, batch_id=batch_id)
 
 
 def _values(columns: StructType, beside: StructType | None = None) -> StructType:

@@ -4,16 +4,23 @@ Delta knows the last version of each application (txnAppId, txnVersion): of a re
 writes nothing. Iceberg has the query and the batch in the summary of each snapshot: they are looked
 up before a batch is written. Both are committed with the rows, in one step.
 
+A loader that was halted may commit when another one has taken the table: also in that one step the
+table refuses what does not come from the run that has it. Delta looks at the run in the transaction
+that appends, which fails if properties change meanwhile. Iceberg cannot; it refuses rows if any
+were added after the snapshot that their writer names as the last it knows of.
+
 `replace` puts other rows in the place of all, in one commit too: who reads sees the rows of before
 or the new ones. The number of the generation is a property of the table and changes with them; the
 run that took it last to load it is another one.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -22,8 +29,6 @@ from pyspark.sql.types import StructType
 GENERATION: Final = "streamhouse.generation"
 RUN: Final = "streamhouse.run"
 PARTITION_BY: Final = "streamhouse.partition-by"
-QUERY: Final = "streamhouse.query-id"
-BATCH: Final = "streamhouse.batch-id"
 _MISSING: Final = frozenset(
     {
         "TABLE_OR_VIEW_NOT_FOUND",
@@ -33,6 +38,30 @@ _MISSING: Final = frozenset(
         "DELTA_PATH_DOES_NOT_EXIST",
     }
 )
+_REFUSALS: Final = (
+    "io.delta.exceptions.MetadataChangedException",
+    "io.delta.exceptions.ConcurrentTransactionException",
+    "org.apache.iceberg.exceptions.ValidationException",
+)
+"""Of commits that another one made impossible."""
+
+
+class Overtaken(RuntimeError):
+    """The table was changed by others meanwhile: nothing was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Which micro-batch is written, and by whom.
+
+    Attributes:
+        run: that took the table.
+        number: of the batch within its query.
+    """
+
+    run: str
+    query_id: str
+    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +80,24 @@ class LakeTable(ABC):
         """What SQL calls the format."""
 
     @abstractmethod
-    def append(self, rows: DataFrame, *, query_id: str, batch_id: int) -> None:
-        """Write a micro-batch, or nothing if it was written before."""
+    def head(self, session: SparkSession) -> int | None:
+        """Return what the table's rows are as of; None if it has no rows, or need not know."""
+
+    @abstractmethod
+    def append(self, rows: DataFrame, batch: Batch, *, after: int | None) -> int | None:
+        """Write a micro-batch, or nothing if it was written before.
+
+        Args:
+            rows: of the batch; nothing of them is written if any cannot be.
+            batch: see there.
+            after: the last `head` whose rows are known, or what the append before this returned.
+
+        Returns:
+            What the next one comes after.
+
+        Raises:
+            Overtaken: other rows came after `after`, or another run took the table.
+        """
 
     def add_columns(self, session: SparkSession, added: StructType) -> None:
         """Add nullable columns; those that are there already are left as they are."""
@@ -122,59 +167,12 @@ class LakeTable(ABC):
         return writer.partitionedBy(*map(F.col, partition_by)) if partition_by else writer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaTable(LakeTable):
-    """A directory of Delta.
-
-    Attributes:
-        path: absolute, or a URL.
-    """
-
-    path: str
-
-    @classmethod
-    def at(cls, path: str) -> "DeltaTable":
-        return cls(name=f"delta.`{path}`", path=path)
-
-    @property
-    def provider(self) -> str:
-        return "delta"
-
-    def append(self, rows: DataFrame, *, query_id: str, batch_id: int) -> None:
-        writer = rows.write.format("delta").mode("append")
-        writer = writer.option("txnAppId", query_id).option("txnVersion", batch_id)
-        writer.save(self.path)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IcebergTable(LakeTable):
-    """A table of a catalog."""
-
-    @property
-    def provider(self) -> str:
-        return "iceberg"
-
-    def append(self, rows: DataFrame, *, query_id: str, batch_id: int) -> None:
-        summary = F.col("summary")
-        snapshots = rows.sparkSession.table(f"{self.name}.snapshots")
-        same = (summary[QUERY] == query_id) & (summary[BATCH] == str(batch_id))
-        if not snapshots.where(same).isEmpty():
-            return
-        writer = rows.writeTo(self.name).option(f"snapshot-property.{QUERY}", query_id)
-        writer.option(f"snapshot-property.{BATCH}", str(batch_id)).append()
-
-
-def iceberg_at(session: SparkSession, path: str) -> IcebergTable:
-    """Return the Iceberg table of a directory: its parent is a catalog of directories.
-
-    Only one process may commit to such a table at a time where the file system cannot rename
-    without replacing (S3): name a table of a REST or Hive catalog there.
-    """
-    parent, _, name = path.rstrip("/").rpartition("/")
-    catalog = f"directory_{sha256(parent.encode()).hexdigest()[:12]}"
-    prefix = f"spark.sql.catalog.{catalog}"
-    session.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
-    session.conf.set(f"{prefix}.type", "hadoop")
-    session.conf.set(f"{prefix}.warehouse", parent)
-    session.conf.set(f"{prefix}.cache-enabled", "false")  # other processes commit, too
-    return IcebergTable(name=f"{catalog}.`{name}`")
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Raise Overtaken for what a table says of a commit that came too late."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        if error.java_exception.getClass().getName() not in _REFUSALS:
+            raise
+        raise Overtaken(error.java_exception.getMessage()) from error

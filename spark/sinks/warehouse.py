@@ -25,8 +25,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from spark.sinks.delta_tables import DeltaTable
+from spark.sinks.iceberg_tables import IcebergTable, iceberg_at
 from spark.sinks.parquet_tables import ParquetTable, Pointer
-from spark.sinks.tables import DeltaTable, IcebergTable, LakeTable, iceberg_at
+from spark.sinks.tables import LakeTable
 from spark.tables import deadletter
 
 _PLACE: Final = ("_kafka_topic", "_kafka_partition", "_kafka_offset")

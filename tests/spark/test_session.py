@@ -18,6 +18,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from spark.python_daemon import ZIP_OF_SPARK
 from spark.session import Package, UnsupportedSpark, build_session, spare_workers
+from spark.sinks.iceberg_tables import IcebergTable
 from spark.sources.cut import Range
 
 
@@ -69,6 +70,17 @@ def test_tables_of_iceberg_and_delta_in_one_session(session: SparkSession) -> No
     # Then
     assertDataFrameEqual(session.table("iceberg.tests.numbers"), rows)
     assertDataFrameEqual(session.table("delta_numbers"), rows.selectExpr("number + 10 AS number"))
+
+
+def test_a_table_of_the_catalog_is_what_other_processes_made_of_it(session: SparkSession) -> None:
+    # Given a table of Iceberg that two sessions have read, each with a catalog of its own
+    table, other = IcebergTable(name="iceberg.tests.shared"), session.newSession()
+    table.create(session, StructType().add("number", "long"), ())
+    assert table.run(session) is table.run(other) is None
+
+    # When one of them takes it, then the other one sees that
+    table.take(other, "second")
+    assert table.run(session) == "second"
 
 
 def test_state_is_kept_in_rocksdb(session: SparkSession, tmp_path: Path) -> None:

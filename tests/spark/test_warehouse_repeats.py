@@ -9,7 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark.jobs.logic import UnknownFields
 from spark.jobs.warehouse import load
-from spark.sinks import tables
+from spark.sinks.delta_tables import DeltaTable
+from spark.sinks.iceberg_tables import IcebergTable
+from spark.sinks.tables import Batch
 from spark.sinks.warehouse import TableFormat
 from spark.tables.deadletter import LEFT_OUT
 from tests.clients.confluent import Confluent
@@ -29,13 +31,13 @@ def test_a_driver_that_dies_between_rows_and_dead_letters(
     confluent.create_topic(topic, partition_count=1)
     send(confluent, topic, [b'{"id":0}', b'{"id":1,"new":1}', b"bad"])
     run = loader(session, confluent.bootstrap, topic, tmp_path, table_format)
-    kind = tables.DeltaTable if table_format is TableFormat.delta else tables.IcebergTable
+    kind = DeltaTable if table_format is TableFormat.delta else IcebergTable
     append = kind.append
 
-    def dies(self: Any, rows: DataFrame, *, query_id: str, batch_id: int) -> None:
+    def dies(self: Any, rows: DataFrame, batch: Batch, *, after: int | None) -> int | None:
         if "dead_letters" in self.name:
             raise ConnectionResetError("the driver died")
-        append(self, rows, query_id=query_id, batch_id=batch_id)
+        return append(self, rows, batch, after=after)
 
     with monkeypatch.context() as patch:
         patch.setattr(kind, "append", dies)

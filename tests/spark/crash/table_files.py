@@ -10,7 +10,7 @@ import fastavro
 import pyarrow as pa
 from pyarrow import parquet
 
-from spark.sinks.tables import BATCH
+from spark.sinks.iceberg_tables import BATCH
 
 DELETED = 2  # Iceberg's status of an entry whose file is no more
 DATA_FILE = 0

@@ -21,6 +21,7 @@ from pyspark import SparkContext, SparkFiles
 from pyspark.sql import SparkSession
 
 from spark.interrupts import interrupt_in_any_case
+from spark.java_directory import directory_for_java, has_folder, leave_no_folder
 from spark.log_location import POSTGRES_VARIABLE, STORE_VARIABLE, LogLocation
 from spark.sources.direct import StreamHouse
 
@@ -129,8 +130,8 @@ def build_session(
         location: the log of format("streamhouse") where its options do not name one; by default
             what the environment says.
         settings: of Spark, over those of this module. No secrets: `ps` and Spark's pages show them.
-        java_directory: from where Java takes relative paths, and where Spark 4.0.0 leaves a folder
-            `artifacts`; by default that of this process.
+        java_directory: from where Java takes relative paths, and where Spark 4.0.0 makes a folder
+            `artifacts`; by default that of this process, if it can be written to.
 
     Raises:
         JavaMissing: there is no Java.
@@ -145,9 +146,10 @@ def build_session(
         return active
     if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
         raise JavaMissing("Spark needs Java 17: install openjdk-17-jre-headless or set JAVA_HOME")
+    had_folder = has_folder()
     everything = {
         **_STREAMING,
-        **_java(java_directory),
+        **_java(java_directory or directory_for_java()),
         **(_LOCAL if master.startswith("local") else {}),
         **_packages(frozenset(packages), warehouse),
         **_directories(warehouse, checkpoints),
@@ -160,6 +162,8 @@ def build_session(
     interrupt_in_any_case()
     context = session.sparkContext
     spare_workers(context)
+    if not had_folder:
+        leave_no_folder(context)
     context.environment.update(_environment(location))
     if master.startswith("local"):
         context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)

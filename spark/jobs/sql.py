@@ -6,17 +6,15 @@ all of its topics, or as of a snapshot or a time. Conditions on _partition, _off
 narrow what is read, wherever in the query they stand.
 """
 
-import atexit
 from collections.abc import Sequence
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from typing import Annotated, Final
 
 import typer
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql.types import StructType
 
+from spark.java_directory import own_directory
 from spark.jobs.java_words import java_words_aside
 from spark.jobs.logic import parse_columns
 from spark.jobs.option_groups import DEFAULT_MASTER, LOG_OPTIONS, RUN_OPTIONS
@@ -98,7 +96,7 @@ def sql(
                 packages=(Package.AVRO,) if registry else (),
                 location=location,
                 settings=_SETTINGS,
-                java_directory=_directory_of_java(),
+                java_directory=own_directory(),  # of no interest to who asks
             )
     except JavaMissing as missing:
         raise JobFailed("Spark cannot be started", fix=str(missing)) from missing
@@ -138,13 +136,6 @@ def _answer(
 def _failed(error: Exception) -> JobFailed:
     said = explain(error).partition("; failOnDataLoss")[0]  # which is no option here
     return JobFailed(said, fix=next((fix for name, fix in _FIXES.items() if name in said), ""))
-
-
-def _directory_of_java() -> Path:
-    """Return a directory that goes with this process: people's own may not be written to."""
-    directory = mkdtemp(prefix="streamhouse-sql-")
-    atexit.register(rmtree, directory, ignore_errors=True)
-    return Path(directory)
 
 
 def _check_time(as_of: str | None) -> None:

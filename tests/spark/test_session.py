@@ -1,7 +1,10 @@
 """The session of spark.session: what every job builds on works in one session."""
 
 import importlib
+import os
+import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,29 @@ from spark.python_daemon import ZIP_OF_SPARK
 from spark.session import Package, UnsupportedSpark, build_session, spare_workers
 from spark.sinks.iceberg_tables import IcebergTable
 from spark.sources.cut import Range
+from tests.clients.spark_archive import driver_environment
+
+REPOSITORY = Path(__file__).parents[2]
+COUNTING = """
+from spark.session import build_session
+print(build_session("counting", packages=()).range(3).count())
+"""
+
+
+def counted_in(directory: Path) -> str:
+    """Have a session of its own count to three, and return what it said."""
+    paths = {"PYTHONPATH": str(REPOSITORY)}
+    ended = subprocess.run(
+        [sys.executable, "-c", COUNTING],
+        capture_output=True,
+        text=True,
+        cwd=directory,
+        env={**os.environ, **driver_environment(), **paths},
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
 
 
 class Numbers(DataSource):
@@ -152,3 +178,28 @@ def answers(frames: Iterable[Any]) -> Iterable[Any]:
 def paths(frames: Iterable[Any]) -> Iterable[Any]:
     for _ in frames:
         yield pd.DataFrame({"path": [*sys.path, *sys.path_importer_cache]})
+
+
+@pytest.mark.parametrize("there_before", [[], ["artifacts"]])
+def test_a_session_leaves_nothing_in_its_directory(tmp_path: Path, there_before: list[str]) -> None:
+    # Given a directory, which may have a folder of the name of Spark's
+    for name in there_before:
+        (tmp_path / name).mkdir()
+
+    # When a session worked there, then what it made there goes with its Java, a moment after it
+    assert counted_in(tmp_path) == "3\n"
+    deadline = time.monotonic() + 20
+    while (
+        there := [str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*")]
+    ) != there_before:
+        assert time.monotonic() < deadline, there
+        time.sleep(0.1)
+
+
+def test_a_session_works_where_spark_cannot_make_its_folder(tmp_path: Path) -> None:
+    # Given a directory in which the name of Spark's folder is taken
+    (tmp_path / "artifacts").write_text("ours")
+
+    # When a session works there, then it has another one for that
+    assert counted_in(tmp_path) == "3\n"
+    assert (tmp_path / "artifacts").read_text() == "ours"

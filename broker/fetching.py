@@ -5,6 +5,10 @@ has. While a fetch waits it is woken by local commits of its partitions, by the 
 other brokers' commits, and by a change of the brokers. A leader epoch older than ours is no reason
 to refuse: it grows with every such change, and no log is ever truncated.
 
+OFFSET_OUT_OF_RANGE makes consumers jump, so it is said neither on old news nor to old questions.
+Another broker may have led the partition since it was asked for, if this one was paused, and the
+client may have read on there. librdkafka takes the code for where it is by now.
+
 A broker that is cut off from Postgres gives what it has in memory, for if Postgres is away for all,
 nobody else can; who wants more is sent to the others, after a pause.
 """
@@ -61,6 +65,7 @@ class Fetch:
         self._storage = storage
         self._failures = failures
         self._cluster = cluster
+        self._generation = cluster.generation
         self._wanted = wanted
         self._max_bytes = max_bytes
         self._read_committed = read_committed
@@ -124,10 +129,7 @@ class Fetch:
     async def _ask_again(
         self, doubtful: Sequence[Wanted], cold: list[tuple[Wanted, ColdRead]]
     ) -> None:
-        """Before an offset is called out of range: other brokers may have moved the end since.
-
-        OFFSET_OUT_OF_RANGE makes consumers jump, so it is never said on old news.
-        """
+        """Before an offset is called out of range: other brokers may have moved the end since."""
         try:
             await self._storage.refresh([one.log for one in doubtful])
         except MetadataUnavailable:
@@ -136,10 +138,21 @@ class Fetch:
             return
         for one in doubtful:
             error = self._check(one)
+            if error is ErrorCode.offset_out_of_range:
+                error = self._out_of_range(one)
             if error is not None:
                 one.answer.error_code = error
             else:
                 self._look(one, cold)
+
+    def _out_of_range(self, one: Wanted) -> ErrorCode:
+        """Return what is told of an offset that is: to look again, if others may have led since.
+
+        Since the client last heard who leads; many do not say what they heard: since they asked.
+        """
+        epoch = one.partition.leader_epoch
+        is_late = (self._generation if epoch < 0 else epoch) < self._cluster.generation
+        return ErrorCode.not_leader_or_follower if is_late else ErrorCode.offset_out_of_range
 
     def _check(self, one: Wanted) -> ErrorCode | None:
         log, partition = one.log, one.partition
@@ -249,7 +262,10 @@ class Fetch:
         except MetadataUnavailable:
             one.answer = PartitionAnswer(one.partition.index, self._no_index())
             return
-        except (OffsetOutOfRange, UnknownPartition) as error:
+        except OffsetOutOfRange:
+            one.answer = PartitionAnswer(one.partition.index, self._out_of_range(one))
+            return
+        except UnknownPartition as error:
             one.answer = PartitionAnswer(one.partition.index, code_of(error))
             return
         one.answer.aborted = [(each.producer_id, each.first_offset) for each in aborted]

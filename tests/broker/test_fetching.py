@@ -1,0 +1,83 @@
+"""Fetch, over stores in memory: which errors consumers are told.
+
+OFFSET_OUT_OF_RANGE must not be answered so late that another broker may have led the partition
+meanwhile. librdkafka goes to that one. If it is back by then, it takes the code, which is true of
+where it began, for where it is now: it would begin anew, or leave out what it has not read.
+"""
+
+import asyncio
+import time
+from typing import Final
+
+import pytest
+from kio.schema.errors import ErrorCode
+from prometheus_client import CollectorRegistry
+
+from broker.cluster import BrokerSet, Cluster
+from broker.fetch_growth import Wanted
+from broker.fetching import Fetch
+from broker.read_failures import ReadFailures
+from protocol.fetch import PartitionWanted
+from protocol.fetch_response import PartitionAnswer
+from protocol.ids import Partition
+from storage.metadata.brokers import BrokerRecord, Membership
+from tests.storage.log_bench import LogBench, running_log
+
+PATIENCE_S: Final = 30.0
+MOVED, OUT_OF_RANGE = ErrorCode.not_leader_or_follower, ErrorCode.offset_out_of_range
+
+
+def alone(generation: int) -> BrokerSet:
+    only = BrokerRecord(node_id=0, addresses=("localhost:1",), rack=None)
+    return BrokerSet(Membership(node_id=0, generation=generation, brokers=[only]))
+
+
+async def fetch_of(
+    bench: LogBench, cluster: Cluster, partition: Partition, *, leader_epoch: int = -1
+) -> tuple[Fetch, Wanted]:
+    """Return a fetch from offset 0 on, and what it is to answer."""
+    wanted = Wanted(
+        PartitionWanted(partition.index, leader_epoch, 0, 1 << 20),
+        await bench.known(partition),
+        PartitionAnswer(partition.index),
+    )
+    fetch = Fetch(
+        *(bench.log, cluster, [wanted]),
+        failures=ReadFailures(CollectorRegistry(), lambda _: "t", time.monotonic),
+        max_bytes=1 << 20,
+        read_committed=False,
+    )
+    return fetch, wanted
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "generation", "code"),
+    [
+        (1, 1, OUT_OF_RANGE),
+        (-1, 1, OUT_OF_RANGE),
+        (0, 1, MOVED),  # as it had been sent to who leads again before anybody else did
+        (1, 3, MOVED),
+        (-1, 3, MOVED),
+    ],
+)
+async def test_out_of_range_is_told_by_who_has_led_since_it_was_asked(
+    leader_epoch: int, generation: int, code: ErrorCode
+) -> None:
+    async with running_log() as bench:
+        # Given a fetch that waits for more than there is
+        (partition,) = await bench.create_partitions()
+        await bench.append(partition, [b"a", b"b"])
+        cluster = Cluster(cluster_id="c", brokers=alone(1), listener=0)
+        fetch, wanted = await fetch_of(bench, cluster, partition, leader_epoch=leader_epoch)
+        answered = asyncio.create_task(fetch.run(min_bytes=1 << 20, max_wait_s=PATIENCE_S))
+        await asyncio.sleep(0)
+
+        # When what it asked for is deleted, and its broker hears of a new generation, or does not
+        cluster.change(alone(generation))
+        await bench.metadata.delete_records({partition: 1})
+        await bench.log.refresh([wanted.log])
+        bench.log.wake_waiters()
+        await answered
+
+        # Then it is told so, or sent away
+        assert wanted.answer.error_code == code

@@ -39,13 +39,20 @@ from storage.reading.reader import Records
 from storage.usage_counter import charged
 
 MAX_WAIT_S: Final = 300.0  # a poll that waits longer is a client's mistake
-NO_INDEX: Final = ErrorCode.kafka_storage_error
-"""While Postgres is away: the Java consumer repeats this one, and gives up on REQUEST_TIMED_OUT."""
-
 NO_RECORDS: Final = ErrorCode.kafka_storage_error
 """No row of the index has an offset that is in the log: records are lost."""
 
 _NO_ROW: Final = ObjectMissing("no row of the index has this offset")
+
+
+def no_index(cluster: Cluster) -> ErrorCode:
+    """Return what is told of a partition that Postgres would have to be asked about.
+
+    The Java consumer repeats either, and gives up on REQUEST_TIMED_OUT.
+    """
+    if cluster.brokers.is_cut_off:
+        return ErrorCode.not_leader_or_follower
+    return ErrorCode.kafka_storage_error
 
 
 class Fetch:
@@ -134,7 +141,7 @@ class Fetch:
             await self._storage.refresh([one.log for one in doubtful])
         except MetadataUnavailable:
             for one in doubtful:
-                one.answer.error_code = self._no_index()
+                one.answer.error_code = no_index(self._cluster)
             return
         for one in doubtful:
             error = self._check(one)
@@ -173,11 +180,6 @@ class Fetch:
         log = one.log
         end_offset = log.last_stable_offset if self._read_committed else log.high_watermark
         return bool(log.tail.read(one.partition.offset, 1, end_offset)[0])
-
-    def _no_index(self) -> ErrorCode:
-        """Return what is told of a partition that Postgres would have to be asked about."""
-        is_cut_off = self._cluster.brokers.is_cut_off
-        return ErrorCode.not_leader_or_follower if is_cut_off else NO_INDEX
 
     def _look(self, one: Wanted, cold: list[tuple[Wanted, ColdRead]]) -> None:
         log, partition = one.log, one.partition
@@ -218,7 +220,7 @@ class Fetch:
                 results = await self._storage.read_store([read for _, read in cold])
         except MetadataUnavailable:
             for one, _ in cold:
-                one.answer.error_code = self._no_index()
+                one.answer.error_code = no_index(self._cluster)
             return
         self._from_store = True
         expired = [
@@ -235,6 +237,9 @@ class Fetch:
                 self._failures.note(one.log, _NO_ROW, offset=one.partition.offset)
         for (one, read), result in zip(cold, results, strict=True):
             if isinstance(result, OffsetOutOfRange):
+                continue
+            if isinstance(result, MetadataUnavailable):  # when it had to be planned once more
+                one.answer.error_code = no_index(self._cluster)
                 continue
             if isinstance(result, StorageError | ProtocolError):
                 one.answer.error_code = code_of(result)
@@ -260,7 +265,7 @@ class Fetch:
                 aborted_count=one.aborted_count,
             )
         except MetadataUnavailable:
-            one.answer = PartitionAnswer(one.partition.index, self._no_index())
+            one.answer = PartitionAnswer(one.partition.index, no_index(self._cluster))
             return
         except OffsetOutOfRange:
             one.answer = PartitionAnswer(one.partition.index, self._out_of_range(one))

@@ -19,7 +19,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.cluster import Cluster
 from broker.fetch_growth import Wanted
-from broker.fetching import NO_INDEX, Fetch
+from broker.fetching import Fetch, no_index
 from broker.leader_hints import name_leaders
 from broker.network.answer_when import Answer
 from broker.refusals import Refusal
@@ -158,7 +158,8 @@ async def _resolve_topic(
     except Refusal as refusal:
         return [PartitionAnswer(partition.index, refusal.code) for partition in asked.partitions]
     except MetadataUnavailable:
-        return [PartitionAnswer(partition.index, NO_INDEX) for partition in asked.partitions]
+        code = no_index(request.services.cluster)
+        return [PartitionAnswer(partition.index, code) for partition in asked.partitions]
     if topic is None:
         unknown = ErrorCode.unknown_topic_or_partition
         code = unknown if asked.topic_id is None else ErrorCode.unknown_topic_id

@@ -7,6 +7,8 @@ where it began, for where it is now: it would begin anew, or leave out what it h
 
 import asyncio
 import time
+from collections.abc import Sequence
+from random import Random
 from typing import Final
 
 import pytest
@@ -20,11 +22,27 @@ from broker.read_failures import ReadFailures
 from protocol.fetch import PartitionWanted
 from protocol.fetch_response import PartitionAnswer
 from protocol.ids import Partition
+from storage.errors import MetadataUnavailable
 from storage.metadata.brokers import BrokerRecord, Membership
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.port import SegmentLookup
+from storage.segment_entry import SegmentEntry
 from tests.storage.log_bench import LogBench, running_log
 
 PATIENCE_S: Final = 30.0
 MOVED, OUT_OF_RANGE = ErrorCode.not_leader_or_follower, ErrorCode.offset_out_of_range
+
+
+class LeavingStore(MemoryMetadata):
+    """Tells once where records are, and then gives no answer."""
+
+    is_away = False
+
+    async def find_segments(self, lookups: Sequence[SegmentLookup]) -> list[list[SegmentEntry]]:
+        if self.is_away:
+            raise MetadataUnavailable("away")
+        self.is_away = True
+        return await super().find_segments(lookups)
 
 
 def alone(generation: int) -> BrokerSet:
@@ -81,3 +99,22 @@ async def test_out_of_range_is_told_by_who_has_led_since_it_was_asked(
 
         # Then it is told so, or sent away
         assert wanted.answer.error_code == code
+
+
+async def test_postgres_goes_away_while_a_read_is_planned_again() -> None:
+    async with running_log() as bench:
+        # Given records whose object has been replaced since Postgres told where they are
+        bench.metadata = LeavingStore(Random(0))
+        await bench.restart()
+        (partition,) = await bench.create_partitions()
+        await bench.append(partition, [b"a", b"b"])
+        await bench.restart()  # with nothing in memory
+        await bench.objects.delete([one.path async for one in bench.objects.list("")])
+        cluster = Cluster(cluster_id="c", brokers=alone(1), listener=0)
+        fetch, wanted = await fetch_of(bench, cluster, partition)
+
+        # When Postgres does not tell where they are now
+        await fetch.run(min_bytes=1, max_wait_s=0)
+
+        # Then clients hear what makes them ask again: Java's gives up on REQUEST_TIMED_OUT here
+        assert wanted.answer.error_code == ErrorCode.kafka_storage_error

@@ -23,7 +23,6 @@ from kio.static.protocol import Payload
 from broker.cluster import NOBODY, Cluster
 from broker.gradual import Gradually
 from broker.network.answer_when import Answer
-from broker.network.connection import CloseConnection
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.security.authorized_operations import (
@@ -32,6 +31,7 @@ from broker.security.authorized_operations import (
     cluster_operations,
 )
 from broker.security.topic_access import find_topic
+from broker.sent_away import send_away
 from broker.topics import KnownTopic
 from protocol.acl import Operation, ResourceType
 from protocol.metadata_response import (
@@ -55,16 +55,12 @@ CUT_OFF_THROTTLE_MS: Final = 1_000
 """For it a Java client asks other brokers, as it does if one is over its quota (KIP-219). It would
 go on asking this one, which leads nothing and so has the least to do of all."""
 
-MOST_SENT_AWAY: Final = 4
-"""librdkafka asks whom it is connected to. A producer of one partition may be to its leader alone,
-and asks others only if that closes the connection."""
-
 
 async def handle(request: Request) -> Payload | Answer:
     """Describe the brokers and the topics asked for."""
     answers, cluster = request.services.topics.answers, request.services.cluster
     if cluster.brokers.is_cut_off:
-        _send_away(request)
+        send_away(request)
     rack = cluster.rack_of(request.header.client_id)
     asker = None
     if request.services.authorizer.enabled:
@@ -92,13 +88,6 @@ async def handle(request: Request) -> Payload | Answer:
     if complete and generation == answers.generation:
         answers.put(key, encoded)
     return encoded
-
-
-def _send_away(request: Request) -> None:
-    """Close the connection of a client that comes again and again: others know who leads."""
-    request.session.sent_away += 1
-    if request.session.sent_away > MOST_SENT_AWAY:
-        raise CloseConnection("cut off from Postgres")
 
 
 def _is_by_name(asked: Any) -> bool:

@@ -1,7 +1,9 @@
 """FindCoordinator: v0-6. v1 key types, v4 several keys at once (KIP-699).
 
 Every live broker computes the same coordinator of a key, so any can be asked, and nothing is looked
-up. ACLs: DESCRIBE on each group or transactional id. Not done: share groups (key type 2, KIP-932).
+up. But one that is cut off from Postgres cannot know who coordinates what it did.
+
+ACLs: DESCRIBE on each group or transactional id. Not done: share groups (key type 2, KIP-932).
 """
 
 from typing import Final
@@ -11,6 +13,7 @@ from kio.static.protocol import Payload
 
 from broker.cluster import Node
 from broker.requests import DENIED, NOT_THROTTLED, Request
+from broker.sent_away import send_away
 from protocol.acl import Operation, ResourceType
 
 GROUP: Final = 0
@@ -41,8 +44,11 @@ async def handle(request: Request) -> Payload:
             }
         return _place(cluster.coordinator(key))
 
+    keys = body.coordinator_keys if request.version >= _FIRST_BATCHED else (body.key,)
+    if cluster.brokers.is_cut_off and any(cluster.coordinator(key) is None for key in keys):
+        send_away(request)
     if request.version >= _FIRST_BATCHED:
-        found = (types.Coordinator(key=key, **find(key)) for key in body.coordinator_keys)
+        found = (types.Coordinator(key=key, **find(key)) for key in keys)
         return _response(request, coordinators=tuple(found))
     return _response(request, **find(body.key))
 

@@ -24,7 +24,7 @@ class ClientSession:
         expires_s: monotonic time after which that is not enough any more (KIP-368).
         login: how far it is with SASL; None on other listeners.
         software_name, software_version: of the client's library.
-        sent_away: how often it has asked for leaders while this broker was cut off.
+        sent_away: how often it has asked for leaders or coordinators while this broker was cut off.
     """
 
     __slots__ = (

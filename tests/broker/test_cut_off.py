@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from kio.schema.errors import ErrorCode
 
-from broker.apis.k03_metadata import MOST_SENT_AWAY
 from broker.cluster import NOBODY
+from broker.sent_away import MOST_SENT_AWAY
 from protocol.records import Record, build_batch
 from tests.broker.groups.conftest import FIND_COORDINATOR, coordinator
 from tests.support.group_wire import named
@@ -32,6 +32,7 @@ GONE_ON_S: Final = 15.0
 GLANCE_S: Final = 0.05
 AWAY_S: Final = 8.0
 MOST_ASKED: Final = 100  # requests a second, of two clients: thousands without a pause
+LIBRDKAFKA_ASKS: Final = 3  # times for the group's coordinator, in a transaction: then it waits
 GROUPS: Final = [f"group-{number}" for number in range(20)]
 BATCH: Final = build_batch([Record(offset_delta=0, value=b"a")])
 NUMBERED_BATCH: Final = build_batch(
@@ -107,8 +108,13 @@ async def _coordinated_by(one: ProxiedBroker) -> str:
 
 
 async def _coordinator_code(by: ProxiedBroker, group: str) -> ErrorCode:
+    async with await WireClient.connect(by.broker.bootstrap) as client:
+        return await _ask_for_coordinator(client, group)
+
+
+async def _ask_for_coordinator(client: WireClient, group: str) -> ErrorCode:
     request = named(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=(group,))
-    (answer,) = (await by.client.ask(request)).coordinators
+    (answer,) = (await client.ask(request)).coordinators
     code: ErrorCode = answer.error_code
     return code
 
@@ -150,6 +156,11 @@ async def test_who_alone_is_cut_off_sends_clients_away(pair: Pair, topic: str) -
             await lonely.describe(topic)
         with pytest.raises(ConnectionEnded):
             await lonely.describe(topic)
+    async with await WireClient.connect(here.broker.bootstrap) as lonely:
+        for _ in range(LIBRDKAFKA_ASKS - 1):
+            await _ask_for_coordinator(lonely, group)
+        with pytest.raises(ConnectionEnded):
+            await _ask_for_coordinator(lonely, group)
 
     # And what is in memory can still be read there, and the batch be sent to who took over
     assert (await here.client.fetch(topic, 0)).records

@@ -5,17 +5,21 @@ each owns an equal share of every topic, and when one goes, only what it owned m
 partitions is for locality only: whoever appends, the offset comes from the commit.
 """
 
+import asyncio
 import re
-from collections.abc import Sequence
+from asyncio import FIRST_COMPLETED
+from collections.abc import Coroutine, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from broker.leaders import MOST_REMEMBERED, Leaders, rank
 from broker.network.listeners import SecurityProtocol, parse_listener
+from broker.shared_load import shared_task
 from protocol.ids import Partition
 from protocol.metadata_response import Placement
+from storage.errors import MetadataUnavailable
 from storage.metadata.brokers import BrokerRecord, Membership
 
 LOG_EPOCH: Final = 0
@@ -29,6 +33,8 @@ CUT_OFF_PAUSE_S: Final = 2.0
 nobody else to go to, and some clients give up after three tries, without much of a pause."""
 
 MAX_REMEMBERED_KEY: Final = 256
+Result = TypeVar("Result")
+
 _RACK: Final = re.compile(r"(?:^|[,;])rack=([^,;]+)")
 
 
@@ -155,6 +161,7 @@ class Cluster:
         self.listener = listener
         self.protocol = protocol
         self._unreachable: frozenset[int] = frozenset()
+        self._asking: set[asyncio.Future[None]] = set()
         self.brokers = brokers
         self.live: tuple[Node, ...] = ()
         self.nodes: tuple[Node, ...] = ()
@@ -170,6 +177,35 @@ class Cluster:
         if brokers.is_cut_off:
             reached.discard(self.node_id)
         self._unreachable = frozenset(one.node_id for one in everybody) - reached
+        if brokers.is_cut_off:
+            for asking in self._asking:
+                asking.cancel()
+
+    async def unless_cut_off(self, ask: Coroutine[Any, Any, Result]) -> Result:
+        """Return what Postgres is asked for, if it answers before this broker is cut off from it.
+
+        A request that waits for Postgres holds up all that come behind it on its connection, by
+        which the client would hear that it has to go to other brokers.
+
+        Args:
+            ask: changes nothing, for it may be answered later, when nobody waits any more.
+
+        Raises:
+            MetadataUnavailable: no answer.
+        """
+        if len(self.brokers.membership.brokers) == 1:  # it is never cut off: there is nobody else
+            return await ask
+        answer = shared_task(ask)
+        asking = asyncio.get_running_loop().create_future()
+        self._asking.add(asking)
+        patience_s = CUT_OFF_PAUSE_S if self.brokers.is_cut_off else None
+        try:
+            await asyncio.wait((answer, asking), timeout=patience_s, return_when=FIRST_COMPLETED)
+        finally:
+            self._asking.discard(asking)
+        if not answer.done():
+            raise MetadataUnavailable("cut off from Postgres")
+        return answer.result()
 
     def tell(self, brokers: Sequence[BrokerRecord]) -> None:
         """Name these brokers to clients, for them to connect to."""

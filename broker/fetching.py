@@ -138,7 +138,8 @@ class Fetch:
     ) -> None:
         """Before an offset is called out of range: other brokers may have moved the end since."""
         try:
-            await self._storage.refresh([one.log for one in doubtful])
+            refresh = self._storage.refresh([one.log for one in doubtful])
+            await self._cluster.unless_cut_off(refresh)
         except MetadataUnavailable:
             for one in doubtful:
                 one.answer.error_code = no_index(self._cluster)
@@ -217,7 +218,8 @@ class Fetch:
     async def _read_store(self, cold: list[tuple[Wanted, ColdRead]]) -> None:
         try:
             with charged((read.log.partition.topic_id for _, read in cold), self._client_id):
-                results = await self._storage.read_store([read for _, read in cold])
+                found = self._storage.read_store([read for _, read in cold])
+                results = await self._cluster.unless_cut_off(found)
         except MetadataUnavailable:
             for one, _ in cold:
                 one.answer.error_code = no_index(self._cluster)
@@ -257,12 +259,14 @@ class Fetch:
         """
         last = read_header(one.answer.records[-1])
         try:
-            aborted = await self._storage.aborted_transactions(
-                one.log,
-                one.partition.offset,
-                last.base_offset + last.last_offset_delta + 1,
-                stable_offset=one.stable_offset,
-                aborted_count=one.aborted_count,
+            aborted = await self._cluster.unless_cut_off(
+                self._storage.aborted_transactions(
+                    one.log,
+                    one.partition.offset,
+                    last.base_offset + last.last_offset_delta + 1,
+                    stable_offset=one.stable_offset,
+                    aborted_count=one.aborted_count,
+                )
             )
         except MetadataUnavailable:
             one.answer = PartitionAnswer(one.partition.index, no_index(self._cluster))

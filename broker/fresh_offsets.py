@@ -32,7 +32,8 @@ async def refresh_topics(
             found = (topic.log(index) for index in partitions)
             logs += [log for log in found if log is not None]
         if logs:
-            await request.services.log.refresh(logs)
+            cluster = request.services.cluster
+            await cluster.unless_cut_off(request.services.log.refresh(logs))
         if any(log.removed for log in logs):
             await _replace(request, known)
     except MetadataUnavailable as unavailable:

@@ -176,7 +176,12 @@ def _wanted(topics: Iterable[AskedTopic]) -> list[Partition]:
 async def _committed(
     request: Request, group: Any, wanted: Sequence[Partition] | None, *, is_stable: bool
 ) -> CommittedOffsets:
-    committed = await request.services.groups.committed(group.group_id, wanted)
+    services = request.services
+    ask = services.groups.committed(group.group_id, wanted)
+    try:
+        committed = await services.cluster.unless_cut_off(ask)
+    except MetadataUnavailable as unavailable:
+        raise coordinator_refusal(unavailable) from unavailable
     return committed if is_stable else replace(committed, unstable=frozenset())
 
 

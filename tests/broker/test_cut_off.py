@@ -20,17 +20,24 @@ from broker.cluster import NOBODY
 from broker.sent_away import MOST_SENT_AWAY
 from protocol.records import Record, build_batch
 from tests.broker.groups.conftest import FIND_COORDINATOR, coordinator
-from tests.support.group_wire import named
+from tests.support.group_wire import fetch_request, named
 from tests.support.postgres import create_empty_database
 from tests.support.proxied_brokers import ProxiedBroker, proxied_broker
 from tests.support.tls import metric
-from tests.support.wire import ConnectionEnded, WireClient, leader_of
+from tests.support.wire import (
+    ConnectionEnded,
+    WireClient,
+    encode_frame,
+    leader_of,
+    list_offset_request,
+)
 
 NONE, MOVED = ErrorCode.none, ErrorCode.not_leader_or_follower
 PATIENCE_S: Final = 30.0
 GONE_ON_S: Final = 15.0
 GLANCE_S: Final = 0.05
 AWAY_S: Final = 8.0
+SENT_AWAY_S: Final = 8.0  # Postgres is waited for for 10 s
 MOST_ASKED: Final = 100  # requests a second, of two clients: thousands without a pause
 LIBRDKAFKA_ASKS: Final = 3  # times for the group's coordinator, in a transaction: then it waits
 GROUPS: Final = [f"group-{number}" for number in range(20)]
@@ -172,6 +179,31 @@ async def test_who_alone_is_cut_off_sends_clients_away(pair: Pair, topic: str) -
     await leads(here, topic, by=here)
     assert (await here.client.list_offset(topic, -1)).offset == 2
     assert not (await _described(here, topic)).throttle_time
+
+
+async def test_what_waits_for_postgres_holds_nobody_up(pair: Pair, topic: str) -> None:
+    # Given a consumer of a leader that has just lost Postgres, and a group that it coordinates
+    here, _ = pair
+    group = await _coordinated_by(here)
+    requests = [
+        list_offset_request(topic, -1),
+        fetch_request(group, {topic: [0]}),
+        named(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=(group,)),
+    ]
+    here.postgres.lose_answers()
+
+    # When it asks for what only Postgres knows, and behind that for the coordinator
+    began_s = time.monotonic()
+    async with await WireClient.connect(here.broker.bootstrap) as client:
+        for request in requests:
+            await client.send(encode_frame(request, 1))
+        answers = [(await client.receive(request))[1] for request in requests]
+
+    # Then all are answered once the leader knows that it is cut off, long before it gives up
+    assert time.monotonic() - began_s < SENT_AWAY_S
+    offsets, committed, _ = answers
+    assert offsets.topics[0].partitions[0].error_code == MOVED
+    assert committed.groups[0].error_code == ErrorCode.coordinator_load_in_progress
 
 
 async def test_while_postgres_is_away_for_all_there_is_one_leader_or_none(

@@ -215,29 +215,27 @@ class WireClient:
 
     async def list_offset(self, topic: str, timestamp: int, *, version: int = 7) -> Any:
         """Return the first partition's part of the response."""
-        module = request_entities(2, version)
-        request = build(
-            module,
-            "ListOffsetsRequest",
-            replica_id=-1,
-            isolation_level=0,
-            topics=(
-                module.ListOffsetsTopic(
-                    name=topic,
-                    partitions=(
-                        build(
-                            module,
-                            "ListOffsetsPartition",
-                            partition_index=0,
-                            current_leader_epoch=-1,
-                            timestamp=timestamp,
-                        ),
-                    ),
-                ),
-            ),
-            timeout=milliseconds(1000),
-        )
+        request = list_offset_request(topic, timestamp, version=version)
         return (await self.ask(request)).topics[0].partitions[0]
+
+
+def list_offset_request(topic: str, timestamp: int, *, version: int = 7) -> Any:
+    module = request_entities(2, version)
+    partition = build(
+        module,
+        "ListOffsetsPartition",
+        partition_index=0,
+        current_leader_epoch=-1,
+        timestamp=timestamp,
+    )
+    return build(
+        module,
+        "ListOffsetsRequest",
+        replica_id=-1,
+        isolation_level=0,
+        topics=(module.ListOffsetsTopic(name=topic, partitions=(partition,)),),
+        timeout=milliseconds(1000),
+    )
 
 
 def produce_request(

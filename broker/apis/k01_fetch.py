@@ -187,5 +187,5 @@ async def _find_added(request: Request, topic: KnownTopic, index: int) -> Partit
     try:
         grown = await request.services.topics.grown(topic, (index,))
     except MetadataUnavailable:
-        return NO_INDEX
+        return no_index(request.services.cluster)
     return grown.log(index) or ErrorCode.unknown_topic_or_partition

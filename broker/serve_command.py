@@ -55,7 +55,7 @@ Listen = Annotated[
     list[str] | None,
     typer.Option(
         help="[PROTOCOL://]HOST:PORT for Kafka clients, with PLAINTEXT, SSL, SASL_PLAINTEXT or"
-        " SASL_SSL; repeats.  [default: 127.0.0.1:9092]"
+        " SASL_SSL; repeats. Default: 127.0.0.1:9092."
     ),
 ]
 Advertise = Annotated[
@@ -67,25 +67,23 @@ Advertise = Annotated[
 ]
 Http = Annotated[
     str | None,
-    typer.Option(help="HOST:PORT for health and metrics.  [default: 127.0.0.1:9644]"),
+    typer.Option(help="HOST:PORT for health and metrics. Default: 127.0.0.1:9644."),
 ]
 Data = Annotated[
     str | None,
     typer.Option(
         metavar="<path>",
-        help="Directory of the embedded stores.  [default: ./streamhouse-data]",
+        help="Directory of the embedded stores. Default: ./streamhouse-data.",
     ),
 ]
 Postgres = Annotated[
     str | None,
-    typer.Option(
-        help="DSN of a Postgres 15 or later.  [default: an embedded one in DATA/postgres]"
-    ),
+    typer.Option(help="DSN of a Postgres 15 or later. Default: an embedded one in DATA/postgres."),
 ]
 Store = Annotated[
     str | None,
     typer.Option(
-        help="file://DIR or s3://BUCKET/PREFIX?endpoint=URL&region=R.  [default: file://DATA/objects]"
+        help="file://DIR or s3://BUCKET/PREFIX?endpoint=URL&region=R. Default: file://DATA/objects."
     ),
 ]
 Workers = Annotated[
@@ -93,7 +91,7 @@ Workers = Annotated[
     typer.Option(
         metavar="<int>",
         help="Broker processes, on consecutive ports from those of --listen and --http."
-        "  [default: 1]",
+        " Default: 1.",
     ),
 ]
 ConfigFile = Annotated[

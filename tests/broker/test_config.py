@@ -314,3 +314,16 @@ def test_mistakes_in_the_file_say_what_to_write(tmp_path: Path, content: bytes, 
     with pytest.raises(InvalidSettings) as mistake:
         read_settings({}, path)
     assert told in str(mistake.value).replace(f"--config {path}", "FILE")
+
+
+def test_help_tells_the_defaults() -> None:
+    told = serve("--help", COLUMNS="200").stdout
+    for default in (
+        "127.0.0.1:9092",
+        "127.0.0.1:9644",
+        "./streamhouse-data",
+        "an embedded one in DATA/postgres",
+        "file://DATA/objects",
+        "1",
+    ):
+        assert f"Default: {default}." in told

@@ -25,7 +25,7 @@ from uuid import UUID
 
 import structlog
 
-from broker.cluster import BrokerSet
+from broker.broker_set import BrokerSet
 from storage.backoff import Backoff
 from storage.errors import IdentityTaken, MetadataUnavailable
 from storage.metadata.brokers import BrokerRecord, BrokerStore, Membership

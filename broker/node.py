@@ -9,7 +9,8 @@ from uuid import UUID
 from prometheus_client import CollectorRegistry
 
 from broker.api_table import APIS
-from broker.cluster import BrokerSet, Cluster
+from broker.broker_set import BrokerSet
+from broker.cluster import Cluster
 from broker.config import Settings
 from broker.configs.broker_configs import BrokerConfig
 from broker.configs.config_writes import ConfigWrites

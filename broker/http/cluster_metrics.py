@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
-from broker.cluster import BrokerSet
+from broker.broker_set import BrokerSet
 from broker.http.cluster_families import (
     cluster_family,
     group_families,

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from broker.cluster import BrokerSet
+from broker.broker_set import BrokerSet
 from broker.http import cluster_metrics
 from broker.http.cluster_metrics import FAILED_REST, REST, ClusterMetrics, Question
 from broker.http.exposition import PIECE_LINES, Family, family_pieces, label_text

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from broker.cluster import BrokerSet, Cluster
+from broker.broker_set import BrokerSet
+from broker.cluster import Cluster
 from broker.leader_hints import name_leaders
 from protocol.ids import Partition
 from protocol.metadata_response import BrokerAnswer

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from broker.cluster import BrokerSet
+from broker.broker_set import BrokerSet
 from broker.leaders import Leaders
 from protocol.ids import Partition
 from storage.metadata.brokers import BrokerRecord, Membership

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from prometheus_client import CollectorRegistry
 
-from broker.cluster import BrokerSet, Cluster
+from broker.broker_set import BrokerSet
+from broker.cluster import Cluster
 from broker.fetch_growth import Wanted
 from broker.fetching import Fetch
 from broker.read_failures import ReadFailures

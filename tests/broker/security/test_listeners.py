@@ -9,7 +9,8 @@ from typing import Any, Final
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.cluster import NOBODY, BrokerSet, Cluster
+from broker.broker_set import BrokerSet
+from broker.cluster import NOBODY, Cluster
 from broker.config import InvalidSettings, read_settings
 from broker.network.listeners import SecurityProtocol, parse_listener
 from broker.workers import orders

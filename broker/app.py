@@ -13,6 +13,8 @@ from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
+import structlog
+
 from broker.config import Settings
 from broker.configs.broker_configs import BrokerConfig
 from broker.garbage import collect_garbage, settle_garbage_collector
@@ -23,6 +25,7 @@ from broker.plain_connections import warn_of_plain_connections
 from broker.start_patience import StartPatience
 from broker.stores import open_stores
 from broker.upkeep.upkeep_order import upkeep_order
+from storage.objects.open_store import store_name
 from storage.objects.store_traffic import StoreTraffic
 from storage.postgres.postgres_dsn import database_name
 
@@ -30,6 +33,8 @@ _HANDOVER_S: Final = 0.6
 _DRAIN_S: Final = 2.5
 _ANSWER_S: Final = 0.5
 _USAGE_S: Final = 0.5
+
+log = structlog.get_logger()
 
 
 async def serve(
@@ -55,6 +60,8 @@ async def serve(
         metadata, objects = await stack.enter_async_context(
             open_stores(dsn, settings.pool, settings.store_url, traffic)
         )
+        database = database_name(dsn)
+        log.info("stores opened", store=store_name(settings.store_url), postgres=database)
         broker = Broker(
             settings=settings,
             config=config,
@@ -64,7 +71,7 @@ async def serve(
             upkeep=upkeep_order(settings, config, dsn),
         )
         stack.push_async_callback(broker.close)
-        patience = StartPatience(database_name(dsn))
+        patience = StartPatience(database)
         await patience.ask(broker.topics.refresh)
         await patience.ask(broker.entity_configs.refresh)
         server, addresses, where = await broker.bind()

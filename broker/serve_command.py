@@ -23,6 +23,7 @@ USAGE: Final = 2
 
 app = typer.Typer(
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     pretty_exceptions_enable=False,  # they show local variables, a DSN among them
 )

@@ -10,7 +10,12 @@ from typing import Final
 import structlog
 
 from storage.config import PostgresConfig
-from storage.errors import DatabaseNotSupported, StorageError
+from storage.errors import (
+    DatabaseNotSupported,
+    MetadataUnavailable,
+    ObjectStoreUnavailable,
+    StorageError,
+)
 from storage.objects.open_store import open_store, parse_store_url
 from storage.objects.port import ObjectStore
 from storage.objects.store_marker import MARKER
@@ -102,6 +107,10 @@ def as_failures() -> Iterator[None]:
     """Turn what stores report into what is shown without a traceback."""
     try:
         yield
+    except MetadataUnavailable as error:
+        raise Failure(str(error), fix="--postgres, or --data, says where it is") from error
+    except ObjectStoreUnavailable as error:
+        raise Failure(str(error), fix="--store, or --data, says where it is") from error
     except (StorageError, EmbeddedPostgresError, DatabaseNotSupported) as error:
         raise Failure(str(error)) from error
     except PermissionError as error:

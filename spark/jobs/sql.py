@@ -6,6 +6,7 @@ all of its topics, or as of a snapshot or a time. Conditions on _partition, _off
 narrow what is read, wherever in the query they stand.
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -88,6 +89,7 @@ def sql(
     options = UpkeepOptions(log=log, master=master)
     _check_time(as_of)
     location = options.location()
+    _tell("starting Spark")
     try:
         with java_words_aside():
             session = build_session(
@@ -105,7 +107,15 @@ def sql(
         registry=Registry(url=registry) if registry else None,
         as_of=as_of,
     )
+    _tell("reading topics")
     _answer(TopicTables(session, location, tables), text, form, output=output, limit=limit)
+
+
+def _tell(step: str) -> None:
+    """Say to whoever waits at a terminal what takes so long."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{step} ...\n")
+        sys.stderr.flush()
 
 
 def _answer(

@@ -327,3 +327,4 @@ def test_help_tells_the_defaults() -> None:
         "1",
     ):
         assert f"Default: {default}." in told
+    assert serve("-h", COLUMNS="200").stdout == told

@@ -16,6 +16,7 @@ from threading import Thread
 import pytest
 
 from tests.streamctl.conftest import COMMAND, FINISH_S, REPOSITORY, Ended, Streamctl
+from tests.support.broker import running_broker
 
 NOBODY = "127.0.0.1:1"
 NOT_UTF8 = os.fsdecode(b"\xff")
@@ -100,6 +101,24 @@ def test_a_port_for_http_is_told_apart() -> None:
     assert lost.exit_code == 1
     assert f"error: {address} speaks HTTP" in lost.err
     assert "bootstrap=" in lost.err
+
+
+def test_a_database_that_does_not_answer_is_told_with_the_options_that_name_it(
+    tmp_path: Path,
+) -> None:
+    # Given a store, and a database where nobody listens
+    with running_broker(tmp_path):
+        pass
+
+    # When the store is checked, then it is said where to look
+    checked = Streamctl(bootstrap="")(
+        *("fsck", "--store", f"file://{tmp_path / 'objects'}"),
+        *("--postgres", f"postgresql://u@{NOBODY}/d"),
+    )
+    assert checked.exit_code == 1
+    error, fix = checked.err.splitlines()
+    assert "cannot connect" in error
+    assert "--postgres" in fix
 
 
 def test_ctrl_c_at_a_question_deletes_nothing(streamctl: Streamctl, topic: str) -> None:

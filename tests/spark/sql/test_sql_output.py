@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -77,10 +78,13 @@ def test_the_command_line_asks_in_a_process_of_its_own(
 ) -> None:
     place = Path("/proc")  # where nobody can write
 
-    def streamctl(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    def streamctl(
+        *arguments: str, stderr: int = subprocess.PIPE
+    ) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             (*COMMAND, "sql", "--data", location_options["data"], *arguments),
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
             text=True,
             cwd=place,
             env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
@@ -97,10 +101,18 @@ def test_the_command_line_asks_in_a_process_of_its_own(
     assert json.loads(ended.stdout) == {"total": 217.5, "records": 31}
     assert ended.stderr == ""
 
-    # and what they write is where they are, alone
+    # and what they write is where they are, alone, and a terminal tells what takes so long
     place = tmp_path
-    written = streamctl("SELECT 1 AS a", "--format", "parquet", "--output", "results")
-    assert written.returncode == 0, written.stderr
+    terminal, other = pty.openpty()
+    words = ("SELECT 1 AS a", "--format", "parquet", "--output", "results")
+    assert streamctl(*words, stderr=other).returncode == 0
+    assert os.read(terminal, 4096).split(b"\r\n") == [
+        b"starting Spark ...",
+        b"reading topics ...",
+        b"",
+    ]
+    os.close(terminal)
+    os.close(other)
     assert [one.name for one in place.iterdir()] == ["results"]
 
     # and of a mistake they are told that alone, without what Java says of itself

@@ -5,6 +5,8 @@ A request costs what it asks for, whatever else is in the cluster.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
+from itertools import count
 from typing import Any, Final
 
 import asyncpg
@@ -13,7 +15,7 @@ import pytest
 from protocol.records import Record, build_batch
 from storage.postgres.postgres_binaries import unix_socket_dsn
 from storage.postgres.postgres_connection import Connection
-from tests.support.counted import LIMITS, CountedBroker, check, counted_broker
+from tests.support.counted import LIMITS, CountedBroker, check, counted_broker, least
 from tests.support.wire import WireClient, fetch_request, produce_request, request_entities
 
 FEW: Final = 10
@@ -29,6 +31,8 @@ REST_S: Final = 60.0
 IDLE_S: Final = 1.5
 IDLE_CALLS: Final = 3_000
 """A broker that does nothing; the loop over all partitions alone made 10,000 calls every 0.1 s."""
+
+_numbers = count()
 
 TABLES: Final = ("objects", "segments", "partitions", "producers")
 
@@ -85,11 +89,15 @@ async def costs_of_one(broker: CountedBroker, client: WireClient) -> dict[str, d
     anew = [metadata_request(name) for name in NAMES]
     fetch = [fetch_request([(NAMES[0], 0, 0)], max_bytes=1)] * REQUESTS
     produce = [produce_request(NAMES[0], BATCH)] * REQUESTS
-    await client.ask(again[0])
-    costs = {"anew": await calls_of(broker, client, anew)}
-    costs["again"] = await calls_of(broker, client, again)
-    costs["produce"] = await calls_of(broker, client, produce)
-    costs["fetch"] = await calls_of(broker, client, fetch)
+
+    async def count_anew() -> dict[str, float]:
+        await client.create_topic(f"change-{next(_numbers)}")  # no answer is remembered after it
+        await client.ask(again[0])
+        return await calls_of(broker, client, anew)
+
+    costs = {"anew": await least(count_anew)}
+    for kind, requests in (("again", again), ("produce", produce), ("fetch", fetch)):
+        costs[kind] = await least(partial(calls_of, broker, client, requests))
     return costs
 
 

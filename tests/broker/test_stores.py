@@ -2,6 +2,7 @@
 
 import asyncio
 from random import Random
+from typing import Final
 
 import asyncpg
 import pytest
@@ -105,6 +106,11 @@ async def test_the_store_of_another_cluster_is_refused() -> None:
         await claim(new_cluster(), objects)
 
 
+RECORD_OF_AN_OLDER_VERSION: Final = (
+    "INSERT INTO streamhouse_internal.migrations (name, checksum) VALUES ($1, $2)"
+)
+
+
 async def database_of_an_older_version(*, with_records: bool) -> str:
     dsn = await create_empty_database()
     connection: Connection = await asyncpg.connect(dsn)
@@ -113,7 +119,7 @@ async def database_of_an_older_version(*, with_records: bool) -> str:
     for one in migrations():
         if one.name < "0022":
             await connection.execute(one.text)
-            await connection.execute(query("migration_record"), one.name, one.checksum)
+            await connection.execute(RECORD_OF_AN_OLDER_VERSION, one.name, one.checksum)
     if with_records:
         await connection.execute("INSERT INTO streamhouse_internal.objects (path) VALUES ('wal/0')")
     await connection.close()

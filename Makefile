@@ -5,10 +5,10 @@
 #   make test-all   the long ones, too (tests/long.txt)
 #   make check   formatting, lint, types, import contracts, known vulnerabilities of what is locked
 #   make audit   the last of these, and it fails where the database of them is not reached
-# WORKERS processes run the tests, 2 unless told otherwise.
+# WORKERS processes run the tests, 3 unless told otherwise: tests often wait, on two processors, too.
 
 PYTHON ?= python3
-WORKERS ?= 2
+WORKERS ?= 3
 UV_VERSION := 0.13.9
 UV := .cache/uv/bin/uv
 SYNC_WITH := $(UV) sync --quiet --locked --no-python-downloads --python

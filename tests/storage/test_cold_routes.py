@@ -3,9 +3,20 @@
 from storage.aborted import MAX_KEPT
 from storage.config import MiB
 from storage.errors import OffsetOutOfRange
+from storage.partition_log import PartitionLog
 from storage.reading.read_planner import END, ROUTE_S
 from storage.reading.reader import Records
 from tests.storage.cold_bench import ColdBench, offsets
+
+
+async def written(bench: ColdBench) -> PartitionLog:
+    """Return a partition of 64 rows of the writer, with two batches each, all of them cold."""
+    (log,) = await bench.create()
+    for _ in range(64):
+        await bench.write([log], batches=2)
+    bench.restart()
+    log.high_watermark = 128
+    return log
 
 
 async def test_a_reader_that_goes_on_seldom_asks_the_index() -> None:
@@ -30,11 +41,7 @@ async def test_a_reader_that_goes_on_seldom_asks_the_index() -> None:
 async def test_rows_that_were_replaced_are_found_where_they_are_now() -> None:
     # Given a reader that goes through rows of the writer, and a cache that keeps little
     bench = ColdBench(max_bytes=2 * MiB)
-    (log,) = await bench.create()
-    for _ in range(64):
-        await bench.write([log], batches=2)
-    bench.restart()
-    log.high_watermark = 128
+    log = await written(bench)
     for offset in (0, 4, 8):
         assert offsets(await bench.read(log, offset)) == list(range(offset, offset + 4))
 
@@ -51,11 +58,7 @@ async def test_rows_that_were_replaced_are_found_where_they_are_now() -> None:
 async def test_what_retention_removes_is_soon_gone_for_a_reader_that_goes_on() -> None:
     # Given a reader that goes through a partition
     bench = ColdBench()
-    (log,) = await bench.create()
-    for _ in range(64):
-        await bench.write([log], batches=2)
-    bench.restart()
-    log.high_watermark = 128
+    log = await written(bench)
     assert offsets(await bench.read(log, 0)) == [0, 1, 2, 3]
     assert offsets(await bench.read(log, 4)) == [4, 5, 6, 7]
 
@@ -73,11 +76,7 @@ async def test_what_retention_removes_is_soon_gone_for_a_reader_that_goes_on() -
 async def test_what_went_with_its_bytes_is_out_of_range_and_not_passed_over() -> None:
     # Given a reader that goes along rows that were named before
     bench = ColdBench(max_bytes=2 * MiB)
-    (log,) = await bench.create()
-    for _ in range(64):
-        await bench.write([log], batches=2)
-    bench.restart()
-    log.high_watermark = 128
+    log = await written(bench)
     for offset in (0, 4, 8):
         assert offsets(await bench.read(log, offset)) == list(range(offset, offset + 4))
 
@@ -100,11 +99,7 @@ async def test_what_went_with_its_bytes_is_out_of_range_and_not_passed_over() ->
 async def test_a_route_is_not_taken_where_only_the_index_knows_what_was_aborted() -> None:
     # Given a partition with more aborted transactions than memory keeps, and two readers of it
     bench = ColdBench()
-    (log,) = await bench.create()
-    for _ in range(64):
-        await bench.write([log], batches=2)
-    bench.restart()
-    log.high_watermark = 128
+    log = await written(bench)
     log.aborted_count = MAX_KEPT + 1
     for end_offset in (END, 128):
         for offset in (0, 4):

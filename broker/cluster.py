@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from asyncio import FIRST_COMPLETED
 from collections.abc import Coroutine, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -26,9 +25,9 @@ CUT_OFF_PAUSE_S: Final = 2.0
 """Before a broker that is cut off from Postgres refuses a client, at most. If all are, there is
 nobody else to go to, and some clients give up after three tries, without much of a pause."""
 
-Result = TypeVar("Result")
-
 _RACK: Final = re.compile(r"(?:^|[,;])rack=([^,;]+)")
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +114,9 @@ class Cluster:
         self._asking.add(asking)
         patience_s = CUT_OFF_PAUSE_S if self.brokers.is_cut_off else None
         try:
-            await asyncio.wait((answer, asking), timeout=patience_s, return_when=FIRST_COMPLETED)
+            await asyncio.wait(
+                (answer, asking), timeout=patience_s, return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
             self._asking.discard(asking)
         if not answer.done():

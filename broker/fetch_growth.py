@@ -1,12 +1,13 @@
 """What a fetch wants, and whether it has enough of it (see broker/fetching.py)."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from protocol.batch import read_header
-from protocol.fetch import PartitionWanted
-from protocol.fetch_response import PartitionAnswer
+from protocol.fetch import NO_SESSION, PartitionWanted, TopicWanted
+from protocol.fetch_response import PartitionAnswer, TopicAnswer
 from storage.partition_log import PartitionLog
 
 
@@ -25,8 +26,14 @@ class Wanted:
     aborted_count: int = 0
 
 
+Found = Wanted | PartitionAnswer
+"""A partition that can be read here, or what is told instead."""
+
+
 class Growth:
     """Resolves `enough` when the awaited partitions have grown by `min_bytes`."""
+
+    waits = True
 
     def __init__(self, min_bytes: int, *, read_committed: bool) -> None:
         self.read_committed = read_committed
@@ -38,6 +45,70 @@ class Growth:
         self._missing -= size
         if (self._missing <= 0 or size == 0) and not self.enough.done():
             self.enough.set_result(None)
+
+
+class Looks(Protocol):
+    """Which partitions a fetch looks at, and what it comes to.
+
+    Attributes:
+        session_id: what the client can go on with; NO_SESSION for nothing.
+        refuses: of some there is nothing to read here, which is told at once.
+    """
+
+    session_id: int
+    refuses: bool
+
+    def begin(self, growth: Growth) -> Sequence[Wanted]:
+        """Return what to look at now; `growth` hears of all that comes until `end`."""
+
+    def end(self) -> None: ...
+
+    def answers(self) -> list[TopicAnswer]:
+        """Return what the client is told."""
+
+    def discard(self) -> None:
+        """Tell the client nothing: it comes again."""
+
+
+class AllOfIt:
+    """A fetch without a session: all that is asked for is looked at each time."""
+
+    def __init__(self) -> None:
+        self.session_id = NO_SESSION
+        self.refuses = False
+        self._wanted: list[Wanted] = []
+        self._topics: list[tuple[TopicWanted, Sequence[Found]]] = []
+        self._growth: Growth | None = None
+
+    def add(self, topic: TopicWanted, found: Sequence[Found]) -> None:
+        """Take what was found of a topic, in the order in which it was asked for."""
+        for one in found:
+            if isinstance(one, Wanted):
+                self._wanted.append(one)
+            else:
+                self.refuses = True
+        self._topics.append((topic, found))
+
+    def begin(self, growth: Growth) -> Sequence[Wanted]:
+        self._growth = growth
+        for one in self._wanted:
+            one.log.add_waiter(growth)
+        return self._wanted
+
+    def end(self) -> None:
+        assert self._growth is not None
+        for one in self._wanted:
+            one.log.remove_waiter(self._growth)
+
+    def answers(self) -> list[TopicAnswer]:
+        topics = []
+        for topic, found in self._topics:
+            partitions = [one.answer if isinstance(one, Wanted) else one for one in found]
+            topics.append(TopicAnswer(topic.name, topic.topic_id, partitions))
+        return topics
+
+    def discard(self) -> None:
+        self._topics.clear()
 
 
 def counted_bytes(wanted: Iterable[Wanted], *, read_committed: bool) -> int:

@@ -20,7 +20,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from broker.cluster import CUT_OFF_PAUSE_S, Cluster
-from broker.fetch_growth import Growth, Wanted, counted_bytes
+from broker.fetch_growth import Growth, Looks, Wanted, counted_bytes
 from broker.read_failures import ReadFailures
 from broker.refusals import code_of
 from protocol.batch import read_header
@@ -42,6 +42,7 @@ MAX_WAIT_S: Final = 300.0  # a poll that waits longer is a client's mistake
 NO_RECORDS: Final = ErrorCode.kafka_storage_error
 """No row of the index has an offset that is in the log: records are lost."""
 
+_FINE: Final = frozenset((ErrorCode.none, ErrorCode.unknown_leader_epoch))
 _NO_ROW: Final = ObjectMissing("no row of the index has this offset")
 
 
@@ -56,13 +57,17 @@ def no_index(cluster: Cluster) -> ErrorCode:
 
 
 class Fetch:
-    """One fetch request over all its partitions."""
+    """One fetch request over all its partitions.
+
+    Attributes:
+        wanted: those that were looked at last, with their answers.
+    """
 
     def __init__(
         self,
         storage: Log,
         cluster: Cluster,
-        wanted: Sequence[Wanted],
+        looks: Looks,
         *,
         failures: ReadFailures,
         max_bytes: int,
@@ -73,7 +78,8 @@ class Fetch:
         self._failures = failures
         self._cluster = cluster
         self._generation = cluster.generation
-        self._wanted = wanted
+        self._looks = looks
+        self.wanted: Sequence[Wanted] = ()
         self._max_bytes = max_bytes
         self._read_committed = read_committed
         self._client_id = client_id
@@ -87,15 +93,14 @@ class Fetch:
         deadline_s = loop.time() + min(max_wait_s, MAX_WAIT_S)
         while True:
             growth = Growth(max(min_bytes, 1), read_committed=self._read_committed)
-            for one in self._wanted:  # before looking, so that no commit falls between
-                one.log.add_waiter(growth)
+            self.wanted = self._looks.begin(growth)  # no commit falls between that and a look
             try:
                 await self._gather()
                 left_s = deadline_s - loop.time()
                 counted = self._size
                 if 0 < counted < min_bytes:
-                    counted = counted_bytes(self._wanted, read_committed=self._read_committed)
-                enough = counted >= min_bytes or self._from_store
+                    counted = counted_bytes(self.wanted, read_committed=self._read_committed)
+                enough = counted >= min_bytes or self._from_store or self._looks.refuses
                 if enough or self._has_errors() or left_s <= 0:
                     # UNKNOWN_LEADER_EPOCH waits: this broker is about to hear of it, too
                     if self._cluster.brokers.is_cut_off and not self._size:
@@ -105,21 +110,21 @@ class Fetch:
                     growth.grown(counted)
                 await asyncio.wait([growth.enough], timeout=left_s)
             finally:
-                for one in self._wanted:
-                    one.log.remove_waiter(growth)
-        doubtful = [one for one in self._wanted if one.answer.size and one.aborted_count]
+                self._looks.end()
+        if not self._read_committed:
+            return
+        doubtful = [one for one in self.wanted if one.answer.size and one.aborted_count]
         if doubtful:
             await asyncio.gather(*(self._add_aborted(one) for one in doubtful))
 
     def _has_errors(self) -> bool:
-        fine = (ErrorCode.none, ErrorCode.unknown_leader_epoch)
-        return any(one.answer.error_code not in fine for one in self._wanted)
+        return not _FINE.issuperset({one.answer.error_code for one in self.wanted})
 
     async def _gather(self) -> None:
         self._size = self._planned = 0
         cold: list[tuple[Wanted, ColdRead]] = []
         doubtful: list[Wanted] = []
-        for one in self._wanted:
+        for one in self.wanted:
             one.answer = PartitionAnswer(one.partition.index)
             error = self._check(one)
             if error is ErrorCode.offset_out_of_range:

@@ -17,6 +17,7 @@ from broker.configs.config_writes import ConfigWrites
 from broker.configs.dynamic_broker_config import DynamicBrokerConfig
 from broker.configs.entity_configs import EntityConfigs
 from broker.dispatch import Dispatch
+from broker.fetch_sessions import FetchSessions
 from broker.groups.group_setup import make_groups
 from broker.http.cluster_metrics import ClusterMetrics
 from broker.http.http_setup import make_http
@@ -116,6 +117,7 @@ class Broker:
         )
         self.log, self.writer = self._log_parts.log, self._log_parts.writer
         self._read_failures = ReadFailures(registry, self._topic_name, clock)
+        self._fetch_sessions = FetchSessions()
         self.entity_configs = EntityConfigs(metadata)
         self._config_writes = ConfigWrites()
         self._config = DynamicBrokerConfig(config, self.entity_configs)
@@ -272,6 +274,7 @@ class Broker:
         return Services(
             log=self.log,
             read_failures=self._read_failures,
+            fetch_sessions=self._fetch_sessions,
             topics=self.topics,
             metadata=self._metadata,
             cluster=cluster,

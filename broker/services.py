@@ -8,6 +8,7 @@ from broker.configs.broker_configs import BrokerConfig
 from broker.configs.config_writes import ConfigWrites
 from broker.configs.dynamic_broker_config import DynamicBrokerConfig
 from broker.configs.entity_configs import EntityConfigs
+from broker.fetch_sessions import FetchSessions
 from broker.groups.groups import Groups
 from broker.log_dirs import LogDir
 from broker.network.memory import MemoryBudget
@@ -50,6 +51,7 @@ class Services:
 
     log: Log
     read_failures: ReadFailures
+    fetch_sessions: FetchSessions
     topics: Topics
     metadata: MetadataStore
     cluster: Cluster

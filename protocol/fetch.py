@@ -5,6 +5,7 @@ Tests hold this against the generic codec. v7 has fetch sessions (KIP-227), v11 
 """
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -20,11 +21,17 @@ FIRST_SESSION: Final = 7
 FIRST_RACK: Final = 11
 _FIRST_REPLICA_STATE_TAGGED: Final = 15
 
+NO_SESSION: Final = 0
+NEW_SESSION: Final = 0  # an epoch
+LAST_OF_SESSION: Final = -1  # an epoch, also without any session
+
 _TOPIC_MEMORY: Final = 384  # bytes, of the objects for one of them
 _PARTITION_MEMORY: Final = 224
+_INDEX_MEMORY: Final = 36
+_MAX_ONE_BYTE: Final = 0x7F  # of a varint
 
 _WAIT_MIN_MAX_ISOLATION: Final = struct.Struct(">iiib")
-_SESSION_EPOCH: Final = struct.Struct(">4xi")  # behind the session id: there are no sessions
+_SESSION: Final = struct.Struct(">ii")  # id, epoch
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 
@@ -55,11 +62,24 @@ class TopicWanted:
 
 
 @dataclass(slots=True)
+class TopicForgotten:
+    """Partitions that leave a session, by index; the topic as in TopicWanted."""
+
+    name: str
+    topic_id: UUID | None
+    partitions: Sequence[int]
+
+
+@dataclass(slots=True)
 class FetchRequest:
     """A Fetch request: wait up to max_wait_ms for min_bytes, return at most about max_bytes.
 
     Attributes:
         isolation_level: READ_COMMITTED, or else any record is wanted.
+        session_id: NO_SESSION if there is none yet, or shall be none (KIP-227).
+        session_epoch: NEW_SESSION, LAST_OF_SESSION, or the how manieth request of the session it
+            is; then only what changed is named in `topics`, and what is not wanted any more in
+            `forgotten`.
         rack: where the consumer stands (client.rack); empty if it does not say.
     """
 
@@ -67,8 +87,10 @@ class FetchRequest:
     min_bytes: int
     max_bytes: int
     isolation_level: int
+    session_id: int
     session_epoch: int
     topics: list[TopicWanted]
+    forgotten: Sequence[TopicForgotten] = ()
     rack: str = ""
 
 
@@ -89,37 +111,33 @@ def _decode(data: memoryview, start: int, version: int) -> FetchRequest:
         start += 4  # replica_id: followers do not exist here (D1)
     max_wait_ms, min_bytes, max_bytes, isolation = _WAIT_MIN_MAX_ISOLATION.unpack_from(data, start)
     start += _WAIT_MIN_MAX_ISOLATION.size
-    session_epoch = -1
+    session_id, session_epoch = NO_SESSION, LAST_OF_SESSION
     if version >= FIRST_SESSION:
-        (session_epoch,) = _SESSION_EPOCH.unpack_from(data, start)
-        start += _SESSION_EPOCH.size
+        session_id, session_epoch = _SESSION.unpack_from(data, start)
+        start += _SESSION.size
     topics = []
     limit = ElementLimit(len(data))
     count, start = _array_length(data, start, version)
     for _ in range(limit.take(count, _TOPIC_MEMORY)):
         topic, start = _decode_topic(data, start, version, limit)
         topics.append(topic)
-    rack = _decode_rack(data, start, version, limit) if version >= FIRST_RACK else ""
-    return FetchRequest(max_wait_ms, min_bytes, max_bytes, isolation, session_epoch, topics, rack)
-
-
-def _decode_rack(data: memoryview, start: int, version: int, limit: ElementLimit) -> str:
-    """Return the rack, which stands behind the topics that a session forgets (there is none)."""
-    flexible = version >= FIRST_FLEXIBLE
-    count, start = _array_length(data, start, version)
-    for _ in range(limit.take(count)):
-        if version >= FIRST_TOPIC_ID:
-            start += 16
-        else:
-            _, start = _read_string(data, start, flexible=flexible)
-        partitions, start = _array_length(data, start, version)
-        start += 4 * limit.take(partitions)
-        if flexible:
-            start = skip_tagged_fields(data, start)
-    rack, start = _read_string(data, start, flexible=flexible)
-    if flexible:
+    forgotten: list[TopicForgotten] = []
+    rack = ""
+    if version >= FIRST_SESSION:
+        count, start = _array_length(data, start, version)
+        for _ in range(limit.take(count, _TOPIC_MEMORY)):
+            left, start = _decode_forgotten(data, start, version, limit)
+            forgotten.append(left)
+    if version >= FIRST_RACK:
+        rack, start = _read_string(data, start, flexible=version >= FIRST_FLEXIBLE)
+    if version >= FIRST_FLEXIBLE:
         skip_tagged_fields(data, start)
-    return rack
+    return FetchRequest(
+        *(max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch),
+        topics=topics,
+        forgotten=forgotten,
+        rack=rack,
+    )
 
 
 def _read_string(data: memoryview, start: int, *, flexible: bool) -> tuple[str, int]:
@@ -135,20 +153,36 @@ def _read_string(data: memoryview, start: int, *, flexible: bool) -> tuple[str, 
 
 def _array_length(data: memoryview, start: int, version: int) -> tuple[int, int]:
     if version >= FIRST_FLEXIBLE:
+        if data[start] <= _MAX_ONE_BYTE:  # as of most
+            return data[start] - 1, start + 1
         length, start = read_uvarint(data, start)
         return length - 1, start
     return _INT32.unpack_from(data, start)[0], start + 4
 
 
+def _read_topic_name(data: memoryview, start: int, version: int) -> tuple[str, UUID | None, int]:
+    if version >= FIRST_TOPIC_ID:
+        return "", UUID(bytes=bytes(data[start : start + 16])), start + 16
+    name, start = _read_string(data, start, flexible=version >= FIRST_FLEXIBLE)
+    return name, None, start
+
+
+def _decode_forgotten(
+    data: memoryview, start: int, version: int, limit: ElementLimit
+) -> tuple[TopicForgotten, int]:
+    name, topic_id, start = _read_topic_name(data, start, version)
+    count, start = _array_length(data, start, version)
+    indexes = struct.unpack_from(f">{limit.take(count, _INDEX_MEMORY)}i", data, start)
+    start += 4 * count
+    if version >= FIRST_FLEXIBLE:
+        start = skip_tagged_fields(data, start)
+    return TopicForgotten(name, topic_id, indexes), start
+
+
 def _decode_topic(
     data: memoryview, start: int, version: int, limit: ElementLimit
 ) -> tuple[TopicWanted, int]:
-    name, topic_id = "", None
-    if version >= FIRST_TOPIC_ID:
-        topic_id = UUID(bytes=bytes(data[start : start + 16]))
-        start += 16
-    else:
-        name, start = _read_string(data, start, flexible=version >= FIRST_FLEXIBLE)
+    name, topic_id, start = _read_topic_name(data, start, version)
     count, start = _array_length(data, start, version)
     partitions = []
     for _ in range(limit.take(count, _PARTITION_MEMORY)):

@@ -10,7 +10,13 @@ from typing import Final
 from uuid import UUID
 
 from protocol.codec import write_uvarint
-from protocol.fetch import FIRST_FLEXIBLE, FIRST_RACK, FIRST_SESSION, FIRST_TOPIC_ID
+from protocol.fetch import (
+    FIRST_FLEXIBLE,
+    FIRST_RACK,
+    FIRST_SESSION,
+    FIRST_TOPIC_ID,
+    NO_SESSION,
+)
 from protocol.leader_hints import NO_TAGS, CurrentLeader, leader_tags, node_tags
 from protocol.metadata_response import BrokerAnswer
 
@@ -18,6 +24,7 @@ FIRST_HINTED: Final = 16
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
+_SESSION: Final = struct.Struct(">hi")  # error of the whole, session id
 _ANSWER_V4: Final = struct.Struct(">ihqq")  # index, error, high watermark, last stable offset
 _ANSWER_V5: Final = struct.Struct(">ihqqq")  # + log start offset
 _ABORTED: Final = struct.Struct(">qq")  # producer id, first offset
@@ -64,6 +71,7 @@ def encode_fetch(
     topics: Sequence[TopicAnswer],
     *,
     error_code: int = 0,
+    session_id: int = NO_SESSION,
     nodes: Sequence[BrokerAnswer] = (),
 ) -> list[bytes | memoryview]:
     """Return the whole response frame as buffers to be written one after the other.
@@ -73,6 +81,7 @@ def encode_fetch(
         version: of the request.
         topics: what each partition is told.
         error_code: of the fetch as a whole.
+        session_id: of the session that the client may go on with (KIP-227).
         nodes: the leaders that are named.
     """
     flexible = version >= FIRST_FLEXIBLE
@@ -81,7 +90,7 @@ def encode_fetch(
         head += b"\x00"  # no tagged fields in the response header
     head += _INT32.pack(0)  # throttle_time_ms
     if version >= FIRST_SESSION:
-        head += struct.pack(">hi", error_code, 0)  # session 0: every fetch is a full one
+        head += _SESSION.pack(error_code, session_id)
     head += write_uvarint(len(topics) + 1) if flexible else _INT32.pack(len(topics))
     buffers: list[bytes | memoryview] = []
     for topic in topics:

@@ -17,9 +17,13 @@ class Waiter(Protocol):
 
     Attributes:
         read_committed: waits for the last stable offset rather than the high watermark.
+        waits: wants to hear of other brokers' commits, too, as long as it is so.
     """
 
     read_committed: bool
+
+    @property
+    def waits(self) -> bool: ...
 
     def grown(self, size: int) -> None:
         """Take note of `size` more bytes; 0: how many is not known, so look again."""
@@ -89,6 +93,13 @@ class PartitionLog:
         return max(self.high_watermark, 0) + self.buffered_records
 
     @property
+    def offsets(self) -> PartitionOffsets:
+        """Return what was last heard of Postgres."""
+        return PartitionOffsets(
+            self.log_start_offset, self.high_watermark, self._stable_offset, self.aborted_count
+        )
+
+    @property
     def last_stable_offset(self) -> int:
         """Before it every transaction has ended; a batch begins there, or the log ends.
 
@@ -106,7 +117,7 @@ class PartitionLog:
 
         A client that never waits (max_wait 0) but asks again and again sees them only this way.
         """
-        if not self._waiters:
+        if not any(waiter.waits for waiter in self._waiters):
             if self._polls_left == 0:
                 return False
             self._polls_left -= 1
@@ -138,7 +149,10 @@ class PartitionLog:
         """
         old_end = self.high_watermark
         old_stable = self.last_stable_offset if self._waiters else UNKNOWN
-        self.log_start_offset = max(self.log_start_offset, log_start_offset)
+        if log_start_offset > self.log_start_offset:
+            if self.is_known:
+                self.wake()  # who waits before it is told that it is out of range
+            self.log_start_offset = log_start_offset
         self.high_watermark = max(old_end, high_watermark)
         self.is_end_known = True
         if last_stable_offset > self._stable_offset or (

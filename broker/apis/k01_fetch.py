@@ -1,9 +1,10 @@
 """Fetch: v4-18. v7 sessions (KIP-227), v9 leader epochs (KIP-320), v12 flexible, v13 topic ids.
 
-Sessionless: session 0 is answered, so clients send full fetches. At least one batch is returned if
-any is there, whatever the limits (KIP-74). For read_committed, records end at the last stable
-offset, and the aborted transactions among them are named (KIP-98). A consumer that names its rack
-(v11 and later) is sent to the owner of the partition there, if this broker is not in it (KIP-392).
+In a session a client names only what changes, and is told only of partitions that have news
+(broker/fetch_session.py). At least one batch is returned if any is there, whatever the limits
+(KIP-74). For read_committed, records end at the last stable offset, and the aborted transactions
+among them are named (KIP-98). A consumer that names its rack (v11 and later) is sent to the owner
+of the partition there, if this broker is not in it (KIP-392).
 Who asks another than the leader (v16 and later) is told where that is (KIP-951).
 A consumer that owes its quota anything gets an empty answer and a throttle time (KIP-219).
 ACLs: READ on each topic, when the request comes and again when its records are there.
@@ -12,13 +13,12 @@ Not done: diverging epochs (no log is ever truncated here).
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
 from broker.cluster import Cluster
-from broker.fetch_growth import Wanted
+from broker.fetch_growth import AllOfIt, Found, Looks, Wanted
 from broker.fetching import Fetch, no_index
 from broker.leader_hints import name_leaders
 from broker.network.answer_when import Answer
@@ -27,23 +27,63 @@ from broker.requests import Request
 from broker.security.topic_access import find_topic
 from broker.topics import KnownTopic
 from protocol.acl import Operation, ResourceType
-from protocol.fetch import READ_COMMITTED, FetchRequest, TopicWanted, decode_fetch
-from protocol.fetch_response import FIRST_HINTED, PartitionAnswer, TopicAnswer, encode_fetch
+from protocol.fetch import (
+    FIRST_TOPIC_ID,
+    LAST_OF_SESSION,
+    NEW_SESSION,
+    NO_SESSION,
+    READ_COMMITTED,
+    FetchRequest,
+    TopicWanted,
+    decode_fetch,
+)
+from protocol.fetch_response import FIRST_HINTED, PartitionAnswer, encode_fetch
 from protocol.metadata_response import BrokerAnswer
 from storage.errors import MetadataUnavailable
 from storage.partition_log import PartitionLog
-
-_FULL_FETCH: Final = (-1, 0)  # without a session, and what would begin one (KIP-227)
 
 
 async def handle(request: Request) -> Answer:
     """Wait for records and answer with them."""
     fetch = decode_fetch(request.frame, request.header.body, request.version)
-    if fetch.session_epoch not in _FULL_FETCH:  # the next of a session, and there are none
-        return _without_records(request, ErrorCode.fetch_session_id_not_found)
+    if fetch.session_id or fetch.session_epoch != LAST_OF_SESSION:
+        return await _in_session(request, fetch)
+    return await _without_session(request, fetch)
+
+
+async def _without_session(request: Request, fetch: FetchRequest) -> Answer:
+    looks = AllOfIt()
     if request.quota is not None and request.quota.refuses_fetch():  # before anything is read
-        return _without_records(request)
-    topics, wanted, all_wanted = await _resolve(request, fetch)
+        return _throttled(request, fetch, looks)
+    for topic in fetch.topics:
+        looks.add(topic, await _find(request, topic, fetch.rack))
+    return await _answer(request, fetch, looks)
+
+
+async def _in_session(request: Request, fetch: FetchRequest) -> Answer:
+    by_topic_id = request.version >= FIRST_TOPIC_ID
+    try:
+        session = request.services.fetch_sessions.take(
+            request.session, fetch, by_topic_id=by_topic_id
+        )
+    except Refusal as refusal:
+        request.count_errors([refusal.code])
+        return encode_fetch(
+            request.header.correlation_id, request.version, [], error_code=refusal.code
+        )
+    if session is None:  # it has ended with this, or there is no room for it
+        return await _without_session(request, fetch)
+    if request.quota is not None and request.quota.refuses_fetch():
+        return _throttled(request, fetch, session)
+    services = request.services
+    basis = (services.authorizer.edition, services.cluster.generation, fetch.rack)
+    read_committed = fetch.isolation_level == READ_COMMITTED
+    for topic, partitions in session.unknown(basis, read_committed=read_committed):
+        session.found(partitions, await _find(request, topic, fetch.rack))
+    return await _answer(request, fetch, session)
+
+
+async def _answer(request: Request, fetch: FetchRequest, looks: Looks) -> Answer:
     services = request.services
     max_bytes = min(
         fetch.max_bytes, services.config.fetch_max_bytes, services.memory.backlog.room()
@@ -51,23 +91,23 @@ async def handle(request: Request) -> Answer:
     if request.quota is not None:
         max_bytes = request.quota.fetchable_bytes(max_bytes)
     run = Fetch(
-        request.services.log,
-        request.services.cluster,
-        wanted,
+        *(services.log, services.cluster, looks),
         failures=services.read_failures,
         max_bytes=max_bytes,
         read_committed=fetch.isolation_level == READ_COMMITTED,
         client_id=request.header.client_id,
     )
-    max_wait_ms = max(fetch.max_wait_ms, 0) if all_wanted else 0  # there is something to tell
     request.forget_frame()
-    await run.run(min_bytes=min(fetch.min_bytes, max_bytes), max_wait_s=max_wait_ms / 1000)
-    if request.services.authorizer.enabled:
+    await run.run(
+        min_bytes=min(fetch.min_bytes, max_bytes), max_wait_s=max(fetch.max_wait_ms, 0) / 1000
+    )
+    wanted = run.wanted
+    if services.authorizer.enabled:
         _withhold(request, wanted)
     if request.quota is not None:
         size = sum(one.answer.size for one in wanted)
         if request.quota.refuses_fetch(size):
-            return _without_records(request)
+            return _throttled(request, fetch, looks)
     _count(request, wanted)
     nodes: Sequence[BrokerAnswer] = ()
     refused = [one for one in wanted if one.answer.error_code]
@@ -77,23 +117,26 @@ async def handle(request: Request) -> Answer:
             for one in refused
             if one.answer.error_code == ErrorCode.not_leader_or_follower
         ]
-        nodes = name_leaders(request.services.cluster, request.header.client_id, moved)
-    if refused or not all_wanted:
-        unread = [answer for topic in topics for answer in topic.partitions]  # if it is refused
-        answers = [*unread, *(one.answer for one in refused)]
+        nodes = name_leaders(services.cluster, request.header.client_id, moved)
+    topics = looks.answers()
+    if refused or looks.refuses:
+        answers = [answer for topic in topics for answer in topic.partitions]
         request.count_errors([answer.error_code for answer in answers if answer.error_code])
-    answered = iter(wanted)
-    for topic in topics:
-        topic.partitions = [
-            answer if _is_final(answer) else next(answered).answer for answer in topic.partitions
-        ]
-    return encode_fetch(request.header.correlation_id, request.version, topics, nodes=nodes)
+    return encode_fetch(
+        *(request.header.correlation_id, request.version, topics),
+        session_id=looks.session_id,
+        nodes=nodes,
+    )
 
 
-def _without_records(request: Request, code: ErrorCode = ErrorCode.none) -> Answer:
-    if code:
-        request.count_errors([code])
-    return encode_fetch(request.header.correlation_id, request.version, [], error_code=code)
+def _throttled(request: Request, fetch: FetchRequest, looks: Looks) -> Answer:
+    """Tell the client to wait; its session goes on, but none begins with that (KIP-219)."""
+    looks.discard()
+    session_id = looks.session_id
+    if fetch.session_epoch == NEW_SESSION:
+        request.services.fetch_sessions.close(request.session, session_id)
+        session_id = NO_SESSION
+    return encode_fetch(request.header.correlation_id, request.version, [], session_id=session_id)
 
 
 def _withhold(request: Request, wanted: Sequence[Wanted]) -> None:
@@ -117,11 +160,6 @@ def _count(request: Request, wanted: Sequence[Wanted]) -> None:
         request.services.usage.fetched(topic_id, request.header.client_id, size)
 
 
-def _is_final(answer: PartitionAnswer) -> bool:
-    """Whether there is nothing to read for it here."""
-    return answer.error_code != ErrorCode.none or answer.preferred_read_replica >= 0
-
-
 def _redirect(answer: PartitionAnswer, cluster: Cluster, log: PartitionLog, rack: str) -> None:
     """Name the broker in the consumer's rack, if that is another one."""
     if rack in cluster.brokers.racks and cluster.serves(log.partition):
@@ -130,26 +168,8 @@ def _redirect(answer: PartitionAnswer, cluster: Cluster, log: PartitionLog, rack
             answer.preferred_read_replica = reader
 
 
-async def _resolve(
-    request: Request, fetch: FetchRequest
-) -> tuple[list[TopicAnswer], list[Wanted], bool]:
-    """Return the response's skeleton, errors filled in, and what is to be read, in its order.
-
-    And whether that is all that was asked for.
-    """
-    topics: list[TopicAnswer] = []
-    wanted: list[Wanted] = []
-    count = 0
-    for asked in fetch.topics:
-        partitions = await _resolve_topic(request, asked, fetch.rack, wanted)
-        topics.append(TopicAnswer(asked.name, asked.topic_id, partitions))
-        count += len(partitions)
-    return topics, wanted, len(wanted) == count
-
-
-async def _resolve_topic(
-    request: Request, asked: TopicWanted, rack: str, wanted: list[Wanted]
-) -> list[PartitionAnswer]:
+async def _find(request: Request, asked: TopicWanted, rack: str) -> Sequence[Found]:
+    """Return for each partition that is asked for whether it can be read here."""
     try:
         if request.services.authorizer.enabled:
             topic = await find_topic(request, Operation.READ, asked.name, asked.topic_id)
@@ -164,22 +184,22 @@ async def _resolve_topic(
         unknown = ErrorCode.unknown_topic_or_partition
         code = unknown if asked.topic_id is None else ErrorCode.unknown_topic_id
         return [PartitionAnswer(partition.index, code) for partition in asked.partitions]
-    answers = []
+    found: list[Found] = []
     for partition in asked.partitions:
         log = topic.log(partition.index)
         if log is None:
             added = await _find_added(request, topic, partition.index)
             if isinstance(added, ErrorCode):
-                answers.append(PartitionAnswer(partition.index, added))
+                found.append(PartitionAnswer(partition.index, added))
                 continue
             log = added
         answer = PartitionAnswer(partition.index)
         if rack:
             _redirect(answer, request.services.cluster, log, rack)
-        answers.append(answer)
-        if answer.preferred_read_replica < 0:
-            wanted.append(Wanted(partition, log, answer))
-    return answers
+        found.append(
+            answer if answer.preferred_read_replica >= 0 else Wanted(partition, log, answer)
+        )
+    return found
 
 
 async def _find_added(request: Request, topic: KnownTopic, index: int) -> PartitionLog | ErrorCode:

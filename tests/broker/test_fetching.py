@@ -17,10 +17,10 @@ from prometheus_client import CollectorRegistry
 
 from broker.broker_set import BrokerSet
 from broker.cluster import Cluster
-from broker.fetch_growth import Wanted
+from broker.fetch_growth import AllOfIt, Wanted
 from broker.fetching import Fetch
 from broker.read_failures import ReadFailures
-from protocol.fetch import PartitionWanted
+from protocol.fetch import PartitionWanted, TopicWanted
 from protocol.fetch_response import PartitionAnswer
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
@@ -60,8 +60,10 @@ async def fetch_of(
         await bench.known(partition),
         PartitionAnswer(partition.index),
     )
+    looks = AllOfIt()
+    looks.add(TopicWanted("t", None, [wanted.partition]), [wanted])
     fetch = Fetch(
-        *(bench.log, cluster, [wanted]),
+        *(bench.log, cluster, looks),
         failures=ReadFailures(CollectorRegistry(), lambda _: "t", time.monotonic),
         max_bytes=1 << 20,
         read_committed=False,

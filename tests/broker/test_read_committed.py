@@ -14,11 +14,11 @@ from prometheus_client import CollectorRegistry
 
 from broker.broker_set import BrokerSet
 from broker.cluster import Cluster
-from broker.fetch_growth import Wanted
+from broker.fetch_growth import AllOfIt, Wanted
 from broker.fetching import Fetch
 from broker.read_failures import ReadFailures
 from protocol.compression import Codec
-from protocol.fetch import PartitionWanted
+from protocol.fetch import PartitionWanted, TopicWanted
 from protocol.fetch_response import PartitionAnswer
 from protocol.ids import Partition
 from storage.aborted import AbortedIndex
@@ -71,8 +71,10 @@ async def fetch(
     """Return the answer for one partition."""
     log = await bench.known(partition)
     wanted = Wanted(PartitionWanted(0, -1, offset, max_bytes), log, PartitionAnswer(0))
+    looks = AllOfIt()
+    looks.add(TopicWanted("t", None, [wanted.partition]), [wanted])
     run = Fetch(
-        *(bench.log, ALONE, [wanted]),
+        *(bench.log, ALONE, looks),
         failures=ReadFailures(CollectorRegistry(), lambda _: "t", time.monotonic),
         max_bytes=max_bytes,
         read_committed=read_committed,

@@ -24,6 +24,7 @@ WIDE: Final = 1_000
 REQUESTS: Final = 100
 NAMES: Final = [f"one-{number}" for number in range(30)]
 BATCH: Final = build_batch([Record(offset_delta=0, value=bytes(100))])
+MOST_FOLLOWED: Final = 1_000
 FLAT: Final = 50
 """Calls that may be more by chance: those that come with time. A walk over all would be 10,000."""
 
@@ -123,6 +124,38 @@ async def test_a_request_for_one_partition_costs_the_same_among_ten_thousand(
     for what, costs in few.items():
         for kind in ("python", "native"):
             assert many[what][kind] <= costs[kind] + FLAT, f"{what}, {kind}: {costs} {many[what]}"
+
+
+async def test_a_fetch_of_a_session_costs_what_is_new_in_it(
+    broker: CountedBroker, client: WireClient
+) -> None:
+    # Given what a Fetch costs of a session over one partition, and of one over very many
+    costs = []
+    for topic, partitions in (("narrow", 1), ("broad", MOST_FOLLOWED)):
+        await client.create_topic(topic, partitions)
+        begin = fetch_request(
+            [(topic, index, 0) for index in range(partitions)], max_wait_ms=0, session_epoch=0
+        )
+        session_id = (await client.ask(begin)).session_id
+        count_fetches = partial(cost_in_session, broker, client, session_id, count(1))
+        costs.append(await least(count_fetches))
+
+    # Then it is little, and of many not so much as a call for each: in what is more there are polls
+    # for other brokers' commits, more of them while a machine is busy
+    one, many = costs
+    for kind in ("python", "native"):
+        check(f"fetch of a session, {kind}", one[kind], LIMITS["session"][kind])
+        assert many[kind] <= one[kind] + MOST_FOLLOWED, f"{kind}: {one} {many}"
+
+
+async def cost_in_session(
+    broker: CountedBroker, client: WireClient, session_id: int, epochs: Iterator[int]
+) -> dict[str, float]:
+    requests = [
+        fetch_request([], max_wait_ms=0, session_id=session_id, session_epoch=next(epochs))
+        for _ in range(REQUESTS)
+    ]
+    return await calls_of(broker, client, requests)
 
 
 async def come_to_rest(broker: CountedBroker) -> None:

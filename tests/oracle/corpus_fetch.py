@@ -3,7 +3,7 @@
 from typing import Any, Final
 from uuid import UUID
 
-from tests.oracle.corpus_logs import FILLED, FULL, READ_COMMITTED
+from tests.oracle.corpus_logs import FILLED, FULL, READ_COMMITTED, deleted_records
 from tests.oracle.corpus_produce import GZIP, LZ4, SNAPPY, ZSTD
 from tests.oracle.corpus_records import produced
 from tests.oracle.corpus_topics import NO_SUCH_ID
@@ -219,6 +219,96 @@ CASES: Final = (
         _in_session(1),
         _in_session(1),
         versions=(7, 18),
+    ),
+    case(
+        FETCH,
+        "a session that waits",
+        FILLED,
+        _fetch(_partition(3), save={"session": "session_id"}, **NEW_SESSION),
+        _in_session(1, max_wait=100, min_bytes=1),
+        produced(Batch(values=(b"new",))),
+        _in_session(2, max_wait=20_000, min_bytes=1),
+        _in_session(3, _partition(4), max_wait=100, min_bytes=1, isolation_level=READ_COMMITTED),
+        versions=(7, 18),
+    ),
+    case(
+        FETCH,
+        "a session that goes back",
+        FILLED,
+        _fetch(_partition(3), save={"session": "session_id"}, **NEW_SESSION),
+        _in_session(1),
+        _in_session(2, _partition(0)),
+        _in_session(3, _partition(9)),
+        _in_session(4),
+        _in_session(5, _partition(3)),
+        _in_session(6),
+        versions=(7, 18),
+    ),
+    case(
+        FETCH,
+        "a session before the log start",
+        FILLED,
+        _fetch(_partition(1, partition_max_bytes=0), save={"session": "session_id"}, **NEW_SESSION),
+        deleted_records(2),
+        _in_session(1),
+        _in_session(2, _partition(3)),
+        deleted_records(3),
+        _in_session(3),
+        _in_session(4),
+        versions=(7, 18),
+    ),
+    case(
+        FETCH,
+        "a session that is left with nothing",
+        FILLED,
+        _fetch(_partition(0), save={"session": "session_id"}, **NEW_SESSION),
+        _in_session(
+            1, forgotten_topics_data=[{"topic": "t-~", "topic_id": Saved("t-~"), "partitions": [0]}]
+        ),
+        _in_session(2),
+        versions=(7, 18),
+    ),
+    case(
+        FETCH,
+        "a session that ends",
+        FILLED,
+        _fetch(_partition(0), save={"session": "session_id"}, **NEW_SESSION),
+        _in_session(-1, _partition(0)),
+        _in_session(1),
+        versions=(7, 18),
+    ),
+    case(
+        FETCH,
+        "a session that begins anew",
+        FILLED,
+        _fetch(_partition(0), save={"session": "session_id"}, **NEW_SESSION),
+        _in_session(0, _partition(0), save={"next": "session_id"}),
+        _in_session(1),
+        _fetch(session_id=Saved("next"), session_epoch=1),
+        versions=(7, 18),
+    ),
+    case(
+        FETCH,
+        "a session of the same partition twice",
+        FILLED,
+        _fetch(_partition(0), _partition(2), save={"session": "session_id"}, **NEW_SESSION),
+        _in_session(1, _partition(3), _partition(1)),
+        versions=(7, 18),
+    ),
+    case(
+        FETCH,
+        "a session that begins with nothing",
+        _fetch(**NEW_SESSION),
+        versions=(7, 18),
+    ),
+    case(
+        FETCH,
+        "a session that changes to names",
+        FILLED,
+        _fetch(_partition(0), save={"session": "session_id"}, **NEW_SESSION),
+        _in_session(1, _partition(1), at=12),
+        _in_session(1, _partition(1)),
+        versions=(13, 18),
     ),
     case(
         FETCH,

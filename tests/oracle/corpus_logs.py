@@ -7,6 +7,7 @@ from tests.oracle.corpus_records import produced
 from tests.oracle.wire_cases import (
     COMMON,
     Common,
+    Given,
     Step,
     ask,
     case,
@@ -99,6 +100,13 @@ def _truncate(*wanted: tuple[int, int], name: str = "t-~", **said: Any) -> Step:
     partitions = [{"partition_index": at, "offset": offset} for at, offset in wanted]
     topics = [{"name": name, "partitions": partitions}]
     return ask(DELETE_RECORDS, **{"topics": topics, "timeout": 10_000, **said})
+
+
+def deleted_records(before: int) -> Given:
+    """Delete the records of t-~ before an offset."""
+    partitions = [{"partition_index": 0, "offset": before}]
+    topics = [{"name": "t-~", "partitions": partitions}]
+    return given(DELETE_RECORDS, topics=topics, timeout=10_000)
 
 
 DELETE_RECORDS_CASES: Final = (

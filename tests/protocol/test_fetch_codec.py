@@ -24,11 +24,17 @@ VERSIONS = range(4, 19)
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 WANTED = st.lists(st.tuples(INT32, INT32, INT64, INT32), max_size=4)
+FORGOTTEN = st.lists(
+    st.tuples(st.text(max_size=12), st.uuids(), st.lists(INT32, max_size=4)), max_size=3
+)
 TOPICS = st.lists(st.tuples(st.text(max_size=12), st.uuids(), WANTED), max_size=3)
 Wanted = list[tuple[str, UUID, list[tuple[int, int, int, int]]]]
+Forgotten = list[tuple[str, UUID, list[int]]]
 
 
-def encode_request(version: int, limits: tuple[int, int], topics: Wanted) -> bytearray:
+def encode_request(
+    version: int, limits: tuple[int, int], topics: Wanted, forgotten: Forgotten | None = None
+) -> bytearray:
     module: Any = load_payload_module(1, version, EntityType.request)
 
     def make(name: str, **values: object) -> Any:
@@ -65,7 +71,10 @@ def encode_request(version: int, limits: tuple[int, int], topics: Wanted) -> byt
             )
             for name, topic_id, partitions in topics
         ),
-        forgotten_topics_data=(),
+        forgotten_topics_data=tuple(
+            make("ForgottenTopic", topic=name, topic_id=topic_id, partitions=tuple(indexes))
+            for name, topic_id, indexes in (forgotten if version >= 7 and forgotten else ())
+        ),
         rack_id="a",
     )
     out = io.BytesIO()
@@ -74,15 +83,21 @@ def encode_request(version: int, limits: tuple[int, int], topics: Wanted) -> byt
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@given(limits=st.tuples(INT32, INT32), topics=TOPICS)
+@given(limits=st.tuples(INT32, INT32), topics=TOPICS, forgotten=FORGOTTEN)
 def test_a_request_reads_as_the_generic_codec_wrote_it(
-    version: int, limits: tuple[int, int], topics: Wanted
+    version: int, limits: tuple[int, int], topics: Wanted, forgotten: Forgotten
 ) -> None:
-    request = decode_fetch(encode_request(version, limits, topics), 0, version)
+    request = decode_fetch(encode_request(version, limits, topics, forgotten), 0, version)
 
     assert (request.max_wait_ms, request.isolation_level) == (500, 1)
     assert (request.min_bytes, request.max_bytes) == limits
-    assert request.session_epoch == (6 if version >= 7 else -1)
+    assert (request.session_id, request.session_epoch) == ((5, 6) if version >= 7 else (0, -1))
+    assert request.rack == ("a" if version >= 11 else "")
+    left = [(topic.topic_id or topic.name, [*topic.partitions]) for topic in request.forgotten]
+    assert left == [
+        (topic_id if version >= 13 else name, indexes)
+        for name, topic_id, indexes in (forgotten if version >= 7 else [])
+    ]
     decoded = [
         (topic.topic_id or topic.name, [(p.index, p.offset, p.max_bytes) for p in topic.partitions])
         for topic in request.topics
@@ -160,7 +175,7 @@ def test_a_response_is_read_by_the_generic_codec(
     ]
 
     # When the frame is put together
-    frame = b"".join(encode_fetch(77, version, answers, error_code=0, nodes=nodes))
+    frame = b"".join(encode_fetch(77, version, answers, session_id=8, nodes=nodes))
 
     # Then the generic codec reads the same, to the last byte
     assert int.from_bytes(frame[:4]) == len(frame) - 4
@@ -169,6 +184,8 @@ def test_a_response_is_read_by_the_generic_codec(
     body = 9 if version >= 12 else 8
     response, size = entity_reader(module.FetchResponse)(frame, body)
     assert body + size == len(frame)
+    if version >= 7:
+        assert (response.error_code, response.session_id) == (0, 8)
     for answer, read in zip(answers, response.responses, strict=True):
         assert (read.topic_id if version >= 13 else read.topic) == (answer.topic_id or answer.name)
         for wanted, partition in zip(answer.partitions, read.partitions, strict=True):

@@ -17,6 +17,7 @@ class Poll:
     """A long poll. Attributes: sizes is what it was told."""
 
     read_committed: bool
+    waits: bool = True
     sizes: list[int] = field(default_factory=list)
 
     def grown(self, size: int) -> None:

@@ -8,6 +8,7 @@ import datetime as dt
 import io
 import ssl
 import struct
+from collections.abc import Sequence
 from typing import Any, Self
 from uuid import UUID
 
@@ -276,6 +277,8 @@ def fetch_request(
     partition_max_bytes: int = 1 << 20,
     leader_epoch: int = -1,
     session_id: int = 0,
+    session_epoch: int = -1,
+    forgotten: Sequence[tuple[str | UUID, int]] = (),
     rack: str = "",
 ) -> Any:
     module = request_entities(1, version)
@@ -309,9 +312,12 @@ def fetch_request(
         max_bytes=max_bytes,
         isolation_level=0,
         session_id=session_id,
-        session_epoch=-1,
+        session_epoch=session_epoch,
         topics=topics,
-        forgotten_topics_data=(),
+        forgotten_topics_data=tuple(
+            build(module, "ForgottenTopic", topic=topic, topic_id=topic, partitions=(partition,))
+            for topic, partition in forgotten
+        ),
         rack_id=rack,
     )
 

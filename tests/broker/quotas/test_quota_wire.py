@@ -167,6 +167,33 @@ async def test_a_fetch_over_the_quota_is_empty(
     assert 19_000 < len(fourth.responses[0].partitions[0].records) < 20_000
 
 
+async def test_a_session_goes_on_after_an_answer_that_was_over_the_quota(
+    broker: BrokerProcess, admin: WireClient, topic: str
+) -> None:
+    await admin.create_topic(topic)
+    for _ in range(3):
+        await admin.produce(topic, batch(19_000))
+    await set_quotas(admin, topic, consumer_byte_rate=20_000)
+    async with (
+        await WireClient.connect(broker.bootstrap) as one,
+        await WireClient.connect(broker.bootstrap) as other,
+    ):
+        # Given a session, and another connection of its client that has used up the quota
+        begin = fetch_request([(topic, 0, 2)], session_epoch=0)
+        session_id = (await ask_as(one, topic, begin)).session_id
+        await ask_as(other, topic, fetch_request([(topic, 0, 0)]))
+
+        # When it asks for more, then there is nothing, and a moment later there is
+        owed = fetch_request([], session_id=session_id, session_epoch=1)
+        paid = fetch_request([], session_id=session_id, session_epoch=2)
+        answers = [await ask_as(one, topic, request) for request in (owed, paid)]
+        assert [len(answer.responses) for answer in answers] == [0, 1]
+        assert {answer.session_id for answer in answers} == {session_id}
+
+        # And none begins with an answer that has nothing in it
+        assert not (await ask_as(other, topic, begin)).session_id
+
+
 async def test_every_api_counts_towards_the_share_of_time(
     broker: BrokerProcess, admin: WireClient, topic: str
 ) -> None:

@@ -143,6 +143,31 @@ async def test_who_waits_for_records_gets_none_after_its_acl_is_gone(
     assert (partition.error_code, partition.records) == (DENIED, b"")
 
 
+async def test_a_session_is_told_when_its_acl_is_gone_and_when_it_is_back(
+    asker: Asker, topic: str
+) -> None:
+    # Given a session that has nothing new to be told
+    await asker.manager.create_topic(topic)
+    rule = await asker.may(Operation.READ, TOPIC, topic)
+    begin = fetch_request([(topic, 0, 0)], max_wait_ms=0, session_epoch=0)
+    session_id = (await asker.client.ask(begin)).session_id
+
+    async def told(epoch: int) -> list[ErrorCode]:
+        request = fetch_request([], max_wait_ms=0, session_id=session_id, session_epoch=epoch)
+        answer = await asker.client.ask(request)
+        return [one.error_code for topic in answer.responses for one in topic.partitions]
+
+    assert await told(1) == []
+
+    # When its client may not read any more, and then may again
+    await delete_acls(asker.manager, [rule])
+    denied = [await told(2), await told(3)]
+    await asker.may(Operation.READ, TOPIC, topic)
+
+    # Then it is told so
+    assert (denied, await told(4), await told(5)) == ([[DENIED], [DENIED]], [NONE], [])
+
+
 async def test_what_is_denied_looks_the_same_there_or_not(asker: Asker, topic: str) -> None:
     await asker.manager.create_topic(topic)
     missing = f"{topic}-missing"

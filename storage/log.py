@@ -31,6 +31,8 @@ from storage.writer import Writer
 POLL_S: Final = 0.1
 REFRESHED_AT_ONCE: Final = 500
 """Partitions in a query: what comes of it takes the event loop 3 ms."""
+POLLED_AT_ONCE: Final = 2_000
+"""The same, where little comes of it."""
 
 _NOTHING: Final = Records((), 0)
 
@@ -234,6 +236,19 @@ class Log:
             if not awaited:
                 continue
             try:
-                await self.refresh(awaited)
+                for start in range(0, len(awaited), POLLED_AT_ONCE):
+                    await self._look_for_changes(awaited[start : start + POLLED_AT_ONCE])
             except MetadataUnavailable as error:
                 log.warning("no news of other brokers' commits", reason=str(error))
+
+    async def _look_for_changes(self, logs: Sequence[PartitionLog]) -> None:
+        """Ask Postgres which of them have changed: most have not, so it says little."""
+        changed = await self._metadata.changed_offsets({one.partition: one.offsets for one in logs})
+        for one in logs:
+            one.is_end_known = True
+            if one.partition in changed:
+                offsets = changed[one.partition]
+                if offsets is None:
+                    one.remove()
+                else:
+                    one.refresh(offsets)

@@ -114,6 +114,16 @@ class MemoryMetadata(
             if (found := self._partitions.get(partition))
         }
 
+    async def changed_offsets(
+        self, known: Mapping[Partition, PartitionOffsets]
+    ) -> dict[Partition, PartitionOffsets | None]:
+        found = await self.partition_offsets(list(known))
+        return {
+            partition: found.get(partition)
+            for partition, offsets in known.items()
+            if found.get(partition) != offsets
+        }
+
     async def delete_records(
         self, offsets: Mapping[Partition, int]
     ) -> dict[Partition, PartitionOffsets]:

@@ -1,6 +1,6 @@
 """The metadata port on Postgres (D2)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from protocol.ids import Partition
@@ -116,6 +116,19 @@ class PostgresMetadata(
         rows = await self._pool.fetch("partition_find_offsets", *partition_columns(partitions))
         return {
             Partition(topic_id, index): PartitionOffsets(*offsets)
+            for topic_id, index, *offsets in rows
+        }
+
+    async def changed_offsets(
+        self, known: Mapping[Partition, PartitionOffsets]
+    ) -> dict[Partition, PartitionOffsets | None]:
+        if not known:
+            return {}
+        columns = map(list, zip(*known.values(), strict=True))
+        partitions = partition_columns(list(known))
+        rows = await self._pool.fetch("partition_find_changed", *partitions, *columns)
+        return {
+            Partition(topic_id, index): None if offsets[0] is None else PartitionOffsets(*offsets)
             for topic_id, index, *offsets in rows
         }
 

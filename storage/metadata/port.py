@@ -165,6 +165,11 @@ class MetadataStore(
     ) -> dict[Partition, PartitionOffsets]:
         """Return where each partition begins and ends; those that do not exist are left out."""
 
+    async def changed_offsets(
+        self, known: Mapping[Partition, PartitionOffsets]
+    ) -> dict[Partition, PartitionOffsets | None]:
+        """Return those partitions that begin or end elsewhere by now; None for one that is gone."""
+
     async def delete_records(
         self, offsets: Mapping[Partition, int]
     ) -> dict[Partition, PartitionOffsets]:

@@ -80,6 +80,31 @@ async def test_offsets_are_dense_and_start_where_the_log_ended(store: MetadataSt
     }
 
 
+async def test_only_offsets_that_are_not_known_are_told(store: MetadataStore) -> None:
+    # Given what is known of four partitions and of one that there never was
+    partitions = await create_partitions(store, 4)
+    await commit(store, [a_batch(partitions[0], 0)])
+    missing = Partition(uuid4(), 0)
+    known = await store.partition_offsets(partitions) | {missing: ends_at(0)}
+    assert await store.changed_offsets({}) == {}
+    assert await store.changed_offsets(known) == {missing: None}
+
+    # When records come to one of them, and go from another
+    await commit(store, [a_batch(partitions[1], 100)])
+    started = await store.delete_records({partitions[0]: 4})
+
+    # Then these are told of
+    assert await store.changed_offsets(known) == {
+        missing: None,
+        partitions[0]: started[partitions[0]],
+        partitions[1]: ends_at(10),
+    }
+
+    # And when the topic is deleted, all are gone
+    await store.delete_topic(partitions[0].topic_id)
+    assert await store.changed_offsets(known) == dict.fromkeys(known)
+
+
 async def test_batches_that_lie_together_are_one_run(store: MetadataStore) -> None:
     # Given an object in which the third batch of a partition does not follow the second in bytes
     first, second = await create_partitions(store, 2)

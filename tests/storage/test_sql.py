@@ -71,7 +71,12 @@ async def test_statements_reach_rows_by_key(postgres_dsn: str) -> None:
 
     # When the statements of the hot path are planned as a broker's session does it
     async with store._pool._connection() as configured:
-        for name in ("partition_find_offsets", "segment_find", "segment_find_timestamp"):
+        for name in (
+            "partition_find_offsets",
+            "partition_find_changed",
+            "segment_find",
+            "segment_find_timestamp",
+        ):
             statement = await configured.prepare(query(name))
             arguments = ", ".join(["NULL"] * len(statement.get_parameters()))
             types = ", ".join(str(kind.name) for kind in statement.get_parameters())

@@ -23,7 +23,16 @@ from bench.versus.ratios import Value, read_targets
 from bench.versus.report import Report, plots_possible
 from bench.versus.rounds import amount, run_rounds
 
-PARTS: Final = ("latency", "throughput", "crowds", "wide", "costs", "workers", "starts")
+PARTS: Final = (
+    "latency",
+    "throughput",
+    "crowds",
+    "wide",
+    "wide_reads",
+    "costs",
+    "workers",
+    "starts",
+)
 """Modules of bench/versus/parts, in the order in which they are measured on each contender.
 
 Latency comes first: after gigabytes of throughput it would be that beside their upkeep."""

@@ -12,7 +12,6 @@ from storage.metadata.port import MetadataStore
 from storage.metrics import StorageMetrics
 from storage.objects.object_paths import ReservedPaths
 from storage.objects.port import ObjectStore
-from storage.partition_log import PartitionLog
 from storage.reading.block_cache import BlockCache
 from storage.tail import TailCache
 from storage.writer import Writer
@@ -42,9 +41,9 @@ def make_log(
     clock: Callable[[], float],
     now_ms: Callable[[], int],
     new_id: Callable[[], UUID],
-    name_of: Callable[[PartitionLog], str],
+    name_of: Callable[[UUID], str],
 ) -> LogParts:
-    """Return the log; `name_of` tells the name of a partition's topic."""
+    """Return the log; `name_of` tells the name of a topic."""
     metrics = StorageMetrics(registry)
     paths = ReservedPaths(metadata, new_id)
     writer = Writer(

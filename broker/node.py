@@ -60,7 +60,6 @@ from storage.objects.objects_counted import CountedStore
 from storage.objects.open_store import store_name
 from storage.objects.port import ObjectStore
 from storage.objects.store_traffic import StoreTraffic
-from storage.partition_log import PartitionLog
 from storage.usage_counter import UsageCounter
 
 
@@ -252,8 +251,8 @@ class Broker:
         if brokers.is_cut_off:
             self.writer.answer_idempotent()
 
-    def _topic_name(self, partition_log: PartitionLog) -> str:
-        return self.topics.name_of(partition_log)
+    def _topic_name(self, topic_id: UUID) -> str:
+        return self.topics.name_of(topic_id)
 
     def _coordinates(self, key: str) -> bool:
         return self.members.current.coordinates(key)

@@ -6,6 +6,7 @@ an operator can mend, or the object store is away, which passes.
 
 from collections.abc import Callable
 from typing import Final
+from uuid import UUID
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter
@@ -33,14 +34,14 @@ class ReadFailures:
     """What this broker's clients could not be given.
 
     Args:
-        name_of: tells the name of a partition's topic.
+        name_of: tells the name of a topic.
         clock: monotonic seconds.
     """
 
     def __init__(
         self,
         registry: CollectorRegistry,
-        name_of: Callable[[PartitionLog], str],
+        name_of: Callable[[UUID], str],
         clock: Callable[[], float],
     ) -> None:
         self._counter = Counter(
@@ -73,7 +74,7 @@ class ReadFailures:
         tell = log.warning if passes else log.error
         tell(
             "the object store cannot be read" if passes else "stored records cannot be read",
-            topic=self._name_of(partition_log),
+            topic=self._name_of(partition_log.partition.topic_id),
             partition=partition_log.partition.index,
             **where,
             reason=str(error),

@@ -216,9 +216,9 @@ class Topics:
         for watcher in self._watchers:
             watcher()
 
-    def name_of(self, partition_log: PartitionLog) -> str:
+    def name_of(self, topic_id: UUID) -> str:
         """Return the topic's name; empty if it is gone."""
-        known = self._by_id.get(partition_log.partition.topic_id)
+        known = self._by_id.get(topic_id)
         return "" if known is None else known.topic.name
 
     async def poll(self) -> None:

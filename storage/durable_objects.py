@@ -8,6 +8,7 @@ What may fail at each await, and what then holds:
 
 from collections.abc import Callable
 from typing import Final
+from uuid import UUID
 
 import structlog
 
@@ -23,7 +24,6 @@ from storage.metadata.port import BatchOutcome, MetadataStore
 from storage.metrics import StorageMetrics
 from storage.objects.object_paths import ReservedPaths
 from storage.objects.port import ObjectStore
-from storage.partition_log import PartitionLog
 from storage.pending_object import PendingObject, Seal
 from storage.usage_counter import producing
 
@@ -37,7 +37,7 @@ class DurableObjects:
 
     Args:
         clock: monotonic seconds.
-        name_of: returns the name of a log's topic.
+        name_of: returns the name of a topic.
 
     Attributes:
         put_s: what a PUT takes at present.
@@ -51,7 +51,7 @@ class DurableObjects:
         paths: ReservedPaths,
         metrics: StorageMetrics,
         clock: Callable[[], float],
-        name_of: Callable[[PartitionLog], str],
+        name_of: Callable[[UUID], str],
     ) -> None:
         self.put_s = 0.0
         self._objects = objects

@@ -88,12 +88,12 @@ class PendingObject:
     path: str = ""
     seal: Seal | None = None
 
-    def lay_out(self, seal: Seal, name_of: Callable[[PartitionLog], str]) -> list[Buffer]:
+    def lay_out(self, seal: Seal, name_of: Callable[[UUID], str]) -> list[Buffer]:
         """Put the batches of each partition side by side, in arrival order; partitions ascend.
 
         Args:
             seal: of this object.
-            name_of: returns the name of a partition's topic.
+            name_of: returns the name of a topic.
 
         Returns:
             the object's bytes: the batches, and the index behind them.
@@ -152,7 +152,7 @@ class PendingObject:
             for client_id, size in sizes.items()
         ]
 
-    def _index(self, seal: Seal, name_of: Callable[[PartitionLog], str]) -> WalIndex:
+    def _index(self, seal: Seal, name_of: Callable[[UUID], str]) -> WalIndex:
         topics: list[tuple[UUID, str]] = []
         positions: dict[int, int] = {}
         runs: list[WalRun] = []
@@ -162,7 +162,7 @@ class PendingObject:
             start, first = self.commits[at].start, self.runs[at][0]
             if not topics or topics[-1][0] != partition.topic_id:
                 positions[partition.topic_id.int] = position = len(topics)
-                topics.append((partition.topic_id, name_of(first.log)))
+                topics.append((partition.topic_id, name_of(partition.topic_id)))
             size = record_count = 0
             max_timestamp_ms = first.header.max_timestamp_ms
             for commit in group:
@@ -181,7 +181,7 @@ class PendingObject:
             topic_id, index = log.partition
             if topic_id.int not in positions:
                 positions[topic_id.int] = len(topics)
-                topics.append((topic_id, name_of(log)))
+                topics.append((topic_id, name_of(topic_id)))
             for sequence, base_offsets in told:
                 places += ((positions[topic_id.int], index, sequence, base_offsets),)
         return WalIndex(

@@ -65,9 +65,9 @@ class Writer:
         clock: Callable[[], float],
         now_ms: Callable[[], int],
         writer_id: UUID,
-        name_of: Callable[[PartitionLog], str],
+        name_of: Callable[[UUID], str],
     ) -> None:
-        """Wire it; `writer_id` is nobody else's, `name_of` returns the name of a log's topic."""
+        """Wire it; `writer_id` is nobody else's, `name_of` returns the name of a topic."""
         self._durable = DurableObjects(
             objects=objects,
             metadata=metadata,

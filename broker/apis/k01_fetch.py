@@ -142,9 +142,9 @@ def _throttled(request: Request, fetch: FetchRequest, looks: Looks) -> Answer:
 def _withhold(request: Request, wanted: Sequence[Wanted]) -> None:
     """Take out what ACLs do not give the client any more; it may have waited for minutes."""
     denied = ErrorCode.topic_authorization_failed
-    for _, of_topic in groupby(wanted, lambda one: one.log.partition.topic_id):
+    for topic_id, of_topic in groupby(wanted, lambda one: one.log.partition.topic_id):
         partitions = list(of_topic)
-        name = request.services.topics.name_of(partitions[0].log)  # none if it is gone
+        name = request.services.topics.name_of(topic_id)  # none if it is gone
         if name and not request.allows(Operation.READ, ResourceType.TOPIC, name):
             for one in partitions:
                 one.answer = PartitionAnswer(one.partition.index, denied)

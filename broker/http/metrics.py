@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
+from uuid import UUID
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -93,7 +94,7 @@ class PartitionSeries:
     """Offsets of the partitions that this broker has worked with since its start."""
 
     def __init__(
-        self, logs: Callable[[], Iterable[PartitionLog]], name_of: Callable[[PartitionLog], str]
+        self, logs: Callable[[], Iterable[PartitionLog]], name_of: Callable[[UUID], str]
     ) -> None:
         self._logs = logs
         self._name_of = name_of
@@ -110,7 +111,7 @@ class PartitionSeries:
 
     def _samples(self, logs: Iterable[PartitionLog], name: str) -> Iterator[tuple[str, float]]:
         for one in logs:
-            topic = self._name_of(one)
+            topic = self._name_of(one.partition.topic_id)
             if topic and one.is_known:
                 labels = label_text(topic=topic, partition=str(one.partition.index))
                 yield labels, getattr(one, name)

@@ -4,7 +4,8 @@ Start: Postgres (serve_run.py starts an embedded one) -> metadata, migrated -> o
 checked to belong to this cluster -> log and writer -> topics -> listeners -> ready.
 Stop, within 5 s: not ready any more -> leave the cluster, and go on for a moment to tell clients
 who owns their partitions now -> accept nobody -> seal, upload, commit and answer what was appended
--> close the connections -> close the stores -> stop the embedded Postgres.
+-> close the connections -> let the store tell the rest -> close the stores -> stop the embedded
+Postgres.
 A task that fails is a bug: the broker logs it and ends, so that nothing half alive goes on serving.
 """
 
@@ -32,6 +33,7 @@ from storage.postgres.postgres_dsn import database_name
 _HANDOVER_S: Final = 0.6
 _DRAIN_S: Final = 2.5
 _ANSWER_S: Final = 0.5
+_TELL_S: Final = 0.5
 _USAGE_S: Final = 0.5
 
 log = structlog.get_logger()
@@ -93,6 +95,7 @@ async def serve(
             await broker.writer.close(_DRAIN_S)
             broker.group_upkeep.close()
             await server.close(_ANSWER_S)
+            await broker.writer.telling.finish(_TELL_S)
             await broker.usage.close(_USAGE_S)
             for task in running:
                 task.cancel()

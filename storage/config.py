@@ -93,7 +93,8 @@ class UpkeepConfig:
         key_map_bytes: memory for the latest offset of each key while a partition is compacted.
         sweep_interval_ms: between passes of the sweeper.
         abandoned_ms: an upload that was reserved so long ago is given up; brokers use no path that
-            they reserved more than RESERVED_LIFETIME_S ago.
+            they reserved more than RESERVED_LIFETIME_S ago. An object that only tells what happened
+            (storage/untold.py) is one: it has to be there until that is built.
         delete_delay_ms: bytes go so long after the last row that named them.
         patience_ms: while its machine is busy it keeps still for so long (and longer only after
             a pause), and then gives way to whatever else runs; 0 for neither.
@@ -106,6 +107,6 @@ class UpkeepConfig:
     segment_age_ms: Annotated[int, Ge(0), Le(YEAR_MS)] = 60 * 60 * 1000
     key_map_bytes: Annotated[int, Ge(1)] = 48 * MiB
     sweep_interval_ms: Annotated[int, Ge(1), Le(YEAR_MS)] = 10_000
-    abandoned_ms: Annotated[int, Ge(2 * RESERVED_LIFETIME_S * 1000), Le(YEAR_MS)] = 60 * 60 * 1000
+    abandoned_ms: Annotated[int, Ge(2 * RESERVED_LIFETIME_S * 1000), Le(YEAR_MS)] = 90 * 60 * 1000
     delete_delay_ms: Annotated[int, Ge(0), Le(YEAR_MS)] = 60_000
     patience_ms: Annotated[int, Ge(0), Le(YEAR_MS)] = 60_000

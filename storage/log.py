@@ -14,6 +14,7 @@ import structlog
 
 from protocol.batch import BatchHeader, read_header, set_base_offset
 from protocol.batch_scan import FoundTimestamp
+from protocol.control_batch import read_end_marker
 from protocol.ids import Partition
 from storage.aborted import AbortedIndex
 from storage.aborted_transaction import AbortedTransaction
@@ -113,13 +114,17 @@ class Log:
         self._writer.refuse(partition_log, header)
 
     def append_markers(self, marker: bytes, offsets: Mapping[Partition, PartitionOffsets]) -> None:
-        """Take note of the end of a transaction, where partitions are known here.
+        """Take note of the end of a transaction; tail reads have it where partitions are known.
 
         Args:
             marker: a control batch of one record, base offset 0.
             offsets: of each partition of the transaction, just after its end: the marker is the
                 last record before the high watermark.
         """
+        self._writer.telling.ended(
+            read_end_marker(marker),
+            {partition: found.high_watermark - 1 for partition, found in offsets.items()},
+        )
         for partition, found in offsets.items():
             known = self._logs.get(partition.topic_id, {}).get(partition.index)
             if known is None:

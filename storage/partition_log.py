@@ -52,7 +52,7 @@ class PartitionLog:
         is_end_known: no broker that led the partition before this one has committed more than
             `high_watermark`, as far as can be known here.
         removed: the topic was deleted; nothing is appended or read any more.
-        untold: what no object with batches of the partition tells yet (storage/placements.py).
+        untold: what no object with batches of the partition tells yet (storage/untold.py).
     """
 
     __slots__ = (

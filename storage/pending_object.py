@@ -17,9 +17,9 @@ from protocol.batch import NO_PRODUCER_ID, BatchHeader
 from storage.metadata.port import BatchCommit, BatchOutcome, TransactionUse
 from storage.objects.port import Buffer
 from storage.partition_log import PartitionLog
-from storage.placements import Told
+from storage.untold import NOTHING, Ending, Told
 from storage.usage_counter import Share
-from storage.wal_index import WalIndex, WalPlaces, WalRun, encode_index
+from storage.wal_index import WalEnding, WalIndex, WalPlaces, WalRun, encode_index
 
 _RUN_KEY: Final = attrgetter("partition", "leader_epoch")  # of a commit
 _DATA: Final = attrgetter("data")
@@ -54,18 +54,18 @@ class Seal:
     """What an object says of its writer (storage/wal_index.py).
 
     Attributes:
-        told: where batches of earlier objects are.
+        told: what it tells of earlier objects, and of transactions.
     """
 
     writer_id: UUID
     sequence: int
     written_ms: int
-    told: Told = field(default_factory=dict)
+    told: Told = NOTHING
 
 
 @dataclass(slots=True)
 class PendingObject:
-    """Batches that will become one object.
+    """Batches that will become one object; there may be none, if it has something to tell.
 
     Attributes:
         path: known once the upload begins.
@@ -177,13 +177,20 @@ class PendingObject:
                 )
             )
         places: list[WalPlaces] = []
-        for log, told in seal.told.items():
+        told_places, told_endings = seal.told
+        for log, told in told_places.items():
             topic_id, index = log.partition
             if topic_id.int not in positions:
                 positions[topic_id.int] = len(topics)
                 topics.append((topic_id, name_of(topic_id)))
             for sequence, base_offsets in told:
                 places += ((positions[topic_id.int], index, sequence, base_offsets),)
+        endings: list[WalEnding] = []
+        for (topic_id, index), ended in told_endings.items() if told_endings else ():
+            if topic_id.int not in positions:
+                positions[topic_id.int] = len(topics)
+                topics.append((topic_id, name_of(topic_id)))
+            endings += [_to_ending(positions[topic_id.int], index, one) for one in ended]
         return WalIndex(
             writer_id=seal.writer_id,
             sequence=seal.sequence,
@@ -191,7 +198,16 @@ class PendingObject:
             topics=tuple(topics),
             runs=tuple(runs),
             places=tuple(places),
+            endings=tuple(endings),
         )
+
+
+def _to_ending(topic: int, partition: int, ended: Ending) -> WalEnding:
+    marker = ended.marker
+    return WalEnding(
+        *(topic, partition, ended.offset, marker.producer_id, marker.producer_epoch),
+        *(marker.committed, marker.timestamp_ms),
+    )
 
 
 def _side_by_side(batches: list[BufferedBatch]) -> list[list[BufferedBatch]]:

@@ -130,7 +130,9 @@ class UsageCounter:
 
     def put(self, size: int, *, stored: bool) -> None:
         """Count a PUT of `size` bytes; if not `stored`, something else was there already."""
-        cause = _cause.get() or self._nobody
+        cause = _cause.get()
+        if cause is None or not cause.shares:
+            cause = self._nobody
         for share, part, bytes_of_it in _split(cause.shares, size):
             counts = self._of(share.topic_id, share.client_id)
             counts.puts += part

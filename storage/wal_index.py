@@ -4,8 +4,9 @@
 
 The log does not need it: the metadata says where batches lie and which offsets they have. It is for
 the day when the metadata is lost. Then the store alone has to tell whose batches an object has, in
-which order objects were written, which offsets the writer believed that they would get, and which
-ones it was told since that its earlier batches have.
+which order objects were written, which offsets the writer believed that they would get, which ones
+it was told since that its earlier batches have, and how transactions ended. An object may have no
+batches, and only tell (storage/untold.py).
 
 All integers are big-endian; times are Unix times in ms. The batches, from byte 0 on, are v2 record
 batches (KIP-98), back to back; what they have as base offset says nothing. Then, without padding:
@@ -23,6 +24,12 @@ batches (KIP-98), back to back; what they have as base offset says nothing. Then
         batches u32                         of the partition in that object
         base offsets i64                    of all these batches, in their order;
                                             -1: not in the log, by this object
+    endings    u32 count; then for each, 35 bytes, a marker that ends a transaction in a partition:
+        topic u32, partition u32            as above
+        offset i64                          that it has
+        producer id i64, producer epoch i16
+        committed u8                        0: it was aborted
+        timestamp i64                       of the marker
 Footer, 56 bytes, the last of the object:
      0  writer id       16 bytes  made when the broker process started
     16  sequence         u64      of the object among its writer's: the order of their commits
@@ -30,9 +37,10 @@ Footer, 56 bytes, the last of the object:
     32  index start      u64      byte of the object where the topics begin
     40  index length     u32      from there to the end of the object, footer included
     44  checksum         u32      CRC-32C of the index and bytes 0 to 43 of the footer
-    48  magic            8 bytes  "SHWAL" CR LF, then the version of the format: 2
-In version 1 there are no places. An upload that is tried again has another path, and the same
-writer id and sequence.
+    48  magic            8 bytes  "SHWAL" CR LF, then the version of the format: 3
+An object without endings is of version 2, which does not have their table: what came before can
+read that. In version 1 there are no places, either. An upload that is tried again has another path,
+and the same writer id and sequence.
 """
 
 import struct
@@ -47,7 +55,8 @@ import crc32c
 from storage.errors import CorruptObject
 from storage.objects.port import Buffer
 
-MAGIC: Final = b"SHWAL\r\n\x02"
+MAGIC: Final = b"SHWAL\r\n\x03"
+_WITHOUT_ENDINGS: Final = b"SHWAL\r\n\x02"
 _WITHOUT_PLACES: Final = b"SHWAL\r\n\x01"
 _FOOTER: Final = struct.Struct(">16sQqQI")
 _CHECKSUM: Final = struct.Struct(">I")
@@ -58,6 +67,7 @@ NOT_APPENDED: Final = -1
 _COUNT: Final = struct.Struct(">I")
 _TOPIC: Final = struct.Struct(">16sH")
 _RUN: Final = struct.Struct(">IIQIQqiq")
+_ENDING: Final = struct.Struct(">IIqqh?q")
 
 
 class WalRun(NamedTuple):
@@ -86,6 +96,24 @@ WalPlaces = tuple[int, int, int, Sequence[int]]
 that object, and base offsets of all of them in their order, as the module's docstring tells."""
 
 
+class WalEnding(NamedTuple):
+    """A marker that ended a transaction in a partition.
+
+    Attributes:
+        topic: position in the index's table of topics.
+        offset, producer_epoch, timestamp_ms: of the marker.
+        committed: False: what the producer wrote is not to be read.
+    """
+
+    topic: int
+    partition: int
+    offset: int
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    timestamp_ms: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalIndex:
     """What an object of a writer says of itself.
@@ -96,6 +124,7 @@ class WalIndex:
         topics: (id, name) of each; the name is empty if the topic was deleted by then.
         runs: of all its batches, in order.
         places: of batches of objects before it.
+        endings: of transactions, of which its broker was the coordinator.
     """
 
     writer_id: UUID
@@ -104,6 +133,7 @@ class WalIndex:
     topics: tuple[tuple[UUID, str], ...]
     runs: tuple[WalRun, ...]
     places: tuple[WalPlaces, ...] = ()
+    endings: tuple[WalEnding, ...] = ()
 
 
 def encode_index(index: WalIndex) -> bytes:
@@ -123,14 +153,18 @@ def encode_index(index: WalIndex) -> bytes:
             *(count, *topics, *partitions, *sequences, *batches),
             *chain.from_iterable(base_offsets),
         )
-    tables = b"".join((*parts, places))
-    last = index.runs[-1]
+    endings = []
+    if index.endings:
+        endings = [_COUNT.pack(len(index.endings)), *[_ENDING.pack(*one) for one in index.endings]]
+    tables = b"".join((*parts, places, *endings))
+    end = index.runs[-1].start + index.runs[-1].length if index.runs else 0
     footer = _FOOTER.pack(
         *(index.writer_id.bytes, index.sequence, index.written_ms),
-        *(last.start + last.length, len(tables) + FOOTER_BYTES),
+        *(end, len(tables) + FOOTER_BYTES),
     )
     checksum = crc32c.crc32c(footer, crc32c.crc32c(tables))
-    return b"".join((tables, footer, _CHECKSUM.pack(checksum), MAGIC))
+    magic = MAGIC if index.endings else _WITHOUT_ENDINGS
+    return b"".join((tables, footer, _CHECKSUM.pack(checksum), magic))
 
 
 def parse_index_length(data: Buffer) -> int:
@@ -144,8 +178,10 @@ def parse_index_length(data: Buffer) -> int:
     magic = bytes(data[-len(MAGIC) :])
     if magic[:-1] != MAGIC[:-1]:
         raise CorruptObject("no object of the writer: it does not end like one")
-    if magic not in (MAGIC, _WITHOUT_PLACES):
-        raise CorruptObject(f"version {magic[-1]} of the writer's objects is not known, only 1, 2")
+    if magic not in (MAGIC, _WITHOUT_ENDINGS, _WITHOUT_PLACES):
+        raise CorruptObject(
+            f"version {magic[-1]} of the writer's objects is not known, only 1, 2, 3"
+        )
     *_, index_length = _FOOTER.unpack_from(data, len(data) - FOOTER_BYTES)
     return int(index_length)
 
@@ -164,16 +200,19 @@ def parse_index(data: Buffer) -> WalIndex:
     if crc32c.crc32c(view[:fields_end]) != _CHECKSUM.unpack_from(view, fields_end)[0]:
         raise CorruptObject("checksum of the object's index does not match")
     writer_id, sequence, written_ms, index_start, _ = _FOOTER.unpack_from(view, end)
+    magic = data[-len(MAGIC) :]
     try:
         topics, at = _topics(view[:end])
         runs, at = _runs(view[:end], at)
-        places, at = _places(view[:end], at) if data[-len(MAGIC) :] == MAGIC else ([], at)
+        places, at = _places(view[:end], at) if magic != _WITHOUT_PLACES else ([], at)
+        endings, at = _endings(view[:end], at) if magic == MAGIC else ([], at)
     except (struct.error, UnicodeDecodeError) as error:
         raise CorruptObject(f"the index of the object cannot be read: {error}") from error
     if at != end:
         raise CorruptObject(f"{end - at} bytes of the index are left behind its tables")
-    if any(topic >= len(topics) for topic, *_ in places):
-        raise CorruptObject(f"places of a topic that is not among the {len(topics)} of the index")
+    told = {*(topic for topic, *_ in places), *(one.topic for one in endings)}
+    if told and max(told) >= len(topics):
+        raise CorruptObject(f"it tells of a topic that is not among the {len(topics)} of the index")
     _check_runs(runs, len(topics), index_start)
     return WalIndex(
         writer_id=UUID(bytes=writer_id),
@@ -182,11 +221,12 @@ def parse_index(data: Buffer) -> WalIndex:
         topics=tuple(topics),
         runs=tuple(runs),
         places=tuple(places),
+        endings=tuple(endings),
     )
 
 
 def _topics(data: memoryview) -> tuple[list[tuple[UUID, str]], int]:
-    """Return the table, and where it ends; so do the next two."""
+    """Return the table, and where it ends; so do the others."""
     topics: list[tuple[UUID, str]] = []
     (count,), at = _COUNT.unpack_from(data), _COUNT.size
     for _ in range(count):
@@ -216,6 +256,13 @@ def _places(data: memoryview, at: int) -> tuple[list[WalPlaces], int]:
     topics, partitions, sequences = (fields[n * count : (n + 1) * count] for n in range(3))
     places: list[WalPlaces] = [*zip(topics, partitions, sequences, offsets, strict=True)]
     return places, at + 8 * len(base_offsets)
+
+
+def _endings(data: memoryview, at: int) -> tuple[list[WalEnding], int]:
+    (count,) = _COUNT.unpack_from(data, at)
+    start = at + _COUNT.size
+    end = start + count * _ENDING.size
+    return [WalEnding(*fields) for fields in _ENDING.iter_unpack(data[start:end])], end
 
 
 def _check_runs(runs: Sequence[WalRun], topics: int, index_start: int) -> None:

@@ -39,9 +39,10 @@ from storage.objects.port import ObjectStore
 from storage.overtaken import OvertakenProducers
 from storage.partition_log import PartitionLog
 from storage.pending_object import BufferedBatch, PendingObject, Seal
-from storage.placements import Placements
 from storage.returns import Returns
 from storage.tail import TailCache
+from storage.telling import Telling
+from storage.untold import Told, Untold
 from storage.wal_index import UNKNOWN_OFFSET
 
 LEAST_SPACING_S: Final = 0.01
@@ -51,7 +52,11 @@ log = structlog.get_logger()
 
 
 class Writer:
-    """Gathers batches into objects and makes them durable; see the module's docstring."""
+    """Gathers batches into objects and makes them durable; see the module's docstring.
+
+    Attributes:
+        telling: of what its objects do not say already.
+    """
 
     def __init__(
         self,
@@ -92,7 +97,8 @@ class Writer:
         self._returns = Returns()
         self._overtaken = OvertakenProducers(clock)
         self._acknowledgements = Acknowledgements(tail, self._overtaken, metrics)
-        self._placements = Placements()
+        self._untold = Untold(clock)
+        self.telling = Telling(self._untold, self._store_told)
         self._check: asyncio.Handle | None = None
         self._closed = False
         self._drained = asyncio.Event()
@@ -102,17 +108,20 @@ class Writer:
     async def run(self) -> None:
         """Upload and commit until cancelled; any exception is a bug and must end the broker."""
         async with self._uploads:
-            while True:
-                if not self._in_flight:
-                    self._arrival = asyncio.get_running_loop().create_future()
-                    await self._arrival
-                pending = self._in_flight[0]
-                await pending.uploaded
-                began = self._clock()
-                outcomes = await self._durable.commit(pending)
-                self._metrics.commit_seconds.observe(self._clock() - began)
-                self._in_flight.popleft()
-                self._answer(pending, outcomes)
+            try:
+                while True:
+                    if not self._in_flight:
+                        self._arrival = asyncio.get_running_loop().create_future()
+                        await self._arrival
+                    pending = self._in_flight[0]
+                    await pending.uploaded
+                    began = self._clock()
+                    outcomes = await self._durable.commit(pending)
+                    self._metrics.commit_seconds.observe(self._clock() - began)
+                    self._in_flight.popleft()
+                    self._answer(pending, outcomes)
+            finally:
+                self.telling.close()
 
     def append(
         self,
@@ -225,7 +234,8 @@ class Writer:
         self._check = None
         while len(self._in_flight) < self._config.max_uploads:
             if self._full:
-                self._upload_soon(self._full.popleft())
+                pending = self._full.popleft()
+                self._upload_soon(pending, self._untold.take(pending.batches))
                 continue
             if self._open is None:
                 return
@@ -236,34 +246,43 @@ class Writer:
                 return
             self._returns.sealed(now_s)
             pending, self._open = self._open, None
-            self._upload_soon(pending)
+            self._upload_soon(pending, self._untold.take(pending.batches))
 
-    def _upload_soon(self, pending: PendingObject) -> None:
+    def _upload_soon(self, pending: PendingObject, told: Told) -> asyncio.Task[None]:
         pending.sealed_at = self._clock()
         seal = Seal(
             writer_id=self._writer_id,
             sequence=self._sequence,
             written_ms=self._now_ms(),
-            told=self._placements.take(pending.batches),
+            told=told,
         )
         self._sequence += 1
-        self._uploads.create_task(self._durable.upload(pending, seal))
-        self._in_flight.append(pending)
-        if self._arrival is not None and not self._arrival.done():
-            self._arrival.set_result(None)
-        self._metrics.object_bytes.observe(pending.size)
+        if pending.batches:
+            self._in_flight.append(pending)
+            if self._arrival is not None and not self._arrival.done():
+                self._arrival.set_result(None)
+            self._metrics.object_bytes.observe(pending.size)
+        return self._uploads.create_task(self._durable.upload(pending, seal))
+
+    def _store_told(self, told: Told) -> asyncio.Task[None]:
+        """Store an object without batches; nothing is committed."""
+        pending = PendingObject(asyncio.get_running_loop().create_future())
+        return self._upload_soon(pending, told)
 
     def _answer(self, pending: PendingObject, outcomes: list[BatchOutcome] | StorageError) -> None:
+        assert pending.seal is not None
         if isinstance(outcomes, StorageError):
             self._acknowledgements.fail(pending, outcomes)
+            self._untold.lost(pending.seal, pending.batches)
         else:
             answers = pending.answers(outcomes)
             for batch, outcome in zip(pending.batches, answers, strict=True):
                 self._acknowledgements.settle(batch, outcome)
-            assert pending.seal is not None
-            self._placements.answered(pending.seal, pending.batches, answers)
+            self._untold.answered(pending.seal, pending.batches, answers)
             now_s = self._clock()
             self._returns.answered(len(pending.batches), now_s - pending.sealed_at, now_s)
+        if self._untold.since_s:
+            self.telling.begin()
         if self._open is None and not self._full and not self._in_flight:
             self._drained.set()
         else:

@@ -18,6 +18,7 @@ from streamctl.offline_dump_lines import (
     Line,
     batch_line,
     block_line,
+    ending_line,
     places_line,
     record_line,
     run_line,
@@ -127,6 +128,8 @@ async def _wal(
         yield line
     for places in index.places:
         yield places_line(places, *index.topics[places[0]])
+    for ending in index.endings:
+        yield ending_line(ending, *index.topics[ending.topic])
     for run in index.runs:
         topic_id, name = index.topics[run.topic]
         yield run_line(run, topic_id, name)

@@ -9,7 +9,7 @@ from protocol.compression import Codec
 from protocol.control_batch import read_end_marker
 from protocol.records import Record
 from storage.segment_index import Block, SegmentIndex
-from storage.wal_index import NOT_APPENDED, WalIndex, WalPlaces, WalRun
+from storage.wal_index import NOT_APPENDED, WalEnding, WalIndex, WalPlaces, WalRun
 from streamctl.output import Json, counted
 from streamctl.printable import iso_time, json_bytes, printable, printable_text
 
@@ -138,6 +138,27 @@ def places_line(places: WalPlaces, topic_id: UUID, name: str) -> Line:
             "partition": partition,
             "sequence": sequence,
             "base_offsets": offsets,
+        },
+    )
+
+
+def ending_line(ending: WalEnding, topic_id: UUID, name: str) -> Line:
+    """Return what an object of a writer tells of the end of a transaction."""
+    shown = printable_text(name) if name else f"(deleted, {topic_id})"
+    kind = "commit" if ending.committed else "abort"
+    return Line(
+        text=f"  {kind} marker of producer {ending.producer_id} epoch {ending.producer_epoch} in "
+        f"{shown}, partition {ending.partition}: at {ending.offset}",
+        values={
+            "type": "ending",
+            "topic": name,
+            "topic_id": str(topic_id),
+            "partition": ending.partition,
+            "offset": ending.offset,
+            "producer_id": ending.producer_id,
+            "producer_epoch": ending.producer_epoch,
+            "marker": kind,
+            "timestamp_ms": ending.timestamp_ms,
         },
     )
 

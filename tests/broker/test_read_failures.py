@@ -24,6 +24,7 @@ from storage.errors import (
 from storage.partition_log import PartitionLog
 from tests.support.broker import start_broker
 from tests.support.tls import metric
+from tests.support.wal_objects import wal_with_batches
 from tests.support.wire import WireClient
 
 TOPIC = "unreadable"
@@ -69,7 +70,7 @@ async def test_what_a_client_cannot_be_given_is_told_once_and_counted(
         await wire.create_topic(TOPIC)
         await wire.produce(TOPIC, build_batch([Record(offset_delta=0, value=b"x" * 100)]))
     written.stop()
-    (path,) = (one for one in (tmp_path / "objects" / "wal").rglob("*") if one.is_file())
+    (path,) = wal_with_batches(tmp_path)
     spoil(path)
 
     # When a client asks for it again and again

@@ -19,6 +19,7 @@ from tests.clients.confluent import Confluent
 from tests.storage.recovering import COMMAND, REPOSITORY, building_broker, send, streamctl
 from tests.storage.segments_made import TOPIC_ID
 from tests.storage.stored_log import HOUR_MS, StoredLog, stored_log
+from tests.support.wal_objects import wal_with_batches
 
 ROWS = "streamhouse_internal.segments"
 
@@ -264,7 +265,7 @@ def test_damage_is_shown_with_what_to_do(tmp_path: Path) -> None:
         Confluent(bootstrap=broker.bootstrap).create_topic("t", partition_count=1)
         send(broker, "t", [b"value"])
         broker.process.stop()
-        (wal,) = (path for path in (tmp_path / "objects" / "wal").rglob("*") if path.is_file())
+        (wal,) = wal_with_batches(tmp_path)
         wal.unlink()
         shown = streamctl("fsck", "--data", str(tmp_path))
         command = shlex.join((*COMMAND, "fsck", "--data", str(tmp_path)))

@@ -98,6 +98,12 @@ async def test_a_put_that_finds_other_bytes_is_billed_but_produces_nothing(
     assert await counting.counted() == {(ORDERS, "a"): UsageCounts(puts=1.0, put_bytes=4)}
 
 
+async def test_a_put_without_batches_is_the_brokers_own(counting: Counting) -> None:
+    with producing([]):
+        await counting.objects.put("wal/1", [b"i" * 20])
+    assert list((await counting.counted()).values()) == [UsageCounts(puts=1.0, put_bytes=20)]
+
+
 async def test_gets_are_charged_to_who_began_them_also_in_tasks(counting: Counting) -> None:
     # Given an object
     await counting.objects.put("wal/1", [b"x" * 90])

@@ -19,6 +19,7 @@ from storage.wal_index import (
     MAGIC,
     NOT_APPENDED,
     UNKNOWN_OFFSET,
+    WalEnding,
     WalIndex,
     WalRun,
     encode_index,
@@ -28,7 +29,7 @@ from storage.wal_index import (
 from tests.storage.test_writer import NOW_MS, WRITER_ID, running
 
 U32 = st.integers(0, 2**32 - 1)
-VERSIONS = (b"SHWAL\r\n\x01", b"SHWAL\r\n\x02")
+VERSIONS = (b"SHWAL\r\n\x01", b"SHWAL\r\n\x02", b"SHWAL\r\n\x03")
 I64 = st.integers(-(2**63), 2**63 - 1)
 
 
@@ -37,7 +38,7 @@ def indexes(draw: st.DrawFn) -> WalIndex:
     topics = draw(st.lists(st.tuples(st.uuids(), st.text(max_size=20)), min_size=1, max_size=4))
     runs: list[WalRun] = []
     start = 0
-    for _ in range(draw(st.integers(1, 5))):
+    for _ in range(draw(st.integers(0, 5))):
         length = draw(U32)
         runs.append(
             WalRun(
@@ -58,6 +59,16 @@ def indexes(draw: st.DrawFn) -> WalIndex:
         st.integers(0, 2**64 - 1),
         st.lists(I64, max_size=3).map(tuple),
     )
+    endings = st.builds(
+        WalEnding,
+        topic=st.integers(0, len(topics) - 1),
+        partition=U32,
+        offset=I64,
+        producer_id=I64,
+        producer_epoch=st.integers(-(2**15), 2**15 - 1),
+        committed=st.booleans(),
+        timestamp_ms=I64,
+    )
     return WalIndex(
         writer_id=draw(st.uuids()),
         sequence=draw(st.integers(0, 2**64 - 1)),
@@ -65,6 +76,7 @@ def indexes(draw: st.DrawFn) -> WalIndex:
         topics=tuple(topics),
         runs=tuple(runs),
         places=tuple(draw(st.lists(places, max_size=3))),
+        endings=tuple(draw(st.lists(endings, max_size=3))),
     )
 
 
@@ -106,8 +118,8 @@ def test_tables_that_make_no_sense_are_refused_whatever_their_checksum(
 
 
 def test_a_newer_version_is_named() -> None:
-    with pytest.raises(CorruptObject, match="version 3"):
-        parse_index_length(bytes(FOOTER_BYTES - 8) + b"SHWAL\r\n\x03")
+    with pytest.raises(CorruptObject, match="version 4"):
+        parse_index_length(bytes(FOOTER_BYTES - 8) + b"SHWAL\r\n\x04")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -120,18 +132,21 @@ def test_the_bytes_are_those_that_the_docstring_specifies(version: bytes) -> Non
         written_ms=7,
         topics=((UUID(int=8), "é"),),
         runs=(run,),
-        places=earlier if version == MAGIC else (),
+        places=earlier if version[-1] > 1 else (),
+        endings=(WalEnding(0, 9, 60, 77, 4, True, 8),) if version == MAGIC else (),
     )
     topics = struct.pack(">I", 1) + UUID(int=8).bytes + struct.pack(">H", 2) + "é".encode()
     runs = struct.pack(">I", 1) + struct.pack(">IIQIQqiq", 0, 2, 0, 70, 3, -1, 4, 5)
     places = struct.pack(">IIIIIQQIIqqq", 2, 0, 0, 9, 8, 3, 4, 2, 1, 40, -1, 50)
-    tables = topics + runs + (places if version == MAGIC else b"")
+    endings = struct.pack(">IIIqqhBq", 1, 0, 9, 60, 77, 4, 1, 8)
+    tables = topics + runs + (places if version[-1] > 1 else b"")
+    tables += endings if version == MAGIC else b""
     footer = UUID(int=1).bytes + struct.pack(">QqQ", 6, 7, 70)
     footer += struct.pack(">I", len(tables) + 56)
     checksum = crc32c.crc32c(tables + footer)
     content = tables + footer + struct.pack(">I", checksum) + version
     assert parse_index(content) == index
-    if version == MAGIC:
+    if version[-1] > 1:
         assert encode_index(index) == content
 
 

@@ -19,7 +19,7 @@ from protocol.records import Record, build_batch
 from storage.aborted_transaction import AbortedTransaction
 from storage.config import S3Config
 from storage.objects.objects_s3 import S3Store
-from storage.wal_index import NOT_APPENDED, WalIndex, WalRun, encode_index
+from storage.wal_index import NOT_APPENDED, WalEnding, WalIndex, WalRun, encode_index
 from streamctl.cluster import Cluster
 from streamctl.connection import Connection
 from streamctl.errors import Failure
@@ -84,6 +84,7 @@ def sample_wal(record_count: int = 2) -> bytearray:
         topics=((TOPIC_ID, "user-events"), (UUID(int=6), "")),
         runs=runs,
         places=((1, 3, 7, (20, NOT_APPENDED)),),
+        endings=(WalEnding(0, 1, 39, 77, 4, True, TIME_MS),),
     )
     return bytearray(b"".join(batches) + encode_index(index))
 
@@ -154,6 +155,8 @@ def test_an_object_of_the_writer_is_shown(run_here: RunHere, tmp_path: Path) -> 
     assert "+0  2023-11-14T22:13:20.123Z  <null>  three" in shown.text
     told = f"object 7's batches of (deleted, {UUID(int=6)}), partition 3: at 20, not in the log"
     assert told in shown.text
+    ended = "commit marker of producer 77 epoch 4 in user-events, partition 1: at 39"
+    assert ended in shown.text
 
     programs = run_here("segment", "dump", place, "--json")
     (wal,) = json_lines(programs, "wal")
@@ -161,6 +164,8 @@ def test_an_object_of_the_writer_is_shown(run_here: RunHere, tmp_path: Path) -> 
     assert [run["expected_offset"] for run in json_lines(programs, "run")] == [40, None]
     (earlier,) = json_lines(programs, "places")
     assert (earlier["sequence"], earlier["base_offsets"]) == (7, [20, None])
+    (ending,) = json_lines(programs, "ending")
+    assert (ending["producer_id"], ending["offset"], ending["marker"]) == (77, 39, "commit")
     batches = json_lines(programs, "batch")
     assert [(one["base_offset"], one["expected_offset"]) for one in batches] == [
         (None, 40),

@@ -83,7 +83,7 @@ def _print(report: RecoveryReport, *, dry_run: bool) -> None:
 def _print_leftovers(report: RecoveryReport) -> None:
     note(
         f"{counted(report.segments, 'segment')} and {counted(report.uploads, 'wal object')} read; "
-        f"{counted(report.unneeded, 'object')} of no log, which the sweeper takes away in an hour"
+        f"{counted(report.unneeded, 'object')} of no log, which the sweeper takes away in a while"
     )
     for line in report.left_out:
         note(f"left out: topic {line}")

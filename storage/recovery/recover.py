@@ -176,9 +176,18 @@ class Recovery:
             for one in homeless
             if one not in kept
         )
-        runs = place(kept, tail.end_offset if tail is not None else None)
+        floor = tail.end_offset if tail is not None else None
+        endings = self._scratch.endings(partition)
+        endings = {offset: one for offset, one in endings.items() if offset >= (floor or 0)}
+        runs = place(kept, floor, endings)
         start = rows[0].start_offset if rows else runs[0].offset if runs else 0
-        builder = PartitionBuilder(rows, producers, log_start_offset=start, now_ms=self._now_ms())
+        builder = PartitionBuilder(
+            rows,
+            producers,
+            endings if rows or runs else {},
+            log_start_offset=start,
+            now_ms=self._now_ms(),
+        )
         for run in runs:
             builder.add(run)
         aborted = [one.aborted for one in chosen]

@@ -1,11 +1,13 @@
 """The rows, producers and aborted transactions of one partition; pure.
 
-Offsets that nobody has any more stay taken, so that all others stay as they were. Where they are
-between writers' batches, a batch in the index itself has them: the marker of a transaction if one
-is open there, because most often that is what is missing, or an empty batch.
+Ends of transactions are where the writers' objects tell. Offsets that nobody has any more stay
+taken, so that all others stay as they were. Where they are between writers' batches, a batch in the
+index itself has them: the marker of a transaction if one is open there whose end nobody tells,
+because most often that is what is missing, or an empty batch.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,7 +15,7 @@ from protocol.control_batch import EndMarker, build_end_marker
 from protocol.records import build_batch
 from storage.aborted_ranges import merge_aborted
 from storage.aborted_transaction import AbortedTransaction
-from storage.recovery.recover_producers import Producers
+from storage.recovery.recover_producers import OpenTransaction, Producers
 from storage.recovery.recover_runs import PlacedRun
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment
 from storage.segment_entry import SegmentEntry
@@ -57,13 +59,15 @@ class PartitionBuilder:
     Args:
         built: rows that tile up to where the last segment ends, in offset order.
         producers: as they are at the end of them.
-        now_ms: for the markers that are made.
+        endings: of transactions, by the offsets of their markers, ascending.
+        now_ms: for the markers that nobody tells.
     """
 
     def __init__(
         self,
         built: Sequence[SegmentEntry],
         producers: Producers,
+        endings: Mapping[int, EndMarker],
         *,
         log_start_offset: int,
         now_ms: int,
@@ -76,6 +80,8 @@ class PartitionBuilder:
             rows=list(built),
             producers=producers,
         )
+        self._endings = deque((offset, one) for offset, one in endings.items() if offset >= end)
+        self._told = Counter((one.producer_id, one.producer_epoch) for _, one in self._endings)
         self._now_ms = now_ms
 
     def add(self, run: PlacedRun) -> None:
@@ -98,6 +104,8 @@ class PartitionBuilder:
             aborted: what the built segments tell.
         """
         result = self._result
+        if self._endings:
+            self._fill(self._endings[-1][0] + 1)
         self._end_transactions(len(result.producers.open))
         result.aborted = [
             one
@@ -108,37 +116,60 @@ class PartitionBuilder:
 
     def _fill(self, offset: int) -> None:
         """Take the offsets from the end of the log up to one."""
+        while self._endings and self._endings[0][0] < offset:
+            at, marker = self._endings.popleft()
+            if at >= self._result.high_watermark:  # else something is there, which cannot be
+                self._fill_unknown(at)
+                self._append_marker(marker)
+            self._told[marker.producer_id, marker.producer_epoch] -= 1
+        self._fill_unknown(offset)
+
+    def _fill_unknown(self, offset: int) -> None:
+        """Take the offsets up to one of which nothing is told."""
         result = self._result
-        first = result.high_watermark
-        self._end_transactions(min(len(result.producers.open), offset - first))
+        if offset <= result.high_watermark:
+            return
+        self._end_transactions(offset - result.high_watermark)
         if result.high_watermark < offset:
             result.lost.append((result.high_watermark, offset - 1))
         while result.high_watermark < offset:
             count = min(offset - result.high_watermark, _LARGEST_COUNT)
             self._append_inline(build_batch([], last_offset_delta=count - 1), count, -1)
 
-    def _end_transactions(self, count: int) -> None:
-        """Abort the `count` transactions that have been open for longest."""
+    def _end_transactions(self, most: int) -> None:
+        """Abort the transactions that have been open for longest, if nobody tells their ends."""
+        producers = self._result.producers
+        lasting = [one for one in producers.open.values() if not self._is_told(one)]
+        for one in sorted(lasting, key=lambda one: one.first_offset)[:most]:
+            self._append_marker(
+                EndMarker(
+                    producer_id=one.producer_id,
+                    producer_epoch=one.producer_epoch,
+                    committed=False,
+                    timestamp_ms=self._now_ms,
+                )
+            )
+            self._result.unfinished += 1
+
+    def _is_told(self, one: OpenTransaction) -> bool:
+        """Whether its end comes further on; with KIP-890, the marker has the next epoch."""
+        epochs = (one.producer_epoch, one.producer_epoch + 1)
+        return any(self._told[one.producer_id, epoch] for epoch in epochs)
+
+    def _append_marker(self, marker: EndMarker) -> None:
         result = self._result
-        producers = result.producers
-        for one in sorted(producers.open.values(), key=lambda one: one.first_offset)[:count]:
+        ended = result.producers.open.get(marker.producer_id)
+        if ended is not None and not marker.committed:
             result.aborted.append(
                 AbortedTransaction(
-                    producer_id=one.producer_id,
-                    first_offset=one.first_offset,
+                    producer_id=ended.producer_id,
+                    first_offset=ended.first_offset,
                     last_offset=result.high_watermark,
                 )
             )
-            marker = EndMarker(
-                producer_id=one.producer_id,
-                producer_epoch=one.producer_epoch,
-                committed=False,
-                timestamp_ms=self._now_ms,
-            )
-            batch = build_end_marker(marker, leader_epoch=LOG_EPOCH)
-            self._append_inline(batch, 1, self._now_ms)
-            producers.end(one.producer_id, one.producer_epoch)
-            result.unfinished += 1
+        batch = build_end_marker(marker, leader_epoch=LOG_EPOCH)
+        self._append_inline(batch, 1, marker.timestamp_ms)
+        result.producers.end(marker.producer_id, marker.producer_epoch)
 
     def _append_inline(self, batch: bytes, count: int, max_timestamp_ms: int) -> None:
         start = self._result.high_watermark

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from typing import Final
 
+from storage.recovery.recover_markers import with_markers
 from storage.recovery.recover_producers import EndKey, Producers, Verdict, end_key
 from storage.recovery.recover_runs import PlacedRun, agreeing, bounds_of, mark_doubtful, runs_of
 from storage.recovery.recover_scratch import FoundBatch
@@ -96,15 +97,19 @@ def _is_before_its_first(
     return False
 
 
-def place(batches: Sequence[FoundBatch], floor: int | None) -> list[PlacedRun]:
+def place(
+    batches: Sequence[FoundBatch], floor: int | None, markers: Collection[int] = ()
+) -> list[PlacedRun]:
     """Return runs of batches with their offsets, ascending.
 
     Args:
         batches: that were appended, in the order of their commits.
         floor: where they begin at the earliest; None if nothing is known before them.
+        markers: offsets that ends of transactions have, not before that.
     """
     runs = runs_of(batches)
     mark_doubtful(runs, floor)
+    runs = with_markers(runs, markers)
     waiting, homeless, end = _place_certain(runs, floor)
     for run in waiting:  # behind all that is certain: who did not know came next
         if run.expected_offset >= 0:
@@ -115,7 +120,7 @@ def place(batches: Sequence[FoundBatch], floor: int | None) -> list[PlacedRun]:
     for run in homeless:
         run.offset, run.is_certain = end or 0, False
         end = run.offset + run.count
-    return sorted(runs, key=lambda run: run.offset)
+    return sorted((run for run in runs if not run.is_marker), key=lambda run: run.offset)
 
 
 def place_between(

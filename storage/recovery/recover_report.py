@@ -6,8 +6,8 @@ FOREVER_NOTE = "retention.ms=-1, until you set its configs: nothing but wal obje
 NOT_RECOVERED = (
     "committed offsets of groups: consumers begin by their auto.offset.reset",
     "transactional ids: producers have to be started again (InitProducerId)",
-    "transactions whose end was only in Postgres: they are aborted",
-    "offsets of what each broker wrote last, if it is not built: these records may have moved",
+    "how transactions ended in a broker's last seconds, if it was killed: they are aborted",
+    "offsets of what such a broker wrote then, if it is not built: these records may have moved",
     "topics without records, topic configs changed since the last segment, and configs of brokers",
     "log starts: what DeleteRecords or retention took away is there again, if its object still is",
     "what compaction removed of a new leader's first records: it may come back at the end",
@@ -44,7 +44,7 @@ class RecoveryReport:
 
     Attributes:
         segments, uploads: objects that were read.
-        unneeded: objects that are part of no log; the sweeper takes them away in an hour.
+        unneeded: objects that are part of no log; the sweeper takes them away in a while.
         unreadable: objects, or parts of them, that tell nothing, and why.
         left_out: topics that were deleted, or have no name, and why that is believed; and objects
             with a batch that found no room, and cannot come later: its producer went on.

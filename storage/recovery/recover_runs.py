@@ -33,6 +33,7 @@ class PlacedRun:
         offset: that it has.
         is_certain: False: it had no place where it was expected, and was put at the end.
         is_doubtful: what its writer expected was out of date.
+        is_marker: it only stands for one, which has its place (recover_markers.py).
     """
 
     batches: list[FoundBatch]
@@ -41,6 +42,7 @@ class PlacedRun:
     offset: int = -1
     is_certain: bool = True
     is_doubtful: bool = False
+    is_marker: bool = False
 
     @property
     def expected_end(self) -> int:

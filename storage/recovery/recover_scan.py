@@ -12,6 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.batch import batch_extents, read_header
+from protocol.control_batch import EndMarker
 from protocol.errors import CorruptBatch
 from protocol.ids import Partition
 from storage import segment, wal_index
@@ -19,7 +20,7 @@ from storage.errors import CorruptObject, ObjectMissing
 from storage.fsck.reconcile import read_tail
 from storage.objects.port import ObjectStore, StoredObject
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment, Scratch
-from storage.wal_index import WalIndex, WalRun
+from storage.wal_index import WalEnding, WalIndex, WalRun
 
 AT_ONCE: Final = 8  # of the writer's objects, each up to 8 MiB and some
 _FOLDER: Final = re.compile(r"(topics/[^/]+)/partitions/(\d+)/segments/[^/]+\.seg")
@@ -165,6 +166,10 @@ class Scan:
         for topic, partition, sequence, base_offsets in index.places:
             told = Partition(index.topics[topic][0], partition)
             self._scratch.add_places(told, writer, sequence, base_offsets)
+        for one in index.endings:
+            self._know_producers(one.producer_id)
+            ended = Partition(index.topics[one.topic][0], one.partition)
+            self._scratch.add_ending(ended, one.offset, _marker_of(one))
 
     def _take_run(self, path: str, index: WalIndex, run: WalRun, data: memoryview) -> None:
         topic_id, name = index.topics[run.topic]
@@ -208,6 +213,15 @@ class Scan:
 
     def _know_producers(self, *producer_ids: int) -> None:
         self.scanned.last_producer_id = max(self.scanned.last_producer_id, *producer_ids, -1)
+
+
+def _marker_of(one: WalEnding) -> EndMarker:
+    return EndMarker(
+        producer_id=one.producer_id,
+        producer_epoch=one.producer_epoch,
+        committed=one.committed,
+        timestamp_ms=one.timestamp_ms,
+    )
 
 
 async def _some_done(pending: "set[asyncio.Task[None]]") -> "set[asyncio.Task[None]]":

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from protocol.control_batch import EndMarker
 from protocol.ids import Partition
 from storage.aborted_transaction import AbortedTransaction
 
@@ -24,6 +25,10 @@ CREATE TABLE batches (
 CREATE TABLE places (
     topic TEXT, partition INT, writer TEXT, sequence INT, base_offsets TEXT,
     PRIMARY KEY (topic, partition, writer, sequence)
+);
+CREATE TABLE endings (
+    topic TEXT, partition INT, end_offset INT, producer_id INT, producer_epoch INT,
+    committed INT, timestamp_ms INT, PRIMARY KEY (topic, partition, end_offset)
 );
 CREATE TABLE writers (writer TEXT PRIMARY KEY, began_ms INT);
 CREATE TABLE uploads (writer TEXT, sequence INT, path TEXT, PRIMARY KEY (writer, sequence));
@@ -120,6 +125,13 @@ class Scratch:
         row = (partition.topic_id.hex, partition.index, writer, sequence, json.dumps(base_offsets))
         self._db.execute("INSERT OR IGNORE INTO places VALUES (?, ?, ?, ?, ?)", row)
 
+    def add_ending(self, partition: Partition, offset: int, marker: EndMarker) -> None:
+        """Take note of the end of a transaction, and of the offset of its marker."""
+        place = (partition.topic_id.hex, partition.index, offset)
+        said = (marker.producer_id, marker.producer_epoch, marker.committed, marker.timestamp_ms)
+        statement = "INSERT OR IGNORE INTO endings VALUES (?, ?, ?, ?, ?, ?, ?)"
+        self._db.execute(statement, (*place, *said))
+
     def settle(self) -> None:
         """Make it quick to read; nothing more is added."""
         self._db.executescript(_INDEXES)
@@ -160,6 +172,23 @@ class Scratch:
             (partition.topic_id.hex, partition.index),
         )
         return {(writer, sequence): json.loads(text) for writer, sequence, text in found}
+
+    def endings(self, partition: Partition) -> dict[int, EndMarker]:
+        """Return the markers that ended transactions in a partition by their offsets, ascending."""
+        found = self._db.execute(
+            "SELECT end_offset, producer_id, producer_epoch, committed, timestamp_ms FROM endings"
+            " WHERE topic = ? AND partition = ? ORDER BY end_offset",
+            (partition.topic_id.hex, partition.index),
+        )
+        return {
+            offset: EndMarker(
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                committed=bool(committed),
+                timestamp_ms=timestamp_ms,
+            )
+            for offset, producer_id, producer_epoch, committed, timestamp_ms in found
+        }
 
     def objects(self, at_once: int) -> Iterator[list[tuple[str, int]]]:
         """Yield paths and sizes of all objects that were read, some at a time."""

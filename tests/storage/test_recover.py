@@ -4,12 +4,14 @@ import asyncio
 from pathlib import Path
 
 import asyncpg
+import pytest
 from confluent_kafka import Producer
 
 from storage.postgres.postgres_binaries import socket_directory, unix_socket_dsn
 from storage.postgres.postgres_connection import Connection
+from storage.wal_index import parse_index, parse_index_length
 from tests.clients.confluent import Confluent
-from tests.crash.processes import KillableBroker, until
+from tests.crash.processes import KillableBroker, killable_broker, until
 from tests.storage.recovering import (
     SEGMENT_ROWS,
     Acknowledged,
@@ -160,6 +162,51 @@ def test_transactions_are_read_as_they_ended_where_that_is_stored(tmp_path: Path
             transactions=[True],
         )
         assert read(broker, "orders", committed=True) == before | later
+
+
+def told_offsets(broker: KillableBroker) -> set[int]:
+    """Return the offsets of all ends of transactions that the store tells."""
+    told = set()
+    for path in (broker.data / "objects" / "wal").rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            told |= {one.offset for one in parse_index(data[-parse_index_length(data) :]).endings}
+    return told
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_what_was_committed_is_committed_though_nothing_is_built(
+    tmp_path: Path, is_killed: bool
+) -> None:
+    with killable_broker(tmp_path) as broker:
+        # Given transactions of which nothing is built, the last of them just committed
+        Confluent(bootstrap=broker.bootstrap).create_topic("orders", partition_count=1)
+        ends = [True, False, True, True]
+        sent = send(
+            broker,
+            "orders",
+            numbered("order", 20),
+            settings={"transactional.id": "orders"},
+            transactions=ends,
+        )
+        before = read(broker, "orders", committed=True)
+        assert len(before) == 15
+        end_offset = end_of(broker, "orders")
+
+        # When the broker stops, or is killed a few seconds later, and Postgres is lost
+        if is_killed:
+            until(lambda: end_offset - 1 in told_offsets(broker) or None, "what the broker tells")
+        else:
+            broker.process.stop()
+        topics = recovered(broker)
+
+        # Then each transaction is as it ended, at the same offsets
+        assert read(broker, "orders", committed=True) == before
+        assert read(broker, "orders") == sent
+        assert end_of(broker, "orders") == end_offset
+        orders = topics["orders"]
+        assert (orders["unfinished"], orders["moved"], orders["lost"]) == (0, 0, [])
+        check(broker)
 
 
 def test_a_producer_that_lived_on_goes_on_without_repeating(tmp_path: Path) -> None:

@@ -95,8 +95,9 @@ async def serve(
             await broker.writer.close(_DRAIN_S)
             broker.group_upkeep.close()
             await server.close(_ANSWER_S)
-            await broker.writer.telling.finish(_TELL_S)
-            await broker.usage.close(_USAGE_S)
+            await asyncio.gather(
+                broker.writer.telling.finish(_TELL_S), broker.usage.close(_USAGE_S)
+            )
             for task in running:
                 task.cancel()
 

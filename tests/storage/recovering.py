@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from tests.clients.confluent import CALL_TIMEOUT_S, Confluent
-from tests.crash.processes import KillableBroker, kill_postgres, killable_broker
+from tests.crash.processes import KillableBroker, kill_postgres, killable_broker, until
 from tests.streamctl.forks import forks
 
 REPOSITORY: Final = Path(__file__).parents[2]
@@ -127,7 +127,7 @@ def read(
     )
     found: Acknowledged = {}
     try:
-        low, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), CALL_TIMEOUT_S)
+        low = until(lambda: _log_start(consumer, topic, partition), "where the log begins")
         consumer.assign([TopicPartition(topic, partition, low)])
         last = -1
         while True:
@@ -144,6 +144,17 @@ def read(
             found[topic, partition, offset] = message.value() or b""
     finally:
         consumer.close()
+
+
+def _log_start(consumer: Consumer, topic: str, partition: int) -> int | None:
+    """Return the first offset; None if librdkafka is changing its own picture of the cluster."""
+    try:
+        low, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), CALL_TIMEOUT_S)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError._DESTROY_BROKER:
+            raise
+        return None
+    return int(low)
 
 
 def end_of(broker: KillableBroker, topic: str, partition: int = 0) -> int:

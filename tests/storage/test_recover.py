@@ -1,6 +1,8 @@
 """`streamctl recover`: a broker whose Postgres is lost, and what is there afterwards."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import asyncpg
@@ -9,7 +11,6 @@ from confluent_kafka import Producer
 
 from storage.postgres.postgres_binaries import socket_directory, unix_socket_dsn
 from storage.postgres.postgres_connection import Connection
-from storage.wal_index import parse_index, parse_index_length
 from tests.clients.confluent import Confluent
 from tests.crash.processes import KillableBroker, killable_broker, until
 from tests.storage.recovering import (
@@ -22,6 +23,8 @@ from tests.storage.recovering import (
     send,
     streamctl,
 )
+from tests.support.ports import free_ports
+from tests.support.wal_objects import wal_indexes
 
 ROWS = (
     "SELECT built, count(*) AS row_count FROM streamhouse.segments WHERE topic = $1 GROUP BY built"
@@ -164,14 +167,22 @@ def test_transactions_are_read_as_they_ended_where_that_is_stored(tmp_path: Path
         assert read(broker, "orders", committed=True) == before | later
 
 
-def told_offsets(broker: KillableBroker) -> set[int]:
-    """Return the offsets of all ends of transactions that the store tells."""
-    told = set()
-    for path in (broker.data / "objects" / "wal").rglob("*"):
-        if path.is_file():
-            data = path.read_bytes()
-            told |= {one.offset for one in parse_index(data[-parse_index_length(data) :]).endings}
-    return told
+@contextmanager
+def two_workers(data: Path) -> Iterator[KillableBroker]:
+    port = free_ports(4)
+    broker = KillableBroker(data, "--workers", "2", "--http", f"127.0.0.1:{port + 2}")
+    broker.bootstrap = f"127.0.0.1:{port}"
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.end()
+
+
+def told_ends(broker: KillableBroker) -> set[tuple[int, int]]:
+    """Return partition and offset of all ends of transactions that the store tells."""
+    indexes = wal_indexes(broker.data)
+    return {(one.partition, one.offset) for _, index in indexes for one in index.endings}
 
 
 @pytest.mark.parametrize("is_killed", [True, False])
@@ -195,7 +206,7 @@ def test_what_was_committed_is_committed_though_nothing_is_built(
 
         # When the broker stops, or is killed a few seconds later, and Postgres is lost
         if is_killed:
-            until(lambda: end_offset - 1 in told_offsets(broker) or None, "what the broker tells")
+            until(lambda: (0, end_offset - 1) in told_ends(broker) or None, "the last end")
         else:
             broker.process.stop()
         topics = recovered(broker)
@@ -204,6 +215,40 @@ def test_what_was_committed_is_committed_though_nothing_is_built(
         assert read(broker, "orders", committed=True) == before
         assert read(broker, "orders") == sent
         assert end_of(broker, "orders") == end_offset
+        orders = topics["orders"]
+        assert (orders["unfinished"], orders["moved"], orders["lost"]) == (0, 0, [])
+        check(broker)
+
+
+def test_what_was_committed_through_another_broker_than_the_leader_is_committed(
+    tmp_path: Path,
+) -> None:
+    with two_workers(tmp_path) as broker:
+        # Given transactions over four partitions, which two brokers lead
+        Confluent(bootstrap=broker.bootstrap).create_topic("orders", partition_count=4)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "orders"})
+        producer.init_transactions(30)
+        for number, commits in enumerate((True, True, False, True)):
+            producer.begin_transaction()
+            for partition in range(4):
+                producer.produce("orders", f"order-{number}", partition=partition)
+            assert producer.flush(30) == 0
+            if commits:
+                producer.commit_transaction(30)
+            else:
+                producer.abort_transaction(30)
+        before = [read(broker, "orders", partition, committed=True) for partition in range(4)]
+        assert [len(found) for found in before] == [3] * 4
+        ends = {(partition, 2 * number + 1) for partition in range(4) for number in range(4)}
+
+        # When both are killed a few seconds later, and Postgres is lost
+        until(lambda: told_ends(broker) == ends or None, "all ends")
+        topics = recovered(broker)
+
+        # Then each transaction is as it ended, at the same offsets
+        found = [read(broker, "orders", partition, committed=True) for partition in range(4)]
+        assert found == before
+        assert [end_of(broker, "orders", partition) for partition in range(4)] == [8] * 4
         orders = topics["orders"]
         assert (orders["unfinished"], orders["moved"], orders["lost"]) == (0, 0, [])
         check(broker)

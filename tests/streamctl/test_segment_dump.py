@@ -175,6 +175,21 @@ def test_an_object_of_the_writer_is_shown(run_here: RunHere, tmp_path: Path) -> 
     assert json_lines(programs, "record") == []
 
 
+def test_an_object_that_only_tells_is_shown(run_here: RunHere, tmp_path: Path) -> None:
+    index = WalIndex(
+        writer_id=UUID(int=5),
+        sequence=8,
+        written_ms=TIME_MS,
+        topics=((TOPIC_ID, "user-events"),),
+        runs=(),
+        endings=(WalEnding(0, 1, 39, 77, 4, False, TIME_MS),),
+    )
+    shown = run_here("segment", "dump", kept(tmp_path, encode_index(index)), "--records")
+    assert (shown.exit_code, shown.err) == (0, "")
+    assert "0 runs of 1 topic" in shown.text
+    assert "abort marker of producer 77 epoch 4 in user-events, partition 1: at 39" in shown.text
+
+
 def test_what_is_no_such_object_is_named(run_here: RunHere, tmp_path: Path) -> None:
     for arguments, exit_code, said in (
         ((kept(tmp_path, b"hello world, " * 20),), 1, "neither a segment nor an object"),

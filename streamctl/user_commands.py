@@ -1,6 +1,8 @@
 """streamctl user list | set-password | delete: credentials for SASL/SCRAM (KIP-554)."""
 
 import getpass
+import secrets
+import string
 import sys
 from pathlib import Path
 from typing import Annotated, Final
@@ -30,6 +32,8 @@ MECHANISMS: Final = {
 }
 LEAST_ITERATIONS: Final = 4096  # Kafka's bounds
 MOST_ITERATIONS: Final = 16384
+SALT_BYTES: Final = 32
+_SALT_LETTERS: Final = string.digits + string.ascii_lowercase
 _STDIN: Final = Path("-")
 _DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50
 
@@ -103,7 +107,7 @@ def set_password(
     requests = Requests(connection)
     for one in mechanisms:
         info = ScramCredentialInfo(MECHANISMS[one], iterations)
-        _alter(requests, name, UserScramCredentialUpsertion(name, info, password))
+        _alter(requests, name, UserScramCredentialUpsertion(name, info, password, _salt()))
     print_done(f"user {name} has a password for {' and '.join(mechanisms)}")
 
 
@@ -132,6 +136,11 @@ def delete(
     for one in gone:
         _alter(requests, name, UserScramCredentialDeletion(name, MECHANISMS[one]))
     print_done(f"deleted the password of {name} for {' and '.join(gone)}")
+
+
+def _salt() -> bytes:
+    """Return a random salt that is text, as Java's tools make them: kafka-ts reads no others."""
+    return "".join(secrets.choice(_SALT_LETTERS) for _ in range(SALT_BYTES)).encode()
 
 
 def _mechanisms(given: list[str] | None) -> list[str]:

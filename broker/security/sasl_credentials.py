@@ -30,7 +30,8 @@ class CredentialKind(NamedTuple):
     """What can be seen of a credential by somebody who does not know the password.
 
     Attributes:
-        text: the salt is made of digits and small letters, as those from Java's tools are.
+        text: the salt is made of digits and small letters, as those from Java's tools are; kafka-ts
+            reads no others.
     """
 
     iterations: int
@@ -41,7 +42,7 @@ class CredentialKind(NamedTuple):
 Likeness = frozenset[tuple[ScramMechanism, CredentialKind]]
 """What can be seen of a user: the kinds of its credentials."""
 
-_USUAL: Final = CredentialKind(MIN_ITERATIONS, SALT_BYTES, text=False)
+_USUAL: Final = CredentialKind(MIN_ITERATIONS, SALT_BYTES, text=True)
 
 
 class Credentials:
@@ -171,7 +172,7 @@ def _as_text(salt: bytes) -> bytes:
 
 
 def _credential(mechanism: ScramMechanism, password: str) -> str:
-    salt = os.urandom(SALT_BYTES)
+    salt = _as_text(os.urandom(SALT_BYTES))
     salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, BOOTSTRAP_ITERATIONS)
     return ScramCredential.from_salted_password(
         mechanism, salt=salt, salted_password=salted, iterations=BOOTSTRAP_ITERATIONS

@@ -1,7 +1,9 @@
 """Commands against a cluster that asks who comes: over TLS, with each mechanism of SASL."""
 
+import base64
 import hashlib
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +24,15 @@ from streamctl.sasl import conversation
 from tests.streamctl.conftest import Ended
 from tests.support.broker import BrokerProcess
 from tests.support.certificates import make_authority
-from tests.support.sasl import ADMIN, MECHANISMS, PASSWORD, running_sasl_broker
+from tests.support.sasl import (
+    ADMIN,
+    MECHANISMS,
+    PASSWORD,
+    SaslClient,
+    Scram,
+    authenticate,
+    running_sasl_broker,
+)
 from tests.support.token_server import TokenServer, running_token_server
 from tests.support.tokens import AUDIENCE, ISSUER, Issuer, ec_key
 
@@ -128,6 +138,33 @@ def test_a_password_counts_as_it_was_typed(closed: Closed, run_here: RunHere) ->
         for command in (("topic", "list"), ("quota", "list")):
             ended = run_here(*command, *login)
             assert ended.exit_code == 0, ended.err
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+async def test_a_salt_is_text(run_here: RunHere, tmp_path: Path, mechanism: str) -> None:
+    # Given a user whose password was set from the command line
+    (tmp_path / "password").write_text(PASSWORD)
+    properties = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.username": ADMIN,
+        "sasl.password": PASSWORD,
+    }
+    with running_sasl_broker(tmp_path / "data") as broker:
+        made = run_here(
+            *("user", "set-password", "alice", "--password-file", str(tmp_path / "password")),
+            *("--bootstrap", broker.bootstrap),
+            *(word for pair in properties.items() for word in ("-X", "=".join(pair))),
+        )
+        assert made.exit_code == 0, made.err
+
+        # When it logs in, then it is told a salt as those that Java's tools make: digits and small
+        # letters, as kafka-ts reads no others
+        async with await SaslClient.connect(broker.bootstrap) as client:
+            await client.begin(mechanism)
+            answer = await client.ask(authenticate(Scram(mechanism, "alice", PASSWORD).first()))
+    told = dict(part.split(b"=", 1) for part in answer.auth_bytes.split(b","))
+    assert re.fullmatch(rb"[0-9a-z]{32}", base64.b64decode(told[b"s"]))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 import time
 from collections.abc import AsyncIterator, Iterator
 from random import Random
@@ -112,6 +113,13 @@ async def test_a_challenge_does_not_tell_whether_there_is_such_a_user(
     assert unknown[0]["r"] != unknown[1]["r"]
     kinds = {(len(base64.b64decode(one["s"])), one["i"]) for one in (known, *unknown, other)}
     assert len(kinds) == 1
+
+
+@pytest.mark.parametrize("user", [ADMIN, "nobody"])
+async def test_a_salt_is_text(sasl_broker: BrokerProcess, user: str) -> None:
+    # Those that Java's tools make are digits and small letters, and kafka-ts reads no others
+    salt = base64.b64decode((await challenge_of(sasl_broker, user))["s"])
+    assert re.fullmatch(rb"[0-9a-z]{32}", salt)
 
 
 async def test_a_name_that_could_not_be_told_by_plain_is_none(admin: SaslClient) -> None:

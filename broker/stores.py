@@ -30,7 +30,8 @@ async def claim_store(
     """Make sure that the object store is the cluster's; a new cluster leaves its mark there.
 
     Brokers of a new cluster may do it at the same time, and may be cut off anywhere: the first mark
-    that the database hears of is the cluster's.
+    that the database hears of is the cluster's. A mark that is there is never written over, also
+    where the server knows no conditional PUT.
 
     Args:
         metadata: knows which store is the cluster's, if it has one.
@@ -43,10 +44,11 @@ async def claim_store(
             another store, where the other brokers look for what is acknowledged here.
     """
     cluster_id, store_id = await metadata.cluster_id(), await metadata.store_id()
-    if store_id is None:
-        with suppress(ObjectConflict):  # it has one
-            await objects.put(MARKER, [new_mark(cluster_id).content()])
     mark = await read_marker(objects)
+    if mark is None and store_id is None:
+        with suppress(ObjectConflict):  # another broker was first
+            await objects.put(MARKER, [new_mark(cluster_id).content()])
+        mark = await read_marker(objects)
     if mark is None:
         raise WrongStore(
             f"the object store {store} has no mark ({MARKER}) of a cluster, and that of {database} "

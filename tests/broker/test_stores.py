@@ -1,6 +1,7 @@
 """Which object store a cluster takes for its own, whenever a start is cut off."""
 
 import asyncio
+from collections.abc import Sequence
 from random import Random
 from typing import Final
 
@@ -16,7 +17,7 @@ from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import MetadataStore
 from storage.objects.objects_memory import MemoryStore
-from storage.objects.port import ObjectStore
+from storage.objects.port import Buffer, ObjectStore
 from storage.objects.store_marker import MARKER, new_mark, read_marker
 from storage.postgres.postgres_connection import Connection
 from tests.support.ports import free_port
@@ -99,11 +100,24 @@ async def test_a_store_that_was_marked_before_stores_had_ids_is_taken() -> None:
         await claim(metadata, MemoryStore())
 
 
-async def test_the_store_of_another_cluster_is_refused() -> None:
-    objects = MemoryStore()
-    await claim(MemoryMetadata(Random(2)), objects)
+class OverwritingStore(MemoryStore):
+    """Knows no conditional PUT, as some servers that speak S3: what comes last is stored."""
+
+    async def put(self, path: str, parts: Sequence[Buffer]) -> None:
+        await self.delete([path])
+        await super().put(path, parts)
+
+
+@pytest.mark.parametrize("kind", [MemoryStore, OverwritingStore])
+async def test_the_store_of_another_cluster_is_refused(kind: type[MemoryStore]) -> None:
+    # Given a store that belongs to a cluster
+    mine, objects = MemoryMetadata(Random(2)), kind()
+    await claim(mine, objects)
+
+    # When a new cluster is sent there, then it refuses, and the store stays what it was
     with pytest.raises(WrongStore, match="belongs to another cluster"):
         await claim(new_cluster(), objects)
+    await claim(mine, objects)
 
 
 RECORD_OF_AN_OLDER_VERSION: Final = (

@@ -13,21 +13,22 @@ does not begin to come is sent twice (storage/objects/hedged_gets.py).
 """
 
 import base64
-from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from aiobotocore.config import AioConfig
 from aiobotocore.session import get_session
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, IncompleteReadError
 from crc32c import crc32c
 
-from storage.config import MiB, S3Config
+from storage.config import KiB, S3Config
 from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
 from storage.objects.path_rules import check_path, check_prefix
 from storage.objects.port import Buffer, StoredObject
 from storage.objects.s3_body import PartsBody
+from storage.objects.s3_dialects import LargeBodies, adapt, length_of
 from storage.objects.s3_errors import (
     CLIENT_ERRORS,
     check_authority,
@@ -47,9 +48,9 @@ if TYPE_CHECKING:  # the stubs are there for development only
 CONNECT_TIMEOUT_S: Final = 1.0
 DELETE_LIMIT: Final = 1000  # keys that one DeleteObjects takes
 LIST_LIMIT: Final = 1000  # keys that one answer to ListObjectsV2 holds
-# Above this size the server is asked before the body is sent (100-continue): a refusal that comes
-# while we send may be lost in the reset of the connection. Below, the round trip is saved.
-EXPECT_CONTINUE_BYTES: Final = 1 * MiB
+# DeleteObjects has the time of so many bytes for each key: some servers delete one after the other,
+# and a try that is given up and made again begins with the same keys.
+DELETE_KEY_BYTES: Final = 64 * KiB
 
 
 class S3Store:
@@ -68,6 +69,7 @@ class S3Store:
         self._root = f"{config.prefix}/" if config.prefix else ""
         self._client = client
         self._resources = resources
+        self._large_bodies = LargeBodies(client)
 
     @classmethod
     async def open(cls, config: S3Config, traffic: StoreTraffic | None = None) -> Self:
@@ -79,7 +81,7 @@ class S3Store:
         style = "path" if config.endpoint else "auto"
         options = AioConfig(
             connect_timeout=CONNECT_TIMEOUT_S,
-            read_timeout=config.deadline_s,
+            read_timeout=None,  # each try has its own
             max_pool_connections=config.max_connections,
             retries={"mode": "standard", "total_max_attempts": 1},
             request_checksum_calculation="when_required",
@@ -99,7 +101,7 @@ class S3Store:
             raise ObjectStoreUnavailable(
                 f"s3://{config.bucket}: {describe_client(error)}"
             ) from error
-        client.meta.events.register_last("before-call.s3", _expect_only_if_large)
+        adapt(client)
         return cls(config, client, resources, traffic or StoreTraffic())
 
     async def put(self, path: str, parts: Sequence[Buffer]) -> None:
@@ -116,14 +118,15 @@ class S3Store:
     async def _put(self, path: str, parts: Sequence[Buffer], size: int, checksum: str) -> None:
         body: Any = PartsBody(parts)  # botocore takes all that can be read; its stubs say otherwise
         try:
-            await self._client.put_object(
-                Bucket=self._bucket,
-                Key=self._root + path,
-                Body=body,
-                ContentLength=size,
-                ChecksumCRC32C=checksum,
-                IfNoneMatch="*",
-            )
+            with self._large_bodies.sending(size):
+                await self._client.put_object(
+                    Bucket=self._bucket,
+                    Key=self._root + path,
+                    Body=body,
+                    ContentLength=size,
+                    ChecksumCRC32C=checksum,
+                    IfNoneMatch="*",
+                )
         except ClientError as refusal:
             if status_of(refusal) not in {409, 412}:
                 raise
@@ -145,7 +148,9 @@ class S3Store:
             if status_of(error) == 404:
                 return None
             raise
-        if head["ContentLength"] != size:
+        if (length := head.get("ContentLength")) is None:
+            raise ObjectStoreUnavailable(f"{self._url(path)}: the server tells no length")
+        if length != size:
             return False
         stored = head.get("ChecksumCRC32C")
         if stored and head.get("ChecksumType") != "COMPOSITE":  # that is one over part checksums
@@ -174,7 +179,9 @@ class S3Store:
                 raise ObjectMissing(f"{self._url(path)} from {start}: {describe(error)}") from error
             raise
         async with response["Body"] as body:
-            found = response["ContentLength"]
+            found = length_of(response)
+            if found is None:
+                raise ObjectStoreUnavailable(f"{self._url(path)}: the server tells no length")
             if found < length:
                 raise ObjectMissing(f"{self._url(path)} ends at {start + found}")
             if found > length:
@@ -182,8 +189,10 @@ class S3Store:
             data = bytearray(length)
             view: Any = memoryview(data)  # typed as bytearray; any writable buffer will do
             done = 0
-            while done < length:  # a body that ends early raises
-                done += await body.readinto(view[done:])
+            while done < length:
+                if not (count := await body.readinto(view[done:])):
+                    raise IncompleteReadError(actual_bytes=done, expected_bytes=length)
+                done += count
         return data
 
     async def delete(self, paths: Sequence[str]) -> Mapping[str, str]:
@@ -193,7 +202,8 @@ class S3Store:
         for first in range(0, len(paths), DELETE_LIMIT):
             chunk = paths[first : first + DELETE_LIMIT]
             attempt = partial(self._delete, chunk)
-            refused |= await self._tries.run("DELETE", self._url(chunk[0]), 0, attempt)
+            size = len(chunk) * DELETE_KEY_BYTES
+            refused |= await self._tries.run("DELETE", self._url(chunk[0]), size, attempt)
         return refused
 
     async def _delete(self, paths: Sequence[str]) -> dict[str, str]:
@@ -225,9 +235,13 @@ class S3Store:
                     size=entry["Size"],
                     modified_ms=int(entry["LastModified"].timestamp() * 1000),
                 )
-            if not page["IsTruncated"]:
+            if page.get("IsTruncated") is False:
                 return
-            token = page["NextContinuationToken"]
+            last, token = token, page.get("NextContinuationToken", "")
+            if token in {"", last}:
+                raise ObjectStoreUnavailable(
+                    f"LIST {self._url(prefix)}: the server tells no new continuation token"
+                )
 
     async def _page(self, prefix: str, token: str) -> "ListObjectsV2OutputTypeDef":
         ask = partial(
@@ -248,10 +262,3 @@ class S3Store:
 async def _close_body(response: "GetObjectOutputTypeDef") -> None:
     """Give up an answer that nobody reads, and its connection."""
     response["Body"].close()
-
-
-def _expect_only_if_large(params: MutableMapping[str, Any], **_: object) -> None:
-    """Undo what botocore does for every body."""
-    headers = params["headers"]
-    if "Expect" in headers and int(headers["Content-Length"]) <= EXPECT_CONTINUE_BYTES:
-        del headers["Expect"]

@@ -39,8 +39,11 @@ _TRANSIENT_ERRORS: Final = (
     TransferError,
     TimeoutError,
 )
-# Besides 5xx. A put that meets 409 or 412 asks what is stored before it comes here: nothing was.
-_TRANSIENT_STATUS: Final = frozenset((408, 409, 412, 429))
+# Besides 5xx. A put that meets 409 or 412 asks what is stored before it comes here: nothing was;
+# one that meets 417 is sent in another way.
+_TRANSIENT_STATUS: Final = frozenset((408, 409, 412, 417, 429))
+_UNKNOWN_TO_SERVER: Final = frozenset((501, 505))
+_MESSAGE_CHARACTERS: Final = 200
 # Codes that come with status 400, or inside a successful answer to DeleteObjects.
 _TRANSIENT_CODES: Final = frozenset(
     ("BadDigest", "InternalError", "RequestTimeout", "ServiceUnavailable")
@@ -112,8 +115,12 @@ def is_transient(error: Exception) -> bool:
     """Tell whether the same request may succeed a little later."""
     if isinstance(error, ClientError):
         status = status_of(error)
-        transient = status >= 500 or status in _TRANSIENT_STATUS
-        return transient or code_of(error) in _TRANSIENT_CODES | _THROTTLE_CODES
+        trouble = status >= 500 and status not in _UNKNOWN_TO_SERVER
+        return (
+            trouble
+            or status in _TRANSIENT_STATUS
+            or code_of(error) in _TRANSIENT_CODES | _THROTTLE_CODES
+        )
     if _tls_fix(error):
         return False
     return isinstance(error, _TRANSIENT_ERRORS)
@@ -131,7 +138,7 @@ def describe(error: Exception) -> str:
     if isinstance(error, ClientError):
         text = f"{status_of(error)} {code_of(error)}"
         fix = _FIXES.get(code_of(error))
-        return f"{text}; {fix}" if fix else text
+        return f"{text}; {fix}" if fix else f"{text}{_message(error)}"
     if isinstance(error, NoCredentialsError):
         return f"no credentials found; {_CREDENTIALS_FIX}"
     if fix := _tls_fix(error):
@@ -149,6 +156,12 @@ def describe_client(error: Exception) -> str:
         if isinstance(error, kind):
             return f"{str(error).rstrip('.')}; {fix}"
     return describe(error)
+
+
+def _message(error: ClientError) -> str:
+    """Return what the server said besides the code, in one line, behind a colon; or nothing."""
+    said = " ".join(str(error.response.get("Error", {}).get("Message") or "").split())
+    return f": {said[:_MESSAGE_CHARACTERS]}" if said else ""
 
 
 def _tls_fix(error: Exception) -> str:

@@ -1,0 +1,137 @@
+"""Servers that speak S3 in their own way, and what proxies before them make of it."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from storage.config import MiB, S3Config
+from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
+from storage.objects import objects_s3
+from storage.objects.objects_s3 import S3Store
+from tests.contracts.object_stores import content, s3_store, sizes
+from tests.support.odd_s3_server import OddS3Server, error
+
+REFUSED = b"HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+@pytest.fixture
+async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OddS3Server]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    async with OddS3Server.running() as running:
+        yield running
+
+
+@asynccontextmanager
+async def store_of(server: OddS3Server, *, deadline_s: float = 15.0) -> AsyncIterator[S3Store]:
+    config = S3Config(bucket="odd", endpoint=server.endpoint, deadline_s=deadline_s)
+    async with s3_store(config) as store:
+        yield store
+
+
+@pytest.mark.parametrize("continues", [b"", REFUSED], ids=["ignored", "refused"])
+async def test_a_server_that_is_not_to_be_asked_before_the_body_gets_it(
+    server: OddS3Server, continues: bytes
+) -> None:
+    async with store_of(server) as store:
+        # Given a server, or a proxy, that waits for the body whatever is expected, or refuses
+        server.continues = continues
+
+        # When large objects are stored
+        for path in ("wal/1", "wal/2", "wal/3"):
+            await store.put(path, [bytes(2 * MiB)])
+
+        # Then they are, and after the first one no try is lost
+        assert {path: len(stored) for path, stored in server.objects.items()} == dict.fromkeys(
+            ("wal/1", "wal/2", "wal/3"), 2 * MiB
+        )
+        assert server.asked["PUT"] == 4
+
+
+async def test_a_body_without_a_length_is_read(server: OddS3Server) -> None:
+    async with store_of(server) as store:
+        # Given a server whose answers come in chunks, and an object
+        server.lengths = False
+        stored = bytes(range(250)) * 20
+        await store.put("wal/1", [stored])
+
+        # When ranges are read, then they are there, or missing where the object ends
+        assert bytes(await store.get("wal/1", 10, 4_000)) == stored[10:4_010]
+        assert await content(store, "wal/1", 5_000) == stored
+        with pytest.raises(ObjectMissing, match="ends at 5000"):
+            await store.get("wal/1", 4_000, 2_000)
+
+        # And what cannot be compared is no reason to believe that it is stored
+        with pytest.raises(ObjectStoreUnavailable, match="no length"):
+            await store.put("wal/1", [stored])
+
+
+@pytest.mark.parametrize("status", [301, 307])
+async def test_a_bucket_elsewhere_is_told(server: OddS3Server, status: int) -> None:
+    async with store_of(server) as store:
+        # Given a server that says so, and not where
+        elsewhere = error(status, "PermanentRedirect")
+        server.refusals = dict.fromkeys(("GET", "HEAD", "PUT", "POST"), elsewhere)
+
+        # When it is used, then the error tells at once which option to set
+        for call in (store.put("wal/1", [b"x"]), store.get("wal/1", 0, 1), sizes(store)):
+            with pytest.raises(ObjectStoreUnavailable, match=r"PermanentRedirect.*\?region=R"):
+                await call
+        assert server.asked.total() < 10
+
+
+async def test_many_objects_may_take_their_time_to_be_deleted(server: OddS3Server) -> None:
+    async with store_of(server, deadline_s=2.0) as store:
+        # Given a server that deletes one key after the other, also those that are gone
+        server.objects = {f"wal/{number:04}": b"x" for number in range(1000)}
+        server.delete_s = 0.003
+
+        # When a thousand are deleted, then there is time for it, and one request is enough
+        await store.delete(list(server.objects))
+        assert not server.objects
+        assert server.asked["POST"] == 1
+
+
+async def test_a_delete_has_the_checksum_that_old_servers_want(server: OddS3Server) -> None:
+    async with store_of(server) as store:
+        server.objects, server.needs_md5 = {"wal/1": b"x"}, True
+        await store.delete(["wal/1"])
+        assert not server.objects
+
+
+async def test_what_a_server_does_not_know_is_told_at_once(server: OddS3Server) -> None:
+    async with store_of(server) as store:
+        # Given a server without conditional PUTs
+        server.refusals["PUT"] = error(501, "NotImplemented", "If-None-Match\n is not known")
+
+        # When an object is stored, then the error says what the server said
+        began_s = time.monotonic()
+        with pytest.raises(ObjectStoreUnavailable, match="501 NotImplemented: If-None-Match is"):
+            await store.put("wal/1", [b"x"])
+        assert server.asked["PUT"] == 1
+        assert time.monotonic() - began_s < 10
+
+
+async def test_a_listing_that_does_not_go_on_ends(
+    server: OddS3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a server that has but one page, and calls it the next one, too
+    monkeypatch.setattr(objects_s3, "LIST_LIMIT", 10)
+    async with store_of(server) as store:
+        server.objects = {f"wal/{number:02}": b"x" for number in range(35)}
+        assert len(await sizes(store)) == 35
+        server.tokens = False
+
+        # When it is listed, then that is an error: it is not all that there is
+        with pytest.raises(ObjectStoreUnavailable, match="continuation"):
+            await sizes(store)
+
+
+async def test_an_object_that_is_there_is_a_conflict_all_the_same(server: OddS3Server) -> None:
+    async with store_of(server) as store:
+        server.continues = b""
+        await store.put("wal/1", [bytes(2 * MiB)])
+        with pytest.raises(ObjectConflict):
+            await store.put("wal/1", [bytes(2 * MiB - 1), b"x"])

@@ -58,6 +58,9 @@ class Looks(Protocol):
     session_id: int
     refuses: bool
 
+    def __len__(self) -> int:
+        """Return how many partitions the client wants."""
+
     def begin(self, growth: Growth) -> Sequence[Wanted]:
         """Return what to look at now; `growth` hears of all that comes until `end`."""
 
@@ -79,6 +82,9 @@ class AllOfIt:
         self._wanted: list[Wanted] = []
         self._topics: list[tuple[TopicWanted, Sequence[Found]]] = []
         self._growth: Growth | None = None
+
+    def __len__(self) -> int:
+        return sum(len(found) for _, found in self._topics)
 
     def add(self, topic: TopicWanted, found: Sequence[Found]) -> None:
         """Take what was found of a topic, in the order in which it was asked for."""

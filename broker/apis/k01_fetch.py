@@ -97,10 +97,9 @@ async def _answer(request: Request, fetch: FetchRequest, looks: Looks) -> Answer
         read_committed=fetch.isolation_level == READ_COMMITTED,
         client_id=request.header.client_id,
     )
+    max_wait_ms = max(fetch.max_wait_ms, 0) if len(looks) else 0  # as of a consumer that closes
     request.forget_frame()
-    await run.run(
-        min_bytes=min(fetch.min_bytes, max_bytes), max_wait_s=max(fetch.max_wait_ms, 0) / 1000
-    )
+    await run.run(min_bytes=min(fetch.min_bytes, max_bytes), max_wait_s=max_wait_ms / 1000)
     wanted = run.wanted
     if services.authorizer.enabled:
         _withhold(request, wanted)

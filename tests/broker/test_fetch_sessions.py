@@ -3,6 +3,7 @@
 What Apache Kafka answers to the same requests is compared in tests/oracle (corpus_fetch.py).
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -110,6 +111,28 @@ async def test_a_session_ends_with_its_connection(
     await reader.fetch((topic, 0, 0))
     reader.client = other
     assert (await reader.fetch()).error_code == ErrorCode.fetch_session_id_not_found
+
+
+async def test_who_wants_nothing_does_not_wait(wire: WireClient, topic: str) -> None:
+    # Given two sessions
+    await wire.create_topic(topic)
+    one, other = Reader(wire, 12), Reader(wire, 12)
+    for reader in (one, other):
+        await reader.fetch((topic, 0, 0))
+
+    # When a Fetch gives up all of one, another ends the other, as a consumer does that closes, and
+    # more want nothing from the beginning, then there is nothing that they could wait for
+    async with asyncio.timeout(WAIT_MS / 2_000):
+        assert not (await one.fetch(forgotten=[(topic, 0)], max_wait_ms=WAIT_MS)).responses
+        for session_id, epoch in ((other.session_id, -1), (0, -1), (0, 0)):
+            nothing = fetch_request(
+                [],
+                version=12,
+                max_wait_ms=WAIT_MS,
+                session_id=session_id,
+                session_epoch=epoch,
+            )
+            assert not (await wire.ask(nothing)).responses
 
 
 async def test_topics_that_go_and_come_are_told_of(

@@ -178,11 +178,6 @@ class FetchSession:
             for followed in self._followed.values():
                 followed.let_go()
                 self._ready[followed] = None
-        elif self._slept:
-            for followed in self._followed.values():
-                if followed.wanted is not None:
-                    followed.wanted.log.add_waiter(followed)
-        self._slept = False
         by_topic: dict[_Topic, list[Followed]] = {}
         for followed in self._ready:
             if followed.wanted is None or followed.wanted.log.removed:
@@ -202,6 +197,8 @@ class FetchSession:
 
     def begin(self, growth: Growth) -> Sequence[Wanted]:
         self._growth = growth
+        if self._slept:
+            self._wake_up()
         self._looked = list(self._ready)
         wanted = [one.wanted for one in self._looked if one.wanted is not None]
         self.refuses = len(wanted) < len(self._looked)
@@ -237,6 +234,13 @@ class FetchSession:
         for followed in self._looked:
             if followed.wanted is not None:
                 followed.wanted.answer = PartitionAnswer(followed.partition.index)
+
+    def _wake_up(self) -> None:
+        """Have all its partitions polled for again."""
+        self._slept = False
+        for followed in self._followed.values():
+            if followed.wanted is not None:
+                followed.wanted.log.add_waiter(followed)
 
     # --- what its partitions tell
 

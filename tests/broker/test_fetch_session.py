@@ -29,7 +29,8 @@ from protocol.fetch import (
 )
 from protocol.fetch_response import PartitionAnswer
 from protocol.ids import Partition
-from storage.partition_log import PartitionLog
+from storage.log import POLL_S
+from storage.partition_log import POLLS_AFTER_FETCH, PartitionLog
 from tests.broker.test_fetching import alone
 from tests.storage.log_bench import LogBench, Transactional, running_log
 
@@ -291,3 +292,37 @@ async def test_nobody_polls_for_a_client_that_does_not_come_back() -> None:
         client.session.close()
         while log.take_poll():
             pass
+
+
+class SlowClient(SessionClient):
+    """Attributes: find_s is how long the broker takes to find a partition for it."""
+
+    find_s = 0.0
+
+    async def _found(self, partition: Partition, wanted: PartitionWanted) -> Wanted:
+        await asyncio.sleep(self.find_s)
+        return await super()._found(partition, wanted)
+
+
+async def test_who_waits_is_polled_for_however_long_its_fetch_took_to_begin() -> None:
+    async with running_log() as bench:
+        # Given a client that waits for a transaction to end
+        partition, another = await bench.create_partitions(2)
+        client = SlowClient(bench, read_committed=True)
+        client.want(partition, 0)
+        who = await bench.producer("t")
+        await bench.append(partition, [b"a"], who)
+        await read_all(client)
+        polling = asyncio.create_task(bench.log.poll())
+
+        # When it wants one more, for which it seems to be away until that is found
+        client.want(another, 0)
+        client.find_s = AWAKE_S + POLL_S * (POLLS_AFTER_FETCH + 2)
+        waiting = asyncio.create_task(client.fetch(PATIENCE_S))
+        await asyncio.sleep(client.find_s + POLL_S)
+
+        # Then it hears of the end, which is another broker's
+        await bench.end(who, committed=True, elsewhere=True)
+        told = await asyncio.wait_for(waiting, PATIENCE_S / 2)
+        assert told[partition].size > 0
+        polling.cancel()

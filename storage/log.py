@@ -33,7 +33,7 @@ POLL_S: Final = 0.1
 REFRESHED_AT_ONCE: Final = 500
 """Partitions in a query: what comes of it takes the event loop 3 ms."""
 POLLED_AT_ONCE: Final = 2_000
-"""The same, where little comes of it."""
+"""The same, where little comes of it, with asking who waits for them."""
 
 _NOTHING: Final = Records((), 0)
 
@@ -233,16 +233,17 @@ class Log:
         )
 
     async def poll(self) -> None:
-        """Look for commits of other brokers, by one query, where someone reads at the end."""
+        """Look for commits of other brokers, by few queries, where someone reads at the end."""
         while True:
             await asyncio.sleep(POLL_S)
-            awaited = [one for one in self._read if one.take_poll()]
-            self._read.intersection_update(awaited)
-            if not awaited:
-                continue
+            read = list(self._read)
             try:
-                for start in range(0, len(awaited), POLLED_AT_ONCE):
-                    await self._look_for_changes(awaited[start : start + POLLED_AT_ONCE])
+                for start in range(0, len(read), POLLED_AT_ONCE):
+                    piece = read[start : start + POLLED_AT_ONCE]
+                    awaited = [one for one in piece if one.take_poll()]
+                    self._read.difference_update(set(piece).difference(awaited))
+                    if awaited:
+                        await self._look_for_changes(awaited)
             except MetadataUnavailable as error:
                 log.warning("no news of other brokers' commits", reason=str(error))
 

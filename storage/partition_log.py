@@ -117,10 +117,12 @@ class PartitionLog:
 
         A client that never waits (max_wait 0) but asks again and again sees them only this way.
         """
-        if not any(waiter.waits for waiter in self._waiters):
-            if self._polls_left == 0:
-                return False
-            self._polls_left -= 1
+        for waiter in self._waiters:
+            if waiter.waits:
+                return True
+        if self._polls_left == 0:
+            return False
+        self._polls_left -= 1
         return True
 
     def add_waiter(self, waiter: Waiter) -> None:

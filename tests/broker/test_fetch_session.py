@@ -29,8 +29,9 @@ from protocol.fetch import (
 )
 from protocol.fetch_response import PartitionAnswer
 from protocol.ids import Partition
-from storage.log import POLL_S
+from storage.log import POLL_S, POLLED_AT_ONCE
 from storage.partition_log import POLLS_AFTER_FETCH, PartitionLog
+from storage.partition_offsets import PartitionOffsets
 from tests.broker.test_fetching import alone
 from tests.storage.log_bench import LogBench, Transactional, running_log
 
@@ -325,4 +326,39 @@ async def test_who_waits_is_polled_for_however_long_its_fetch_took_to_begin() ->
         await bench.end(who, committed=True, elsewhere=True)
         told = await asyncio.wait_for(waiting, PATIENCE_S / 2)
         assert told[partition].size > 0
+        polling.cancel()
+
+
+async def test_polling_for_very_many_leaves_others_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_log() as bench:
+        # Given a client that waits for very many partitions
+        partitions = await bench.create_partitions(2 * POLLED_AT_ONCE + 1)
+        await bench.log.refresh([bench.log.partition(one) for one in partitions])
+        client = SessionClient(bench, read_committed=False)
+        for one in partitions:
+            client.want(one, 0)
+        await client.fetch()
+        asked = [0]  # who waits, from query to query
+        take_poll, changed_offsets = PartitionLog.take_poll, bench.metadata.changed_offsets
+
+        def take(self: PartitionLog) -> bool:
+            asked[-1] += 1
+            return take_poll(self)
+
+        async def changed(
+            known: Mapping[Partition, PartitionOffsets],
+        ) -> Mapping[Partition, PartitionOffsets | None]:
+            asked.append(0)
+            return await changed_offsets(known)
+
+        monkeypatch.setattr(PartitionLog, "take_poll", take)
+        monkeypatch.setattr(bench.metadata, "changed_offsets", changed)
+
+        # When it is polled for, then no more are gone through at a time than a query tells of
+        polling = asyncio.create_task(bench.log.poll())
+        while sum(asked) < len(partitions):
+            await asyncio.sleep(POLL_S)
+        assert max(asked) <= POLLED_AT_ONCE
         polling.cancel()

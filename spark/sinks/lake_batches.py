@@ -127,6 +127,14 @@ class LakeBatches:
         assert there is not None, "made before the query started"
         columns, decoded = self.decoder(records, _values(there))
         self.rows.add_columns(session, _values(columns, beside=there))
+        decoded = decoded.persist(StorageLevel.MEMORY_AND_DISK)  # read for rows, then for the rest
+        try:
+            self._append_both(records, decoded, batch)
+        finally:
+            decoded.unpersist()
+
+    def _append_both(self, records: DataFrame, decoded: DataFrame, batch: Batch) -> None:
+        session = records.sparkSession
         rows = self.to_rows(decoded)
         if self._reaches_back(records):
             letters = deadletter.places(self.letters.read(session))

@@ -68,7 +68,9 @@ def decode(records: DataFrame, values: Values) -> DataFrame:
     else:
         decoded = _decode_registered(records, values, values.registered)
     fits = F.col("reason").isNull()
-    return decoded.select(*RECORD, F.when(fits, F.col("row")).alias("row"), "reason")
+    row = F.when(fits, F.col("row")).alias("row")
+    told = _evaluated_once(F.struct(row, F.col("reason"))).alias("told")
+    return decoded.select(*RECORD, told).select(*RECORD, "told.row", "told.reason")
 
 
 def rows_of(decoded: DataFrame) -> DataFrame:
@@ -101,6 +103,14 @@ def body() -> Column:
     return F.substring(F.col("value"), _HEADER_BYTES + 1, 2**31 - 1)
 
 
+def _evaluated_once(value: Column) -> Column:
+    """Return a value that a filter on it does not have computed anew, a part of it at a time.
+
+    Spark moves no filter below what may be another thing each time.
+    """
+    return F.when(F.spark_partition_id() >= 0, value)
+
+
 def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame:
     """Add `row` and `reason` to records whose JSON text is `value`."""
     text = value.cast("string")
@@ -108,9 +118,9 @@ def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     # Spark would take the first of several objects in an array, and nothing for the text `null`
     parsed = records.withColumn("parsed", F.from_json(text, parsed_schema, options)).withColumn(
-        "fields", F.from_json(text, FIELDS)
+        "listed", F.from_json(_listed(text), f"array<{FIELDS}>")
     )
-    told, kept = F.col("fields"), F.col("parsed")
+    told, kept = F.get(F.col("listed"), F.lit(0)), F.col("parsed")
     wrong = _names(
         (one.name, told[one.name].isNotNull() & kept[one.name].isNull()) for one in values.columns
     )
@@ -121,7 +131,7 @@ def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame
         F.when(value.isNull(), None)
         .when(~F.is_valid_utf8(text), F.lit("the value is not UTF-8 text"))
         .when(~begins_object(text), F.lit("the value is not a JSON object"))
-        .when(~_is_whole(text), F.lit("the value is not one JSON object"))
+        .when(~_is_whole(F.col("listed"), text), F.lit("the value is not one JSON object"))
         .when(wrong != "", F.concat(F.lit("does not fit its column: "), wrong))
         .when(kept[_CORRUPT].isNotNull(), F.lit("a part does not fit its column"))
         .when(missing != "", F.concat(F.lit("is missing: "), missing))
@@ -134,15 +144,18 @@ def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame
     return parsed.withColumn("row", row).withColumn("reason", reason)
 
 
-def _is_whole(text: Column) -> Column:
-    """Return whether nothing follows an object: Spark's reader stops where the first one ends.
+def _listed(text: Column) -> Column:
+    """Return an array of an object and its digest: Spark's reader stops where the first one ends.
 
     The digest is what no text holds of itself, so what ends the array is not part of the text.
     """
-    digest = F.md5(text)
-    listed = F.concat(F.lit("["), text, F.lit(f',{{"{_END}":"'), digest, F.lit('"}]'))
-    read = F.from_json(listed, f"array<struct<{_END}: string>>")
-    return F.coalesce((F.size(read) == 2) & (F.get(read, F.lit(1))[_END] == digest), F.lit(False))
+    return F.concat(F.lit("["), text, F.lit(f',{{"{_END}":"'), F.md5(text), F.lit('"}]'))
+
+
+def _is_whole(listed: Column, text: Column) -> Column:
+    """Return whether nothing follows an object, by what was read of `_listed`."""
+    digest = F.get(listed, F.lit(1))[_END]
+    return F.coalesce((F.size(listed) == 2) & (digest == F.md5(text)), F.lit(False))
 
 
 def _decode_registered(

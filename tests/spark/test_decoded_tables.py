@@ -1,6 +1,8 @@
 """What becomes a row and what a dead letter, and how columns are found out."""
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,6 +91,22 @@ def test_what_fits_is_a_row_and_everything_else_has_a_reason(session: SparkSessi
     rows = rows_of(decoded).select("_kafka_offset", "id", "name")
     assertDataFrameEqual(rows, session.createDataFrame(expected, rows.schema))
     assert dead_letters(decoded).count() == len(given) - len(expected)
+
+
+@pytest.mark.parametrize("kind", [rows_of, dead_letters])
+def test_a_value_is_read_as_often_however_many_columns_there_are(
+    session: SparkSession, tmp_path: Path, kind: Callable[[DataFrame], DataFrame]
+) -> None:
+    # Given records that no optimizer knows, and 30 columns
+    records(session, b'{"c0":1}').write.parquet(str(tmp_path / "records"))
+    columns = StructType([StructField(f"c{number}", LongType()) for number in range(30)])
+
+    # When what is chosen by its reason is planned
+    chosen = kind(decode(session.read.parquet(str(tmp_path / "records")), Values(columns=columns)))
+    plan = chosen._jdf.queryExecution().executedPlan().toString()
+
+    # Then a value is read for its columns, and for its names
+    assert plan.count("from_json(") == 2
 
 
 def test_a_field_that_an_object_inside_has_not_is_told(session: SparkSession) -> None:

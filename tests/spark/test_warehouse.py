@@ -6,7 +6,8 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from spark.jobs.loading import Loading
 from spark.jobs.options import JobFailed, Source, WrongUsage
@@ -15,8 +16,9 @@ from spark.jobs.topic_ids import DIRECTORY
 from spark.jobs.warehouse import load
 from spark.sinks.lake_batches import TakenOver
 from spark.sinks.warehouse import TableFormat, positions
+from spark.tables.decoded import Values, decode
 from tests.clients.confluent import Confluent
-from tests.spark.warehouse_runs import FORMATS, by_offset, contents, loader, make_again, send
+from tests.spark.warehouse_runs import FORMATS, LAKES, by_offset, contents, loader, make_again, send
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
@@ -56,6 +58,38 @@ def test_runs_go_on_where_they_were_and_drift_does_not_stall_them(
     # And the table tells where it is; a run without news reads nothing
     assert positions(warehouse, 1) == {(topic, 0): 6}
     assert load(run()) == 0
+
+
+@pytest.mark.parametrize("table_format", LAKES)
+def test_a_record_is_decoded_once(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    table_format: TableFormat,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given what counts how many records are decoded
+    count = session.sparkContext.accumulator(0)
+
+    def counted(reason: str | None) -> str | None:
+        count.add(1)
+        return reason
+
+    def counting(records: DataFrame, values: Values) -> DataFrame:
+        return decode(records, values).withColumn("reason", F.udf(counted)("reason"))
+
+    monkeypatch.setattr("spark.jobs.loading.decode", counting)
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":0}', b"bad", b'{"id":2}'])
+
+    # When a batch has rows and dead letters
+    run = loader(session, confluent.bootstrap, topic, tmp_path, table_format)
+    load(run("id bigint"))
+
+    # Then
+    assert contents(run().warehouse) == ([0, 2], [1])
+    assert count.value == 3
 
 
 @pytest.mark.parametrize("source", Source)

@@ -103,6 +103,7 @@ class LakeBatches:
                 except Overtaken:
                     self._look(session)
                     self._refuse_if_not_ours(session)
+                    self._take_letters(session)
             self._write(records, named)
         finally:
             records.unpersist()
@@ -112,6 +113,11 @@ class LakeBatches:
             raise Superseded(f"{self.live.name} was swapped; the new generation goes on")
         if self.rows.run(session) != self.run:
             raise TakenOver(f"another loader took {self.rows.name}")
+
+    def _take_letters(self, session: SparkSession) -> None:
+        """Take them again from a run that began at the same moment, and lost the rows."""
+        if self.letters.run(session) != self.run:
+            self.letters.take(session, self.run)
 
     def _look(self, session: SparkSession) -> None:
         """Find out what the tables have; rows that others add after this are refused no more."""

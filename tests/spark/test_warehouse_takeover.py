@@ -17,7 +17,7 @@ from spark.sinks.delta_tables import DeltaTable
 from spark.sinks.iceberg_tables import IcebergTable
 from spark.sinks.lake_batches import TakenOver
 from spark.sinks.tables import Batch
-from spark.sinks.warehouse import TableFormat
+from spark.sinks.warehouse import LakeWarehouse, TableFormat
 from tests.clients.confluent import Confluent
 from tests.spark.warehouse_runs import LAKES, Load, contents, loader, send
 
@@ -99,6 +99,36 @@ def test_rows_that_a_loader_commits_after_another_took_the_table(
 
     # Then each record is once in the table or among its dead letters
     assert contents(run().warehouse) == ([*range(9), 10], [9])
+
+
+@pytest.mark.parametrize("table_format", LAKES)
+def test_two_loaders_that_take_a_table_at_the_same_moment(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    table_format: TableFormat,
+) -> None:
+    # Given a loader that took the rows last, and another one that took the dead letters last
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":0}'])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, table_format)
+    load(run("id bigint"))
+    open_gate = Gate(tmp_path / "open gate")
+    open_gate.open()
+    last = follower(run, "last", tmp_path / "other", open_gate)
+    last.query.processAllAvailable()
+    warehouse = run().warehouse
+    assert isinstance(warehouse, LakeWarehouse)
+    warehouse.letters_table(1).take(session, "of another loader")
+
+    # When there is a dead letter
+    send(confluent, topic, [b"bad", b'{"id":2}'])
+    last.query.processAllAvailable()
+    last.query.stop()
+
+    # Then the one that has the rows goes on
+    assert contents(warehouse) == ([0, 2], [1])
 
 
 @pytest.mark.parametrize("table_format", LAKES)

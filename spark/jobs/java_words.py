@@ -11,8 +11,10 @@ from typing import Final
 
 from pyspark.accumulators import AccumulatorServer
 from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
 
 _STDERR: Final = 2
+_STREAMS: Final = "org.apache.spark.sql.execution.streaming.MicroBatchExecution"
 _QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """They write a page of JSON for each mistake in a query, which is told in a line anyhow."""
 
@@ -23,6 +25,14 @@ def hush_pyspark() -> None:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_has_logger)
     setattr(AccumulatorServer, "handle_error", _say_nothing)  # noqa: B010 (a method, to mypy)
+
+
+def hush_streams(session: SparkSession) -> None:
+    """Leave the stack of a query that fails out: whoever waits for it is told why, in a line."""
+    java = session.sparkContext._jvm  # noqa: SLF001 - PySpark sets the level of all loggers only
+    assert java is not None
+    log4j = java.org.apache.logging.log4j
+    log4j.core.config.Configurator.setLevel(_STREAMS, log4j.Level.OFF)
 
 
 def _has_logger(_record: logging.LogRecord) -> bool:

@@ -18,9 +18,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark.jobs.options import JobFailed, PipelineOptions, Source, WrongUsage
+from spark.jobs.task_errors import LIST_TOPICS
 from spark.jobs.topics import reader_options
 from spark.progress import watched
-from spark.sources.choosing import Chooser
+from spark.sources.choosing import Chooser, UnknownTopic
 from spark.sources.cut import TopicPartition
 from spark.sources.direct_stream import COMMIT_GROUP, MAX_OFFSETS
 from spark.sources.log_index import LogIndex
@@ -80,6 +81,8 @@ class Goal:
             return cls()
         try:
             return cls(ends=asyncio.run(_ends(options)))
+        except UnknownTopic as error:
+            raise WrongUsage(str(error), fix=LIST_TOPICS) from error
         except ValueError as error:
             raise WrongUsage(str(error)) from error
 

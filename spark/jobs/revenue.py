@@ -25,6 +25,7 @@ from spark.charts.lag import LagLog
 from spark.charts.revenue_report import write_revenue_report
 from spark.jobs.durations import parse_duration
 from spark.jobs.folding import Folding, Outcome
+from spark.jobs.java_words import hush_streams
 from spark.jobs.option_groups import Report
 from spark.jobs.options import PipelineOptions, Source, WrongUsage, pipeline, run
 from spark.jobs.queries import measured
@@ -159,10 +160,15 @@ def main(
 
 def open_session(name: str, options: PipelineOptions) -> SparkSession:
     """Start Spark with what the source needs."""
-    if options.source is Source.direct:
-        location = options.location()
-        return build_session(name, master=options.master, packages=(), location=location)
-    return build_session(name, master=options.master, packages=(Package.KAFKA,))
+    direct = options.source is Source.direct
+    session = build_session(
+        name,
+        master=options.master,
+        packages=() if direct else (Package.KAFKA,),
+        location=options.location() if direct else None,
+    )
+    hush_streams(session)
+    return session
 
 
 def as_text(rules: Mapping[str, Any]) -> dict[str, str]:

@@ -31,12 +31,13 @@ _OURS: Final = re.compile(r"^(?:spark|storage|protocol)\.[\w.]*?(\w+): (.+)$", r
 _PYTHON: Final = re.compile(r"^(ValueError|UnknownTopic|NoSuchTime): (.+)$", re.MULTILINE)
 _CALLING: Final = re.compile(r"An error occurred while calling \S+\n: ")
 _CAUSE: Final = re.compile(r"^Caused by: (?:[\w$]+\.)*([\w$]+): (.+)$", re.MULTILINE)
+LIST_TOPICS: Final = "look at the names of topics: streamctl topic list"
 _ADVICE: Final = (
     (
         r"DataLoss|failOnDataLoss|OffsetOutOfRange",
         "--read-option failOnDataLoss=false goes on without the records that are gone",
     ),
-    (r"UnknownTopic", "look at the names of topics: streamctl topic list"),
+    (r"UnknownTopic", LIST_TOPICS),
     (
         r"KafkaAdminClient|KafkaConsumer|apache\.kafka\S*TimeoutException|No resolvable bootstrap",
         "see that a broker answers at --bootstrap, then run the job again",

@@ -3,28 +3,37 @@
 Both have the columns of Spark's own format("kafka"), headers included.
 """
 
-from typing import Final
+from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
-from spark.jobs.options import PipelineOptions, Source
+from spark.jobs.options import PipelineOptions, Source, WrongUsage
+from spark.jobs.task_errors import LIST_TOPICS
 from spark.jobs.topic_ids import in_hexadecimal
 from spark.log_location import POSTGRES
 from spark.sources.kafka import client_options
 from spark.sources.kept_connection import KeptConnection
 from spark.sources.log_index import LogIndex
 
+_MISSING: Final = "UnknownTopicOrPartitionException"
 _FORMATS: Final = {Source.kafka: "kafka", Source.direct: "streamhouse"}
 
 
 def read_stream(session: SparkSession, options: PipelineOptions) -> DataFrame:
-    """Return the topics as a stream, from the beginning unless the options say otherwise."""
+    """Return the topics as a stream, from the beginning unless the options say otherwise.
+
+    Raises:
+        WrongUsage: brokers have no such topic.
+    """
+    _refuse_missing(session, options)
     reader = session.readStream.format(_FORMATS[options.source])
     return reader.options(**reader_options(options)).load()
 
 
 def read_now(session: SparkSession, options: PipelineOptions) -> DataFrame:
-    """Return what the topics have now."""
+    """Return what the topics have now. Raises WrongUsage as `read_stream`."""
+    _refuse_missing(session, options)
     reader = session.read.format(_FORMATS[options.source])
     return reader.options(**reader_options(options)).load()
 
@@ -51,7 +60,8 @@ def topic_ids(session: SparkSession, options: PipelineOptions) -> dict[str, str]
     """Return the ids of topics by name, whatever the source: one that is made again has another.
 
     Raises:
-        Py4JJavaError: brokers gave no answer, or have no such topic.
+        WrongUsage: brokers have no such topic.
+        Py4JJavaError: they gave no answer.
         MetadataUnavailable: Postgres gave no answer for a minute.
     """
     if options.source is Source.direct:
@@ -66,11 +76,28 @@ def topic_ids(session: SparkSession, options: PipelineOptions) -> dict[str, str]
         names.add(name)
     admin = java.org.apache.kafka.clients.admin.AdminClient.create(properties)
     try:
-        found = admin.describeTopics(names).allTopicNames().get()
-        ids = {name: found.get(name).topicId().toString() for name in options.topics}
+        answers = admin.describeTopics(names).topicNameValues()
+        ids = {name: _id_of(name, answers.get(name)) for name in options.topics}
     finally:
         admin.close()
     return {name: in_hexadecimal(text) for name, text in ids.items()}
+
+
+def _refuse_missing(session: SparkSession, options: PipelineOptions) -> None:
+    """Ask for brokers' topics first: what the connector says of a missing one does not name it."""
+    if options.source is Source.kafka:
+        topic_ids(session, options)
+
+
+def _id_of(topic: str, answer: Any) -> str:
+    """Return the id that a broker gives."""
+    try:
+        text: str = answer.get().topicId().toString()
+    except Py4JJavaError as error:
+        if _MISSING not in str(error.java_exception):
+            raise
+        raise WrongUsage(f"there is no topic {topic}", fix=LIST_TOPICS) from error
+    return text
 
 
 def _ids_in_log(options: PipelineOptions) -> dict[str, str]:

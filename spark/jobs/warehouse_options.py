@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import typer
 from pyspark.sql import SparkSession
 
+from spark.jobs.java_words import hush_streams
 from spark.jobs.loading import Loading
 from spark.jobs.logic import Logic, UnknownFields, parse_change, parse_columns
 from spark.jobs.options import PipelineOptions, Source, WrongUsage
@@ -90,6 +91,7 @@ def open_session(name: str, options: PipelineOptions, table_format: TableFormat)
         settings=_DELTA_SMALL if options.master.startswith("local") else None,
     )
     session.sparkContext.setLogLevel("ERROR")
+    hush_streams(session)
     return session
 
 

@@ -21,7 +21,7 @@ from spark.jobs.queries import Counted, Goal, measured
 from spark.jobs.replay import backfill, replay
 from spark.jobs.revenue import ROWS, RevenueFold, run_revenue
 from spark.jobs.task_errors import advice, explain
-from spark.jobs.topics import read_now, topic_ids
+from spark.jobs.topics import read_now, read_stream, topic_ids
 from spark.jobs.warehouse import load
 from spark.jobs.warehouse_options import make_loading
 from spark.log_location import LogLocation
@@ -53,6 +53,29 @@ def other():
     raise BrokenPipeError(32, "of something else")
 
 run(globals()[sys.argv.pop()])
+"""
+
+TAKEN_OVER = """
+from tempfile import TemporaryDirectory
+from spark.jobs.checked_query import CheckedBatches, CheckedQuery
+from spark.jobs.java_words import hush_streams
+from spark.jobs.options import run
+from spark.session import build_session
+from spark.sinks.lake_batches import TakenOver
+
+def write(batch, number):
+    raise TakenOver("another loader took orders")
+
+def loader():
+    session = build_session("loader", packages=())
+    hush_streams(session)
+    batches = CheckedBatches(check=lambda: None, write=write)
+    with TemporaryDirectory() as checkpoint:
+        stream = session.readStream.format("rate").load().writeStream.foreachBatch(batches)
+        query = stream.option("checkpointLocation", checkpoint).start()
+        CheckedQuery(query=query, batches=batches).wait()
+
+run(loader)
 """
 
 
@@ -116,8 +139,40 @@ def test_revenue_without_brokers_adds_up_all_there_is(
 
 
 def test_a_topic_that_is_not_there_is_named(direct: PipelineOptions) -> None:
-    with pytest.raises(WrongUsage, match="there is no topic nowhere"):
+    with pytest.raises(WrongUsage, match="there is no topic nowhere") as direct_end:
         Goal.now(replace(direct, topics=("nowhere",)))
+    assert "streamctl topic list" in direct_end.value.fix
+
+
+def test_a_topic_that_brokers_do_not_have_is_named(
+    session: SparkSession, confluent: Confluent, topic: str
+) -> None:
+    # Given one of two topics
+    confluent.create_topic(topic, partition_count=1)
+    options = PipelineOptions(bootstrap=confluent.bootstrap, topics=(topic, "nowhere"))
+
+    # When both are read, then the other one is named, and what to do
+    for read in (read_now, read_stream):
+        with pytest.raises(WrongUsage, match="there is no topic nowhere") as ended:
+            read(session, options)
+        assert "streamctl topic list" in ended.value.fix
+
+
+def test_a_query_that_ends_says_so_in_a_line() -> None:
+    # When a loader ends because another one took its table
+    ended = subprocess.run(
+        (sys.executable, "-c", TAKEN_OVER),
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        check=False,
+    )
+
+    # Then its words are the last ones, and no stack comes before them
+    error, fix = ended.stderr.splitlines()[-2:]
+    assert error == "error: TakenOver: another loader took orders"
+    assert fix.startswith("fix:   one loader at a time")
+    assert "\tat " not in ended.stderr
 
 
 def test_files_do_not_take_the_checkpoint_of_other_files(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any, Final
 
+from streamctl.errors import HINTS, Failure
 from streamctl.wire import Wire, refused
 
 _DESCRIBE_CONFIGS: Final = 32
@@ -149,7 +150,9 @@ def alter_configs(
     (response,) = answer.responses
     if response.error_code:
         needs = _needs("alter-configs", resource)
-        raise refused(str(resource), response.error_code, response.error_message, needs=needs)
+        failure = refused(str(resource), response.error_code, response.error_message, needs=needs)
+        # of brokers' configs, Kafka calls the request wrong, not the config
+        raise Failure(failure.message, fix=failure.fix or HINTS["INVALID_CONFIG"])
 
 
 def list_resources(wire: Wire, kinds: Sequence[ResourceKind]) -> list[Resource]:

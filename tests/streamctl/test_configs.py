@@ -106,6 +106,11 @@ def test_a_dry_run_changes_nothing_and_says_what_is_wrong(streamctl: Streamctl, 
     # Then neither is, and the mistake is named
     assert refused.exit_code == 1
     assert "retention.ms" in refused.err
+
+    # And what to do, also of a broker's, where Kafka has another error code
+    of_broker = streamctl("config", "alter", "broker", "--set", "nope=1")
+    for one in (refused, of_broker):
+        assert "streamctl config describe KIND NAME --all" in " ".join(one.err.split())
     assert values(streamctl, "topic", topic) == {}
 
 

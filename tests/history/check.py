@@ -92,7 +92,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("history", type=Path, help="JSON lines, as tests/history/load.py tells")
     page: Path = parser.parse_args(arguments).history
     began_s = time.monotonic()
-    operations = load(page)
+    try:
+        operations = load(page)
+    except OSError as error:
+        parser.error(f"cannot read {page}: {error.strerror}")
     found = findings(operations)
     print(summary(operations))  # noqa: T201
     print(table(found))  # noqa: T201

@@ -146,6 +146,13 @@ def test_the_command_passes_a_good_history(
     assert "nothing found" in out
 
 
+def test_a_history_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([str(tmp_path / "nowhere.jsonl")])
+    assert ended.value.code == 2
+    assert "nowhere.jsonl: No such file or directory" in capsys.readouterr().err
+
+
 def test_the_table_shows_the_smallest_examples() -> None:
     found = {"unseen": [f"value {'1' * size}" for size in range(20, 0, -1)]}
     lines = table(found).splitlines()

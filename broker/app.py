@@ -1,7 +1,8 @@
 """Builds one broker, runs it, and takes it down in reverse.
 
 Start: Postgres (serve_run.py starts an embedded one) -> metadata, migrated -> object store,
-checked to belong to this cluster -> log and writer -> topics -> listeners -> ready.
+checked to belong to this cluster, and to be no newer than the metadata -> log and writer -> topics
+-> listeners -> ready.
 Stop, within 5 s: not ready any more -> leave the cluster, and go on for a moment to tell clients
 who owns their partitions now -> accept nobody -> seal, upload, commit and answer what was appended
 -> close the connections -> let the store tell the rest -> close the stores -> stop the embedded
@@ -12,6 +13,7 @@ A task that fails is a bug: the broker logs it and ends, so that nothing half al
 import asyncio
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -26,6 +28,7 @@ from broker.plain_connections import warn_of_plain_connections
 from broker.start_patience import StartPatience
 from broker.stores import open_stores
 from broker.upkeep.upkeep_order import upkeep_order
+from storage.fsck.index_age import check_index_age
 from storage.objects.open_store import store_name
 from storage.objects.store_traffic import StoreTraffic
 from storage.postgres.postgres_dsn import database_name
@@ -76,6 +79,8 @@ async def serve(
         patience = StartPatience(database)
         await patience.ask(broker.topics.refresh)
         await patience.ask(broker.entity_configs.refresh)
+        if not config.topic_values["unclean.leader.election.enable"]:
+            await patience.ask(partial(check_index_age, metadata, objects))
         server, addresses, where = await broker.bind()
         dispatches = await broker.join(addresses, alone=alone, patience=patience)
         async with asyncio.TaskGroup() as tasks:

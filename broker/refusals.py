@@ -44,6 +44,7 @@ CODES: Final[dict[type[Exception], ErrorCode]] = {
     stored.ObjectConflict: ErrorCode.kafka_storage_error,
     stored.CorruptObject: ErrorCode.kafka_storage_error,
     stored.MetadataUnavailable: ErrorCode.request_timed_out,
+    stored.MetadataWentBack: ErrorCode.request_timed_out,
     stored.NothingWritten: ErrorCode.request_timed_out,
     stored.PostgresNotTrusted: ErrorCode.request_timed_out,
     stored.PostgresRefused: ErrorCode.request_timed_out,

@@ -18,9 +18,14 @@ from broker.config import Settings, read_settings
 from broker.configs.broker_configs import BrokerConfig
 from broker.logs import configure_logs
 from broker.network.free_addresses import check_addresses
-from broker.start_failures import OWN_ADDRESS, start_failure
+from broker.start_failures import end_told, start_failure
 from broker.workers import WorkerFailed, WorkerOrder, orders, run_workers
-from storage.errors import BrokerDisplaced, DatabaseNotSupported, StorageError
+from storage.errors import (
+    BrokerDisplaced,
+    DatabaseNotSupported,
+    MetadataWentBack,
+    StorageError,
+)
 from storage.postgres.postgres_binaries import EmbeddedPostgresError
 from storage.postgres.postgres_embedded import EmbeddedPostgres
 
@@ -58,11 +63,9 @@ async def run_one(
         typer.echo(f"streamhouse: {start_failure(error)}", err=True)
         return 1
     except ExceptionGroup as failures:
-        displaced = failures.subgroup(BrokerDisplaced)
-        if displaced is not None:
-            typer.echo(
-                f"streamhouse: {displaced.exceptions[0]}; this one ends{OWN_ADDRESS}", err=True
-            )
+        ended = failures.subgroup((BrokerDisplaced, MetadataWentBack))
+        if ended is not None:
+            typer.echo(f"streamhouse: {end_told(ended)}", err=True)
             return 1
         structlog.get_logger().exception("a part of the broker failed; ending it")
         return 1

@@ -7,10 +7,16 @@ from typing import Final, TypeVar
 import structlog
 
 from storage.backoff import Backoff
-from storage.errors import MetadataUnavailable, PostgresNotTrusted, PostgresRefused
+from storage.errors import (
+    MetadataUnavailable,
+    MetadataWentBack,
+    PostgresNotTrusted,
+    PostgresRefused,
+)
 
 POSTGRES_START_S: Final = 60
 WAITING_AGAIN_S: Final = 10.0
+HOPELESS: Final = (MetadataWentBack, PostgresNotTrusted, PostgresRefused)
 
 Answer = TypeVar("Answer")
 
@@ -40,7 +46,7 @@ class StartPatience:
             try:
                 return await question()
             except MetadataUnavailable as error:
-                hopeless = isinstance(error, PostgresNotTrusted | PostgresRefused)
+                hopeless = isinstance(error, HOPELESS)
                 if hopeless or time.monotonic() > self._deadline_s:
                     raise type(error)(f"{self._database}: {error}") from error
                 self._tell(error)

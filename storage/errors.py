@@ -76,6 +76,10 @@ class MetadataUnavailable(StorageError):
     """Postgres gave no answer in time; a write may or may not have happened."""
 
 
+class MetadataWentBack(MetadataUnavailable):
+    """Postgres has forgotten what it said was durable: it is a backup, or a standby that lagged."""
+
+
 class NothingWritten(MetadataUnavailable):
     """Postgres did not do it, and will not: a row was held for too long, or nobody was free."""
 
@@ -85,7 +89,7 @@ class PostgresNotTrusted(NothingWritten):
 
 
 class PostgresRefused(NothingWritten):
-    """There is no such host or database, or no such user with that password and enough rights."""
+    """No such host or database, no such user with that password and rights, no session of ours."""
 
 
 class OlderBrokersAlive(NothingWritten):

@@ -18,7 +18,8 @@ from protocol.control_batch import read_end_marker
 from protocol.ids import Partition
 from storage.aborted import AbortedIndex
 from storage.aborted_transaction import AbortedTransaction
-from storage.errors import MetadataUnavailable, StorageError
+from storage.errors import MetadataUnavailable, MetadataWentBack, StorageError
+from storage.known_ends import KnownEnds, check_offsets, known_ends
 from storage.metadata.port import BatchOutcome, MetadataStore, TransactionUse
 from storage.metrics import StorageMetrics
 from storage.partition_log import PartitionLog
@@ -58,6 +59,7 @@ class Log:
         self._metrics = metrics
         self._logs: dict[UUID, dict[int, PartitionLog]] = {}
         self._read: set[PartitionLog] = set()
+        self._went_back: MetadataWentBack | None = None
 
     def partition(self, partition: Partition) -> PartitionLog:
         """Return what is known of a partition that the caller knows to exist."""
@@ -143,13 +145,23 @@ class Log:
         offsets: dict[Partition, PartitionOffsets] = {}
         for start in range(0, len(logs), REFRESHED_AT_ONCE):
             piece = logs[start : start + REFRESHED_AT_ONCE]
+            known = known_ends(piece)
             offsets |= await self._metadata.partition_offsets([one.partition for one in piece])
+            self._check(known, offsets)
             for one in piece:
                 if one.partition in offsets:
                     one.refresh(offsets[one.partition])
                 else:
                     one.remove()
         return offsets
+
+    def _check(self, known: KnownEnds, offsets: Mapping[Partition, PartitionOffsets]) -> None:
+        """Check that no log ends before where it ended; if one does, `poll` ends the broker."""
+        try:
+            check_offsets(known, offsets)
+        except MetadataWentBack as error:
+            self._went_back = error
+            raise
 
     def read_tail(
         self, partition_log: PartitionLog, offset: int, max_bytes: int, end_offset: int = END
@@ -233,9 +245,15 @@ class Log:
         )
 
     async def poll(self) -> None:
-        """Look for commits of other brokers, by few queries, where someone reads at the end."""
+        """Look for commits of other brokers, by few queries, where someone reads at the end.
+
+        Raises:
+            MetadataWentBack: whoever asked has found that nothing known here holds any more.
+        """
         while True:
             await asyncio.sleep(POLL_S)
+            if self._went_back is not None:
+                raise self._went_back
             read = list(self._read)
             try:
                 for start in range(0, len(read), POLLED_AT_ONCE):
@@ -249,7 +267,9 @@ class Log:
 
     async def _look_for_changes(self, logs: Sequence[PartitionLog]) -> None:
         """Ask Postgres which of them have changed: most have not, so it says little."""
+        known = known_ends(logs)
         changed = await self._metadata.changed_offsets({one.partition: one.offsets for one in logs})
+        self._check(known, {one: found for one, found in changed.items() if found is not None})
         for one in logs:
             one.is_end_known = True
             if one.partition in changed:

@@ -22,6 +22,7 @@ memory that connections may hold (broker/network/memory.py).
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
@@ -32,6 +33,7 @@ from storage.acknowledgements import Acknowledgements
 from storage.config import WriterConfig
 from storage.durable_objects import DurableObjects
 from storage.errors import BufferClosed, CommitOutcomeUnknown, StorageError
+from storage.known_ends import KnownEnds, check_appended, known_ends
 from storage.metadata.port import BatchOutcome, MetadataStore, TransactionUse
 from storage.metrics import StorageMetrics
 from storage.objects.object_paths import ReservedPaths
@@ -47,6 +49,7 @@ from storage.wal_index import UNKNOWN_OFFSET
 
 LEAST_SPACING_S: Final = 0.01
 MOST_BATCHES: Final = 1024
+_LOG: Final = attrgetter("log")
 
 log = structlog.get_logger()
 
@@ -106,7 +109,11 @@ class Writer:
         self._uploads = asyncio.TaskGroup()
 
     async def run(self) -> None:
-        """Upload and commit until cancelled; any exception is a bug and must end the broker."""
+        """Upload and commit until cancelled; any exception must end the broker.
+
+        Raises:
+            MetadataWentBack: nothing that is known here holds any more. All else is a bug.
+        """
         async with self._uploads:
             try:
                 while True:
@@ -116,10 +123,11 @@ class Writer:
                     pending = self._in_flight[0]
                     await pending.uploaded
                     began = self._clock()
+                    known = known_ends(map(_LOG, pending.batches))
                     outcomes = await self._durable.commit(pending)
                     self._metrics.commit_seconds.observe(self._clock() - began)
                     self._in_flight.popleft()
-                    self._answer(pending, outcomes)
+                    self._answer(pending, outcomes, known)
             finally:
                 self.telling.close()
 
@@ -269,13 +277,16 @@ class Writer:
         pending = PendingObject(asyncio.get_running_loop().create_future())
         return self._upload_soon(pending, told)
 
-    def _answer(self, pending: PendingObject, outcomes: list[BatchOutcome] | StorageError) -> None:
+    def _answer(
+        self, pending: PendingObject, outcomes: list[BatchOutcome] | StorageError, known: KnownEnds
+    ) -> None:
         assert pending.seal is not None
         if isinstance(outcomes, StorageError):
             self._acknowledgements.fail(pending, outcomes)
             self._untold.lost(pending.seal, pending.batches)
         else:
             answers = pending.answers(outcomes)
+            check_appended(known, pending.batches, answers)
             for batch, outcome in zip(pending.batches, answers, strict=True):
                 self._acknowledgements.settle(batch, outcome)
             self._untold.answered(pending.seal, pending.batches, answers)

@@ -64,7 +64,8 @@ TOPIC_DOCS: Final = {
     + _NO_FILES,
     "segment.ms": "A segment is built when the oldest record that is in none was written so long"
     " ago, or STREAMHOUSE_UPKEEP__SEGMENT_AGE_MS.",
-    "unclean.leader.election.enable": "Whether a lagging replica may lead." + NO_REPLICAS,
+    "unclean.leader.election.enable": "Whether a lagging replica may lead. Here: whether a broker"
+    " starts on a metadata database that has forgotten records which the object store has.",
 }
 
 CLUSTER_DOCS: Final = {

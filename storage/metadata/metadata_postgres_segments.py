@@ -198,6 +198,10 @@ class PostgresSegments:
         rows = await self._pool.fetch("object_find_known", list(paths))
         return {row["path"] for row in rows}
 
+    async def uncommitted_objects(self, paths: Sequence[str]) -> set[str]:
+        rows = await self._pool.fetch("object_find_uncommitted", list(paths))
+        return {row["path"] for row in rows}
+
     async def backlog(self) -> Mapping[str, int]:
         rows = await self._pool.fetch("task_find_backlog")
         none = dict.fromkeys((kind.value for kind in TaskKind), 0)

@@ -254,6 +254,9 @@ class SegmentStore(Protocol):
     async def known_objects(self, paths: Sequence[str]) -> set[str]:
         """Return those of these paths that an object has, pending, live or doomed."""
 
+    async def uncommitted_objects(self, paths: Sequence[str]) -> set[str]:
+        """Return those of these paths that no object has, or one that is pending."""
+
     async def backlog(self) -> Mapping[str, int]:
         """Return how much is waiting: tasks by kind, `pending`, `doomed`."""
 

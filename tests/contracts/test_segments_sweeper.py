@@ -188,3 +188,8 @@ async def test_known_objects_are_those_that_have_a_row(segments: Segments) -> No
     asked = [pending, forgotten, doomed, "wal/never", live, live]
     assert await segments.store.known_objects(asked) == {pending, doomed, live}
     assert await segments.store.known_objects([]) == set()
+
+    # And what is pending is not committed, nor is what is not known
+    uncommitted = {pending, forgotten, "wal/never"}
+    assert await segments.store.uncommitted_objects(asked) == uncommitted
+    assert await segments.store.uncommitted_objects([]) == set()

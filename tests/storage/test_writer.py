@@ -5,6 +5,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from copy import deepcopy
 from random import Random
 from uuid import UUID
 
@@ -19,6 +20,7 @@ from storage.errors import (
     BufferClosed,
     CommitOutcomeUnknown,
     MetadataUnavailable,
+    MetadataWentBack,
     ObjectStoreUnavailable,
     UnknownPartition,
 )
@@ -302,6 +304,27 @@ async def test_a_doomed_object_is_an_unknown_outcome() -> None:
         with pytest.raises(CommitOutcomeUnknown):
             await bench.append()
         assert bench.logs[0].buffered_records == 0
+
+
+async def test_a_database_that_gives_offsets_away_again_ends_the_writer() -> None:
+    # Given records that were acknowledged after a backup of the database
+    bench = Bench(WriterConfig())
+    await bench.make_topic()
+    writing = asyncio.create_task(bench.writer.run())
+    assert (await bench.append()).base_offset == 0
+    backup = deepcopy(vars(bench.metadata))
+    assert [(await bench.append()).base_offset for _ in range(2)] == [1, 2]
+
+    # When the backup takes the place of the database
+    vars(bench.metadata).update(backup)
+    unanswered = bench.append()
+
+    # Then the writer ends, and nobody is told that what comes has their offsets
+    with pytest.raises(ExceptionGroup) as ended:
+        await writing
+    assert ended.group_contains(MetadataWentBack, match="ends at 1 in it, and ended at 3 before")
+    assert not unanswered.done()
+    await bench.paths.close()
 
 
 async def test_a_deleted_topic_refuses_and_the_others_go_on() -> None:

@@ -1,0 +1,99 @@
+"""Whether the index is as new as the store, which a broker asks before it goes on with both.
+
+The store can tell: an object says which offsets the ones before it were given, and a built segment
+which ones it has. They were durable in Postgres when they were written there. So if a log ends
+before them, Postgres has forgotten them: somebody put a backup in its place, or a standby took over
+that lagged. What was committed since has no row, or one that is pending: only that is looked into,
+and of that the latest. Of a large store only a part is listed; uploads are listed in no order of
+time, so that any thousands of them tell as much.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from protocol.ids import Partition
+from storage import segment, wal_index
+from storage.errors import CorruptObject, MetadataWentBack, ObjectMissing
+from storage.fsck.fsck_objects import PAGE
+from storage.fsck.reconcile import read_tail
+from storage.metadata.port import MetadataStore
+from storage.objects.port import ObjectStore, StoredObject
+
+PAGES: Final = 5
+LOOKED_INTO: Final = 16
+
+LogEnds = dict[Partition, int]
+
+
+async def check_index_age(metadata: MetadataStore, objects: ObjectStore) -> None:
+    """Check that no log ends before offsets of which the store says that they were given.
+
+    Raises:
+        MetadataWentBack: one does.
+        MetadataUnavailable, ObjectStoreUnavailable: no answer; retrying is safe.
+    """
+    for prefix in ("wal/", "topics/"):
+        for stored in await _latest_uncommitted(metadata, objects, prefix):
+            ends = await _told_ends(objects, stored)
+            offsets = await metadata.partition_offsets(list(ends))
+            for partition, end_offset in ends.items():
+                if partition in offsets and offsets[partition].high_watermark < end_offset:
+                    raise MetadataWentBack(
+                        f"the metadata database is older than the object store: partition "
+                        f"{partition.index} of topic {partition.topic_id} ends at "
+                        f"{offsets[partition].high_watermark:,} in it, and {stored.path} tells of "
+                        f"offset {end_offset - 1:,}"
+                    )
+
+
+async def _latest_uncommitted(
+    metadata: MetadataStore, objects: ObjectStore, prefix: str
+) -> list[StoredObject]:
+    found: list[StoredObject] = []
+    page: list[StoredObject] = []
+    pages = 0
+    async for stored in objects.list(prefix):
+        page.append(stored)
+        if len(page) == PAGE:
+            found += await _uncommitted(metadata, page)
+            page, pages = [], pages + 1
+            if pages == PAGES:
+                break
+    found += await _uncommitted(metadata, page)
+    return sorted(found, key=lambda stored: stored.modified_ms)[-LOOKED_INTO:]
+
+
+async def _uncommitted(metadata: MetadataStore, page: list[StoredObject]) -> list[StoredObject]:
+    """Ask for the rows of what was listed: a row comes before its object."""
+    if not page:
+        return []
+    paths = await metadata.uncommitted_objects([stored.path for stored in page])
+    return [stored for stored in page if stored.path in paths]
+
+
+async def _told_ends(objects: ObjectStore, stored: StoredObject) -> LogEnds:
+    """Return where logs have to end at least, by what an object says; none if it is unreadable."""
+    try:
+        if stored.path.startswith("topics/"):
+            data = await read_tail(
+                objects, stored, segment.FOOTER_BYTES, segment.parse_index_length
+            )
+            built = segment.parse_index(data)
+            return {Partition(built.topic_id, built.partition): built.end_offset + 1}
+        data = await read_tail(
+            objects, stored, wal_index.FOOTER_BYTES, wal_index.parse_index_length
+        )
+        index = wal_index.parse_index(data)
+    except (CorruptObject, ObjectMissing):  # cut short, none of ours, or gone meanwhile
+        return {}
+    return _ends_of(
+        (Partition(index.topics[topic][0], partition), max(base_offsets) + 1)
+        for topic, partition, _, base_offsets in index.places
+    )
+
+
+def _ends_of(told: Iterable[tuple[Partition, int]]) -> LogEnds:
+    ends: LogEnds = {}
+    for partition, end_offset in told:
+        ends[partition] = max(ends.get(partition, 0), end_offset)
+    return ends

@@ -24,4 +24,5 @@ SELECT
     set_config('plan_cache_mode', 'force_generic_plan', false),
     set_config('enable_seqscan', 'off', false),
     set_config('enable_bitmapscan', 'off', false),
-    set_config('jit', 'off', false)
+    set_config('jit', 'off', false),
+    pg_is_in_recovery() AS is_standby

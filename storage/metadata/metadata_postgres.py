@@ -1,6 +1,7 @@
 """The metadata port on Postgres (D2)."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 
 from protocol.ids import Partition
@@ -20,7 +21,7 @@ from storage.partition_offsets import PartitionOffsets
 from storage.postgres.commit_connection import CommitConnection
 from storage.postgres.migrate import migrate
 from storage.postgres.postgres_arrays import partition_columns
-from storage.postgres.postgres_pool import PostgresPool
+from storage.postgres.postgres_pool import PostgresPool, check_sessions
 from storage.segment_entry import SegmentEntry
 
 HEARTBEAT_TIMEOUT_S = 1.0  # less than the time after which a silent broker is called dead
@@ -61,21 +62,26 @@ class PostgresMetadata(
 
     @classmethod
     async def open(cls, dsn: str, config: PostgresConfig | None = None) -> "PostgresMetadata":
-        """Migrate the database if it needs it, and connect.
+        """Connect, and migrate the database if it needs it.
 
         Raises:
             DatabaseNotSupported: other code migrated that database.
             MetadataUnavailable: no answer; retrying is safe.
         """
         config = config or PostgresConfig()
-        await migrate(dsn, config)
-        pool = await PostgresPool.open(dsn, config)
+        async with AsyncExitStack() as opened:
+            pool = await PostgresPool.open(dsn, config)
+            opened.push_async_callback(pool.close)
+            steps = await PostgresPool.open(dsn, config)
+            opened.push_async_callback(steps.close)
+            await check_sessions(pool, steps)
+            await migrate(dsn, config)
+            opened.pop_all()
         group_writer = GroupWriter(CommitConnection(dsn, config))
         hasty = replace(
             config, connect_timeout_s=HEARTBEAT_TIMEOUT_S, command_timeout_s=HEARTBEAT_TIMEOUT_S
         )
         brokers = CommitConnection(dsn, hasty)
-        steps = await PostgresPool.open(dsn, config)
         return cls(pool, CommitConnection(dsn, config), group_writer, brokers, steps)
 
     async def cluster_id(self) -> str:

@@ -7,6 +7,7 @@ import asyncpg
 
 from storage.errors import BrokerDisplaced, IdentityTaken
 from storage.metadata.brokers import BrokerLife, BrokerRecord, Membership
+from storage.metadata.metadata_postgres_groups import GroupWriter
 from storage.postgres.commit_connection import CommitConnection
 from storage.postgres.migrate import check_version
 from storage.postgres.postgres_pool import PostgresPool
@@ -16,10 +17,14 @@ class PostgresBrokers:
     """Brokers; see BrokerStore for what each method promises.
 
     Heartbeats have a connection of their own, with short timeouts: they wait for no slow statement,
-    and a lost connection is noticed before others call this broker dead.
+    and a lost connection is noticed before others call this broker dead. Who joins has the sessions
+    that it cannot do without: else it would lead partitions that it can never append to, where
+    a pooler, or the server, has no more of them to give.
     """
 
     _broker_connection: CommitConnection
+    _commits: CommitConnection
+    _group_writer: GroupWriter
     _pool: PostgresPool
 
     async def register_broker(
@@ -32,6 +37,8 @@ class PostgresBrokers:
         alone: bool,
         time_to_live_ms: int,
     ) -> Membership:
+        await self._commits.hold()
+        await self._group_writer.hold()
         rows = await self._broker_connection.fetch(
             *("broker_register", incarnation, list(addresses), rack),
             *(preferred_node_id, alone, time_to_live_ms),

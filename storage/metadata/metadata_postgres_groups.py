@@ -39,6 +39,10 @@ class GroupWriter:
         self._turn = asyncio.Lock()  # first come, first served
         self._lost: dict[str, int] = {}  # owner epochs of groups with a write that got no answer
 
+    async def hold(self) -> None:
+        """Connect already (see CommitConnection)."""
+        await self._connection.hold()
+
     async def write(self, writes: Sequence[GroupWrite]) -> WriteOutcome:
         ordered = in_order(writes)
         arguments = to_arguments(ordered)

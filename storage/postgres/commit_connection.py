@@ -41,11 +41,7 @@ class CommitConnection:
         """
         await self._turn.acquire()
         try:
-            connection = self._connection
-            if connection is None or connection.is_closed():
-                connection = await connect(self._dsn, self._config)
-                connection.add_log_listener(self._warnings.hear)
-                self._connection = connection
+            connection = await self._connected()
             self._warnings.forget()
             try:
                 rows = await connection.fetch(query(name), *arguments)
@@ -58,6 +54,23 @@ class CommitConnection:
             return rows
         finally:
             self._turn.release()
+
+    async def hold(self) -> None:
+        """Connect, if it is not: who waits with that may find that others have all sessions.
+
+        Raises:
+            MetadataUnavailable: as connect().
+        """
+        async with self._turn:
+            await self._connected()
+
+    async def _connected(self) -> Connection:
+        connection = self._connection
+        if connection is None or connection.is_closed():
+            connection = await connect(self._dsn, self._config)
+            connection.add_log_listener(self._warnings.hear)
+            self._connection = connection
+        return connection
 
     async def close(self) -> None:
         """Close the connection; a server that does not answer the goodbye is not waited for."""

@@ -47,6 +47,16 @@ _REFUSALS = (
     asyncpg.InvalidCatalogNameError,
     asyncpg.InvalidAuthorizationSpecificationError,  # InvalidPasswordError is one, too
 )
+_FOREIGN_STATEMENTS = (
+    asyncpg.DuplicatePreparedStatementError,
+    asyncpg.InvalidSQLStatementNameError,
+)
+SHARED_SESSIONS = (
+    "a pooler stands before Postgres that gives each transaction whatever session is free, and "
+    "brokers need theirs for themselves: let it pool sessions (PgBouncer: pool_mode=session), or "
+    "connect to Postgres itself"
+)
+STANDBY = "this Postgres is a standby; target_session_attrs=read-write finds the primary of several"
 _NO_TLS = "rejected SSL upgrade"  # asyncpg's words; the exception is a plain ConnectionError
 _TLS_FIX = "; see its sslmode, sslrootcert, sslcert and sslkey"
 
@@ -58,6 +68,8 @@ def unavailable_without_answer() -> Iterator[None]:
         yield
     except asyncpg.DataError:  # an argument of ours that does not fit; an InterfaceError by descent
         raise
+    except _FOREIGN_STATEMENTS as error:
+        raise PostgresRefused(SHARED_SESSIONS) from error
     except NO_ANSWER as error:
         refused = isinstance(error, asyncpg.LockNotAvailableError | asyncpg.DeadlockDetectedError)
         kind = NothingWritten if refused else MetadataUnavailable
@@ -70,12 +82,14 @@ def unavailable_without_entry() -> Iterator[None]:
 
     Where asking again cannot help, until somebody mends the DSN or the server, it is
     PostgresNotTrusted (the certificate is another's, or there is no TLS) or PostgresRefused (no
-    such host, no such database, no such user, another password).
+    such host, no such database, no such user, another password, a pooler that shares sessions).
     """
     try:
         yield
     except (ssl.SSLError, asyncpg.ClientConfigurationError) as error:
         raise PostgresNotTrusted(f"no connection as the DSN wants it: {error}{_TLS_FIX}") from error
+    except _FOREIGN_STATEMENTS as error:
+        raise PostgresRefused(SHARED_SESSIONS) from error
     except _REFUSALS as error:
         raise PostgresRefused(f"cannot connect: {error}") from error
     except UnicodeError as error:  # from before a resolver is asked
@@ -87,14 +101,20 @@ def unavailable_without_entry() -> Iterator[None]:
 
 
 async def configure(connection: Connection, config: PostgresConfig) -> None:
-    """Bound what this session may do on the server, also after we are gone."""
+    """Bound what this session may do on the server, also after we are gone.
+
+    Raises:
+        NothingWritten: it is a standby, which knows less than what was answered, and takes nothing.
+    """
     statement_timeout_ms = int(config.command_timeout_s * 1000 / 2)
-    await connection.execute(
+    session = await connection.fetchrow(
         query("session_configure"),
         f"{statement_timeout_ms}ms",
         f"{int(LOCK_TIMEOUT_S * 1000)}ms",
         f"{int(IDLE_IN_TRANSACTION_S * 1000)}ms",
     )
+    if session is not None and session["is_standby"]:
+        raise NothingWritten(f"cannot connect: {STANDBY}")
     try:
         await connection.execute(query("session_watch_client"))
     except asyncpg.InvalidParameterValueError:

@@ -10,9 +10,11 @@ from asyncpg.pool import PoolConnectionProxy
 
 from sql import query
 from storage.config import PostgresConfig
+from storage.errors import PostgresRefused
 from storage.postgres.postgres_connection import (
     GOODBYE_S,
     NO_ANSWER,
+    SHARED_SESSIONS,
     Connection,
     Warnings,
     configure,
@@ -141,3 +143,15 @@ class PostgresPool:
         with suppress(*NO_ANSWER):
             async with asyncio.timeout(GOODBYE_S):
                 await self._pool.close()
+
+
+async def check_sessions(first: PostgresPool, second: PostgresPool) -> None:
+    """See that two connections have a session each, and keep it: they set up what is theirs.
+
+    Raises:
+        PostgresRefused: they have not.
+        MetadataUnavailable: no answer.
+    """
+    pids = [(await pool.fetch("session_pid"))[0]["pid"] for pool in (first, first, second)]
+    if pids[0] != pids[1] or pids[1] == pids[2]:
+        raise PostgresRefused(SHARED_SESSIONS)

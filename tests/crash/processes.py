@@ -109,9 +109,10 @@ def killable_broker(
 
 
 def postgres_pid(directory: Path) -> int | None:
-    """Return the pid of the server on `directory` that says it is ready."""
+    """Return the pid of the server on `directory` that says it is ready, if only as a standby."""
     lines = read_pid_file(directory)
-    return int(lines[0]) if len(lines) >= 8 and lines[7].strip() == "ready" else None
+    is_ready = len(lines) >= 8 and lines[7].strip() in ("ready", "standby")
+    return int(lines[0]) if is_ready else None
 
 
 def new_postgres_pid(directory: Path, old: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, NothingWritten
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.postgres.postgres_connection import Connection
 from storage.postgres.postgres_embedded import EmbeddedPostgres
@@ -21,6 +21,7 @@ from tests.contracts.metadata_stores import (
     short,
     whole_log,
 )
+from tests.crash.external_postgres import external_postgres
 from tests.storage.postgres_commits import connected, retried
 from tests.support.lossy_proxy import LossyProxy
 from tests.support.postgres import (
@@ -134,6 +135,31 @@ async def test_a_session_is_bounded_and_durable() -> None:
                 shown = [await connection.fetchval(f"SHOW {name}") for name in names]
                 assert shown == ["5s", "2s", "500ms"]
                 assert await connection.fetchval("SHOW synchronous_commit") == "on"
+
+
+async def test_a_standby_is_not_asked_what_it_may_not_know_yet() -> None:
+    # Given brokers that are sent to what has become a standby
+    with short_directory() as home, external_postgres(home / "server") as postgres:
+        async with connected(postgres.dsn) as store:
+            postgres.kill_all()
+            (postgres.directory / "standby.signal").touch()
+            postgres.start()
+
+            # Then neither one that runs nor one that starts takes its answers
+            with pytest.raises(MetadataUnavailable, match="target_session_attrs=read-write"):
+                await asyncio.wait_for(retried_until_connected(store), 20)
+            with pytest.raises(MetadataUnavailable, match="target_session_attrs=read-write"):
+                await PostgresMetadata.open(postgres.dsn)
+
+
+async def retried_until_connected(store: PostgresMetadata) -> None:
+    """Ask until a new connection is made: the old ones learn that they are broken."""
+    while True:
+        try:
+            await store.topic_changes(0)
+        except MetadataUnavailable as error:
+            if isinstance(error, NothingWritten):
+                raise
 
 
 async def test_nobody_there_is_unavailable_and_no_password_is_told() -> None:

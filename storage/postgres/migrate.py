@@ -27,6 +27,7 @@ from storage.postgres.postgres_connection import (
     Connection,
     unavailable_without_answer,
     unavailable_without_entry,
+    watch_client,
 )
 from storage.postgres.postgres_pool import PostgresPool
 
@@ -67,6 +68,7 @@ async def migrate(dsn: str, config: PostgresConfig) -> list[str]:
                 f"the metadata database has encoding {encoding}; make one with ENCODING 'UTF8'"
             )
         with unavailable_without_answer():
+            await watch_client(connection)  # if killed, it must not hold tables until it is done
             try:
                 async with connection.transaction():
                     applied = await _apply_missing(connection)

@@ -115,10 +115,15 @@ async def configure(connection: Connection, config: PostgresConfig) -> None:
     )
     if session is not None and session["is_standby"]:
         raise NothingWritten(f"cannot connect: {STANDBY}")
+    await watch_client(connection)
+
+
+async def watch_client(connection: Connection) -> None:
+    """Let the server end a statement soon after whoever asked for it has gone."""
     try:
         await connection.execute(query("session_watch_client"))
     except asyncpg.InvalidParameterValueError:
-        return  # the server's platform cannot watch a socket; statement_timeout bounds it there
+        return  # the server's platform cannot watch a socket; what it runs ends by itself there
 
 
 async def connect(dsn: str, config: PostgresConfig) -> Connection:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -18,6 +19,7 @@ from storage.config import PostgresConfig
 from storage.errors import (
     BrokerDisplaced,
     DatabaseNotSupported,
+    MetadataUnavailable,
     OlderBrokersAlive,
     PostgresRefused,
     TableInUse,
@@ -27,7 +29,14 @@ from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.postgres.migrate import Applied, find_missing, migrate, missing_migrations
 from storage.postgres.postgres_connection import Connection
 from tests.support.broker import start_broker
-from tests.support.postgres import create_database, create_empty_database
+from tests.support.lossy_proxy import LossyProxy
+from tests.support.postgres import (
+    create_database,
+    create_empty_database,
+    postgres_server,
+    short_directory,
+    until,
+)
 from tests.support.wire import WireClient
 
 ALONG = Migration(
@@ -49,6 +58,12 @@ NEW_ONLY = Migration(
     name="9997_new_only",
     text="CREATE TABLE streamhouse_internal.later (id int)",
     checksum="n",
+    stops_older=False,
+)
+SLOW = Migration(
+    name="9998_slow",
+    text="LOCK TABLE streamhouse_internal.brokers; SELECT pg_sleep(60)",
+    checksum="w",
     stops_older=False,
 )
 STOPPING = Migration(
@@ -282,6 +297,51 @@ async def test_a_migration_does_not_stand_in_the_way_for_long(
     await reading.rollback()
     await reader.close()
     assert await migrate_to(STOPPING, dsn, monkeypatch) == [STOPPING.name]
+
+
+async def test_a_migration_ends_with_the_broker_that_was_killed_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a broker in the middle of a migration that takes long, with tables that others need
+    dsn, server = await create_database(), postgres_server()
+    database: Connection = await asyncpg.connect(dsn)
+    with short_directory() as home:
+        behind = dsn.replace(f"host={server.directory}", f"host={home}")
+        async with LossyProxy.between(home, server.directory) as proxy:
+            migrating = asyncio.create_task(migrate_to(SLOW, behind, monkeypatch))
+
+            async def works() -> bool | None:
+                found: bool | None = await database.fetchval(
+                    "SELECT true FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+                )
+                return found
+
+            await until(works)
+
+            # When it is killed
+            proxy.cut()
+            with pytest.raises(MetadataUnavailable):
+                await migrating
+
+            # Then the tables are free soon, and nothing is changed
+            await database.execute("SET lock_timeout = '5s'")
+            await database.execute("SELECT FROM streamhouse_internal.brokers FOR UPDATE")
+            assert await missing_migrations(dsn, PostgresConfig()) == []
+    await database.close()
+
+
+async def test_a_migration_takes_as_long_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a database whose owner ends what takes long
+    dsn = await create_database()
+    owner: Connection = await asyncpg.connect(dsn)
+    name = await owner.fetchval("SELECT current_database()")
+    for limit in ("statement_timeout", "transaction_timeout"):
+        await owner.execute(f"ALTER DATABASE {name} SET {limit} = '1s'")
+    await owner.close()
+
+    # Then a migration that takes longer is applied all the same
+    longer = replace(SLOW, text="SELECT pg_sleep(1.5)")
+    assert await migrate_to(longer, dsn, monkeypatch) == [longer.name]
 
 
 async def test_what_older_versions_left_stops_them() -> None:

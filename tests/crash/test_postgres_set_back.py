@@ -40,6 +40,7 @@ def test_a_backup_in_the_place_of_postgres_is_noticed(data: Path) -> None:
             # Then the broker does not give their offsets away again, but ends, and says why
             assert broker.process.process.wait(PATIENCE_S) == 1
             assert "ends at 10 in it, and ended at 30 before" in broker.log()
+            assert "Traceback" not in broker.log()
 
             # And none starts, as long as nobody has said that they may be lost
             with pytest.raises(BrokerFailed, match=r"older than the object store.*set back"):

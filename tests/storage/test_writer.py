@@ -319,11 +319,13 @@ async def test_a_database_that_gives_offsets_away_again_ends_the_writer() -> Non
     vars(bench.metadata).update(backup)
     unanswered = bench.append()
 
-    # Then the writer ends, and nobody is told that what comes has their offsets
+    # Then the writer ends and takes no more, and nobody is told that what comes has their offsets
     with pytest.raises(ExceptionGroup) as ended:
         await writing
     assert ended.group_contains(MetadataWentBack, match="ends at 1 in it, and ended at 3 before")
     assert not unanswered.done()
+    with pytest.raises(BufferClosed):
+        bench.append()
     await bench.paths.close()
 
 

@@ -17,15 +17,14 @@ from protocol.fetch_response import PartitionAnswer, TopicAnswer
 FIRST_EPOCH: Final = 1
 LAST_EPOCH: Final = 2**31 - 1
 AWAKE_S: Final = 1.0
-"""For so long after a Fetch other brokers' commits are looked for: the next one will come soon."""
-
-_Topic = UUID | str
+"""For so long after a Fetch began other brokers' commits are looked for: more of them will come."""
 
 
 class Followed:
     """One partition of a session; its log tells it of growth (storage.partition_log.Waiter).
 
     Attributes:
+        topic: what the client knows its topic by.
         partition: what the client wants.
         wanted: the same with its log; None if there is nothing to read for it here.
         refusal: what is told then.
@@ -34,21 +33,20 @@ class Followed:
     """
 
     __slots__ = (
-        "name",
         "partition",
         "read_committed",
         "refusal",
         "session",
         "told",
-        "topic_id",
+        "topic",
         "wanted",
     )
 
     def __init__(
-        self, session: "FetchSession", topic: TopicWanted, partition: PartitionWanted
+        self, session: "FetchSession", topic: UUID | str, partition: PartitionWanted
     ) -> None:
         self.session = session
-        self.name, self.topic_id = topic.name, topic.topic_id
+        self.topic = topic
         self.partition = partition
         self.read_committed = False
         self.wanted: Wanted | None = None
@@ -118,7 +116,7 @@ class FetchSession:
         self.by_topic_id = by_topic_id
         self.epoch = FIRST_EPOCH
         self.refuses = False
-        self._followed: dict[tuple[_Topic, int], Followed] = {}
+        self._followed: dict[tuple[UUID | str, int], Followed] = {}
         self._ready: dict[Followed, None] = {}
         """What is worth a look; what has waited longest for records comes first."""
         self._looked: Sequence[Followed] = ()
@@ -134,19 +132,18 @@ class FetchSession:
     def change(self, fetch: FetchRequest) -> None:
         """Take over what a Fetch says."""
         for topic in fetch.topics:
-            key: _Topic = topic.name if topic.topic_id is None else topic.topic_id
+            key = topic.key
             for partition in topic.partitions:
                 followed = self._followed.get((key, partition.index))
                 if followed is None:
-                    followed = Followed(self, topic, partition)
+                    followed = Followed(self, key, partition)
                     self._followed[key, partition.index] = followed
                 else:
                     followed.want(partition)
                 self._ready[followed] = None
         for forgotten in fetch.forgotten:
-            key = forgotten.name if forgotten.topic_id is None else forgotten.topic_id
             for index in forgotten.partitions:
-                left = self._followed.pop((key, index), None)
+                left = self._followed.pop((forgotten.key, index), None)
                 if left is not None:
                     self._ready.pop(left, None)
                     left.let_go()
@@ -178,15 +175,14 @@ class FetchSession:
             for followed in self._followed.values():
                 followed.let_go()
                 self._ready[followed] = None
-        by_topic: dict[_Topic, list[Followed]] = {}
+        by_topic: dict[UUID | str, list[Followed]] = {}
         for followed in self._ready:
             if followed.wanted is None or followed.wanted.log.removed:
                 followed.let_go()
-                topic = followed.name if followed.topic_id is None else followed.topic_id
-                by_topic.setdefault(topic, []).append(followed)
-        for of_topic in by_topic.values():
-            first, partitions = of_topic[0], [followed.partition for followed in of_topic]
-            yield TopicWanted(first.name, first.topic_id, partitions), of_topic
+                by_topic.setdefault(followed.topic, []).append(followed)
+        for topic, of_topic in by_topic.items():
+            partitions = [followed.partition for followed in of_topic]
+            yield TopicWanted(*_named(topic), partitions), of_topic
 
     def found(self, followed: Sequence[Followed], found: Sequence[Found]) -> None:
         """Take what was found of a topic that was not known."""
@@ -212,15 +208,14 @@ class FetchSession:
 
     def answers(self) -> list[TopicAnswer]:
         """Return what is new to the client, which then knows it."""
-        topics: dict[_Topic, TopicAnswer] = {}
+        topics: dict[UUID | str, TopicAnswer] = {}
         for followed in self._looked:
             answer = followed.answer()
             if answer is None:
                 continue
-            key = followed.name if followed.topic_id is None else followed.topic_id
-            topic = topics.get(key)
+            topic = topics.get(followed.topic)
             if topic is None:
-                topic = topics[key] = TopicAnswer(followed.name, followed.topic_id, [])
+                topic = topics[followed.topic] = TopicAnswer(*_named(followed.topic), [])
             topic.partitions.append(answer)
             if answer.size:  # others come first the next time
                 self._ready.pop(followed, None)
@@ -258,3 +253,8 @@ class FetchSession:
         self._ready[followed] = None
         if self._growth is not None:
             self._growth.grown(size)
+
+
+def _named(topic: UUID | str) -> tuple[str, UUID | None]:
+    """Return a topic's name and id, of which a request has one."""
+    return (topic, None) if isinstance(topic, str) else ("", topic)

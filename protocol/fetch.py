@@ -53,20 +53,29 @@ class PartitionWanted:
 
 
 @dataclass(slots=True)
-class TopicWanted:
+class _Topic:
     """Attributes: name is empty from v13 on, topic_id None before."""
 
     name: str
     topic_id: UUID | None
+
+    @property
+    def key(self) -> UUID | str:
+        """Return what the client knows it by."""
+        return self.name if self.topic_id is None else self.topic_id
+
+
+@dataclass(slots=True)
+class TopicWanted(_Topic):
+    """Partitions of a topic that are to be read."""
+
     partitions: list[PartitionWanted]
 
 
 @dataclass(slots=True)
-class TopicForgotten:
-    """Partitions that leave a session, by index; the topic as in TopicWanted."""
+class TopicForgotten(_Topic):
+    """Partitions of a topic that leave a session, by index."""
 
-    name: str
-    topic_id: UUID | None
     partitions: Sequence[int]
 
 

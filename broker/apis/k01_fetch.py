@@ -12,7 +12,6 @@ Not done: diverging epochs (no log is ever truncated here).
 """
 
 from collections.abc import Sequence
-from itertools import groupby
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -140,13 +139,15 @@ def _throttled(request: Request, fetch: FetchRequest, looks: Looks) -> Answer:
 
 def _withhold(request: Request, wanted: Sequence[Wanted]) -> None:
     """Take out what ACLs do not give the client any more; it may have waited for minutes."""
-    denied = ErrorCode.topic_authorization_failed
-    for topic_id, of_topic in groupby(wanted, lambda one: one.log.partition.topic_id):
-        partitions = list(of_topic)
+    by_topic: dict[UUID, list[Wanted]] = {}
+    for one in wanted:
+        by_topic.setdefault(one.log.partition.topic_id, []).append(one)
+    for topic_id, partitions in by_topic.items():
         name = request.services.topics.name_of(topic_id)  # none if it is gone
         if name and not request.allows(Operation.READ, ResourceType.TOPIC, name):
             for one in partitions:
-                one.answer = PartitionAnswer(one.partition.index, denied)
+                denied = PartitionAnswer(one.partition.index, ErrorCode.topic_authorization_failed)
+                one.answer = denied
 
 
 def _count(request: Request, wanted: Sequence[Wanted]) -> None:

@@ -94,16 +94,19 @@ def vanished(ledger: Ledger) -> list[str]:
 
 
 def skipped(ledger: Ledger) -> list[str]:
-    """Find where a reader, which asks for one offset after the other, did not get the next one."""
+    """Find where a reader, which asks for one offset after the other, did not get the next one.
+
+    That is so for the first one, too, where it is known which was asked for.
+    """
     found = []
     for one in (*ledger.passes, ledger.final):
-        last: dict[int, int] = {}
+        following = dict(one.starts)
         for read in one:
             partition, offset = read.position
-            before = last.get(partition)
-            if before is not None and offset != before + 1:
-                found.append(f"{one.reader}, partition {partition}: {offset} after {before}")
-            last[partition] = offset
+            expected = following.get(partition, offset)
+            if offset != expected:
+                found.append(f"{one.reader}, partition {partition}: {offset}, not {expected}")
+            following[partition] = offset + 1
     return found
 
 

@@ -144,10 +144,7 @@ class Run:
 
     def settle(self) -> None:
         """Wait until both groups are stable and have committed all; or not, as checks will say."""
-        ends: dict[int, int] = {}
-        for ack in self.ledger.log.acked.values():
-            place, offset = ack.position
-            ends[place] = max(ends.get(place, 0), offset + 1)
+        ends = self.ledger.log.acknowledged_ends()
         deadline = time.monotonic() + SETTLE_S
         while time.monotonic() < deadline:
             for bootstrap in self.trio.bootstraps:

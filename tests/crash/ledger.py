@@ -7,7 +7,7 @@ threads of this process.
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
@@ -61,10 +61,17 @@ class Fault(NamedTuple):
 
 
 class ReadPass:
-    """One reader's way through the log, in the order of its reads; 28 bytes for each of them."""
+    """One reader's way through the log, in the order of its reads; 28 bytes for each of them.
 
-    def __init__(self, reader: str) -> None:
+    Attributes:
+        starts: partition -> the offset that was asked for first, where that is known.
+        following: partition -> the offset behind the last one read, or at first the start.
+    """
+
+    def __init__(self, reader: str, starts: Mapping[int, int] | None = None) -> None:
         self.reader = reader
+        self.starts = dict(starts or {})
+        self.following = dict(self.starts)
         self._partitions = array("i")
         self._offsets = array("q")
         self._values = array("q")
@@ -75,6 +82,11 @@ class ReadPass:
         self._offsets.append(position.offset)
         self._values.append(value)
         self._times.append(at_s)
+        self.following[position.partition] = position.offset + 1
+
+    def behind(self, ends: Mapping[int, int]) -> dict[int, int]:
+        """Return the partitions of which it has not read all before these offsets, and those."""
+        return {at: end for at, end in ends.items() if self.following.get(at, 0) < end}
 
     def replace(self, reads: Iterable[Read]) -> None:
         """Hold these in place of what was written down."""
@@ -141,10 +153,18 @@ class Ledger:
                 self.placed += 1
                 self.acked[read.value] = Ack(read.position, at_s)
 
-    def begin_pass(self, reader: str) -> ReadPass:
+    def begin_pass(self, reader: str, starts: Mapping[int, int] | None = None) -> ReadPass:
         """Return the page for one more reader."""
-        self.passes.append(ReadPass(reader))
+        self.passes.append(ReadPass(reader, starts))
         return self.passes[-1]
+
+    def acknowledged_ends(self) -> dict[int, int]:
+        """Return, by partition, the offset behind the last acknowledged record."""
+        ends: dict[int, int] = {}
+        for ack in self.acked.values():
+            partition, offset = ack.position
+            ends[partition] = max(ends.get(partition, 0), offset + 1)
+        return ends
 
     def reads(self) -> Iterator[Read]:
         """Yield everything that anybody ever read."""

@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections.abc import Mapping
 from threading import Event
 from typing import Any, Final
 
@@ -14,7 +15,8 @@ BATCH: Final = 1000
 BATCH_TIMEOUT_S: Final = 0.1
 ASK_TIMEOUT_S: Final = 1.0
 SAMPLE_EVERY_S: Final = 0.05
-PASS_RECORDS: Final = 50_000
+PASS_RECORDS: Final = 20_000  # of each partition
+CATCH_UP_S: Final = 60.0
 REST_S: Final = 2.0
 FINAL_READ_S: Final = 300.0  # after ten minutes, tens of thousands of small objects
 
@@ -61,40 +63,69 @@ class Readers:
         self._partitions = range(partitions)
         self._ledger = ledger
 
-    def follow(self, stop: Event) -> None:
+    def follow(self, stop: Event, abandon: Event) -> None:
         """Read from offset 0 on and stay at the end, through all faults, with one client."""
-        one = self._ledger.begin_pass("tail")
         consumer = new_consumer(self._bootstrap)
         try:
-            consumer.assign([TopicPartition(self._topic, at, 0) for at in self._partitions])
+            one = self._begin(consumer, "tail", dict.fromkeys(self._partitions, 0))
             while not stop.is_set():
                 self._take(consumer.consume(BATCH, timeout=BATCH_TIMEOUT_S), one)
+            self._read_to(self._ledger.acknowledged_ends(), consumer, one, stop, abandon)
         finally:
             consumer.close()
 
-    def read_again(self, stop: Event, dice: random.Random) -> None:
+    def read_again(self, stop: Event, abandon: Event, dice: random.Random) -> None:
         """Read with a new client each time: from the beginning, or from somewhere on."""
         while not stop.wait(REST_S):
             consumer = new_consumer(self._bootstrap)
             try:
-                self._read_some(consumer, stop, from_start=dice.random() < 0.5, dice=dice)
+                self._read_some(consumer, stop, abandon, from_start=dice.random() < 0.5, dice=dice)
             finally:
                 consumer.close()
 
     def _read_some(
-        self, consumer: Consumer, stop: Event, *, from_start: bool, dice: random.Random
+        self,
+        consumer: Consumer,
+        stop: Event,
+        abandon: Event,
+        *,
+        from_start: bool,
+        dice: random.Random,
     ) -> None:
         ends = {at: self._end_offset(consumer, at) for at in self._partitions}
         known = {at: end for at, end in ends.items() if end is not None and end > 0}
         if not known:
             return  # the broker is away; the next pass may find it
         starts = {at: 0 if from_start else dice.randrange(end) for at, end in known.items()}
+        one = self._begin(consumer, f"again from {starts}", starts)
+        ends_of_pass = {at: min(end, starts[at] + PASS_RECORDS) for at, end in known.items()}
+        self._read_to(ends_of_pass, consumer, one, stop, abandon)
+
+    def _begin(self, consumer: Consumer, reader: str, starts: Mapping[int, int]) -> ReadPass:
         consumer.assign([TopicPartition(self._topic, at, start) for at, start in starts.items()])
-        one = self._ledger.begin_pass(f"again from {starts}")
-        missing = {at: end - starts[at] for at, end in known.items()}
-        while not stop.is_set() and any(missing.values()) and len(one) < PASS_RECORDS:
-            for position in self._take(consumer.consume(BATCH, timeout=BATCH_TIMEOUT_S), one):
-                missing[position.partition] = max(missing[position.partition] - 1, 0)
+        return self._ledger.begin_pass(reader, starts)
+
+    def _read_to(
+        self,
+        ends: Mapping[int, int],
+        consumer: Consumer,
+        one: ReadPass,
+        stop: Event,
+        abandon: Event,
+    ) -> None:
+        """Read up to these offsets; all was mended CATCH_UP_S ago if that does not come to an end.
+
+        Then the client hangs, and that is a complaint.
+        """
+        deadline = None
+        while (behind := one.behind(ends)) and not abandon.is_set():
+            if stop.is_set():
+                deadline = deadline or time.monotonic() + CATCH_UP_S
+                if time.monotonic() >= deadline:
+                    told = f"{one.reader}: read up to {one.following}, and never to {behind}"
+                    self._ledger.complaints.append(told)
+                    return
+            self._take(consumer.consume(BATCH, timeout=BATCH_TIMEOUT_S), one)
 
     def sample_ends(self, stop: Event) -> None:
         """Ask for the end offset of one partition after the other."""
@@ -142,9 +173,8 @@ class Readers:
         self._ledger.end_offsets.append(sample)
         return end
 
-    def _take(self, messages: list[Message], one: ReadPass) -> list[Position]:
+    def _take(self, messages: list[Message], one: ReadPass) -> None:
         at_s = time.monotonic()
-        positions = []
         for message in messages:
             if error := message.error():
                 self._hear(one.reader, error)
@@ -152,9 +182,7 @@ class Readers:
             partition, offset = message.partition(), message.offset()
             assert partition is not None
             assert offset is not None
-            positions.append(Position(partition, offset))
-            one.add(positions[-1], decode(message.value()), at_s)
-        return positions
+            one.add(Position(partition, offset), decode(message.value()), at_s)
 
     def _hear(self, who: str, error: KafkaError) -> None:
         if error.code() not in _EXCUSED:

@@ -86,6 +86,10 @@ def plant_skipped(ledger: Ledger) -> None:
     again.add(Position(0, 2), 4, READ_S)
 
 
+def plant_began_later(ledger: Ledger) -> None:
+    ledger.begin_pass("again", {0: 1}).add(Position(0, 2), 4, READ_S)
+
+
 def plant_went_back(ledger: Ledger) -> None:
     ledger.passes[0].add(Position(0, 1), 2, READ_S)
 
@@ -133,6 +137,7 @@ PLANTED: list[tuple[str, Callable[[Ledger], None]]] = [
     ("phantoms", plant_wrong_partition),
     ("vanished", plant_vanished),
     ("skipped", plant_skipped),
+    ("skipped", plant_began_later),
     ("skipped", plant_went_back),
     ("gaps", plant_gap),
     ("gaps", plant_beyond_the_end),

@@ -161,12 +161,12 @@ def running_load(bootstrap: str, load: Load, *, seed: int) -> Iterator[Workload]
     ledger = Ledger()
     workload = Workload(bootstrap, load, ledger)
     readers = Readers(bootstrap, TOPIC, load.partitions, ledger)
-    sending_ends, reading_ends = Event(), Event()  # the latter also when the test has failed
+    sending_ends, reading_ends, abandon = Event(), Event(), Event()
     with ThreadPoolExecutor(4) as threads:
-        sender = threads.submit(workload.send, sending_ends, reading_ends)
+        sender = threads.submit(workload.send, sending_ends, abandon)
         looking: list[Future[None]] = [
-            threads.submit(readers.follow, reading_ends),
-            threads.submit(readers.read_again, reading_ends, random.Random(seed)),
+            threads.submit(readers.follow, reading_ends, abandon),
+            threads.submit(readers.read_again, reading_ends, abandon, random.Random(seed)),
             threads.submit(readers.sample_ends, reading_ends),
         ]
         try:
@@ -174,14 +174,15 @@ def running_load(bootstrap: str, load: Load, *, seed: int) -> Iterator[Workload]
             yield workload
             sending_ends.set()
             sender.result()
+            reading_ends.set()
+            for one in looking:
+                one.result()
         except AssertionError as missed:  # what became of the sender says more
             if sender.done() and (error := sender.exception()) is not None:
                 raise error from missed
             raise
         finally:
-            sending_ends.set()
-            reading_ends.set()
-        for one in looking:
-            one.result()
+            for event in (sending_ends, reading_ends, abandon):
+                event.set()
     readers.read_at_the_end()
     ledger.place_acknowledged()

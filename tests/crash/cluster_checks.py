@@ -120,6 +120,18 @@ def commits_went_back(ledger: ClusterLedger) -> list[str]:
     return found
 
 
+def uncommitted(ledger: ClusterLedger) -> list[str]:
+    """Find groups that, by the last answer, have not committed all that is in the log."""
+    in_order = sorted(ledger.samples, key=lambda one: one.ended_s)
+    latest = {(one.group, one.place): one.offset for one in in_order}
+    return [
+        f"{group} committed {latest.get((group, place), NO_OFFSET)} of {end} of {place}"
+        for group in ledger.groups
+        for place, end in ledger.log.final_end_offsets.items()
+        if latest.get((group, place), NO_OFFSET) < end
+    ]
+
+
 def commits_nobody_made(ledger: ClusterLedger) -> list[str]:
     """Find offsets told that nobody had tried to commit."""
     tried: dict[tuple[str, int, int], float] = {}
@@ -244,6 +256,7 @@ CHECKS: Final[tuple[Callable[[ClusterLedger], list[str]], ...]] = (
     began_late,
     began_early,
     commits_went_back,
+    uncommitted,
     commits_nobody_made,
     zombie_commits,
     shared,

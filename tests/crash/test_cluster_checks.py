@@ -142,6 +142,14 @@ def plant_commit_below_a_sample(ledger: ClusterLedger) -> None:
     ledger.commits.append(commit("B", 2, 3, 70.0))
 
 
+def plant_uncommitted(ledger: ClusterLedger) -> None:
+    ledger.samples.pop()
+
+
+def plant_never_committed(ledger: ClusterLedger) -> None:
+    ledger.samples = [one for one in ledger.samples if one.place != 3]
+
+
 def plant_commit_nobody_made(ledger: ClusterLedger) -> None:
     ledger.samples.append(sample(LAST + 2, 60.0))
 
@@ -220,6 +228,8 @@ PLANTED: list[tuple[str, Callable[[ClusterLedger], None]]] = [
     ("commits_went_back", plant_sample_went_back),
     ("commits_went_back", plant_commit_lost),
     ("commits_went_back", plant_commit_below_a_sample),
+    ("uncommitted", plant_uncommitted),
+    ("uncommitted", plant_never_committed),
     ("commits_nobody_made", plant_commit_nobody_made),
     ("commits_nobody_made", plant_commit_told_before_it_was_made),
     ("zombie_commits", plant_zombie_commit),
@@ -293,6 +303,8 @@ def test_what_a_client_gives_to_the_wrong_assignment_is_set_aside() -> None:
         again.reads.add(Position(0, offset), value_at(0, offset), 62.0)
     add_record(ledger)
     again.reads.add(Position(0, LAST), value_at(0, LAST), 62.1)
+    ledger.commits.append(commit("A", 3, LAST + 1, 63.0))
+    ledger.samples.append(sample(LAST + 1, 64.0))
     assert set(cluster_checks.violations(ledger)) == {"began_early", "skipped"}
     # When these are set aside, then nothing is wrong
     set_aside_prefetched(ledger)

@@ -7,6 +7,7 @@ as the machine plays along. The history and the brokers' logs stay in pytest's t
 import os
 import random
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ from tests.crash.cluster_ledger import ClusterLedger
 from tests.crash.index_checks import report_index
 from tests.history.check import findings, hard, summary, table
 from tests.history.load import load
+from tests.history.operations import Kind, Operation, Outcome
 from tests.history.record import Recorder
 from tests.history.run import create_topics, finish, working
 
@@ -53,3 +55,14 @@ def test_a_history_with_faults_breaks_no_promise(
         pytest.fail(f"seed {seed}, {page}\n{table(found)}", pytrace=False)
     assert recorder.complaints == [], f"seed {seed}, {page}"
     assert bugs == [], f"seed {seed}, {tmp_path}"
+    # And something of each kind has succeeded
+    assert acted(operations) == {Kind.SEND, Kind.POLL, Kind.TRANSACTION}, summary(operations)
+
+
+def acted(operations: Iterable[Operation]) -> set[Kind]:
+    """Return the kinds of operations that have succeeded with records."""
+    return {
+        one.kind
+        for one in operations
+        if one.outcome is Outcome.OK and (any(one.sends) or any(one.reads))
+    }

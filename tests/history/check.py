@@ -1,8 +1,9 @@
 """Judges a recorded history: `python -m tests.history.check FILE.jsonl` exits 1 on a violation.
 
 What is looked for is what Jepsen's Kafka workload looks for, and orders in real time across
-processes besides. Never waived is `unseen`. Not computed: edges from reads to later writes, which
-a queue of committed records does not need, and int-send-skip, which Kafka allows.
+processes besides, and open transactions that readers have passed. Never waived is `unseen`. Not
+computed: edges from reads to later writes, which a queue of committed records does not need, and
+int-send-skip, which Kafka allows.
 """
 
 import argparse
@@ -42,6 +43,7 @@ CHECKS: Final[tuple[Callable[[Index], Iterator[Finding]], ...]] = (
     order_checks.external_sends,
     order_checks.send_inversions,
     order_checks.end_offsets,
+    order_checks.passed_transactions,
 )
 ALLOWED: Final = frozenset({"poll-skip-subscribed", "nonmonotonic-poll-subscribed"})
 """What may happen: others of the group have read, or have not committed."""

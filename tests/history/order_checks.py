@@ -6,7 +6,7 @@ and aborted records, so a reader of committed records goes from each position to
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -184,12 +184,46 @@ def end_offsets(index: Index) -> Iterator[Finding]:
                 yield Finding("end-offset-regressed", f"{detail}, after {before}")
 
 
+def passed_transactions(index: Index) -> Iterator[Finding]:
+    """Find transactions that readers of committed records were past before their commit was called.
+
+    They are held back by one that is open: by a record of theirs behind it, or by the last stable
+    offset that they were told.
+    """
+    stable = _told(index, Isolation.READ_COMMITTED)
+    read = _read(index)
+    for one in index.operations:
+        if one.kind is not Kind.TRANSACTION:
+            continue
+        for send in one.sends:
+            if send.offset is None or send.entry not in index.written:
+                continue  # of one that was aborted nobody knows when
+            key, offset = send.entry.key, send.offset
+            been = read[key].before(one.visible_ns)
+            end = stable[key].before(one.visible_ns)
+            if max(been, end) > offset:
+                detail = f"key {key}: {offset} of {one}, {been} was read before, or {end} told"
+                yield Finding("passed-transaction", detail)
+
+
+def _read(index: Index) -> dict[int, Maxima]:
+    known: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for one in index.operations:
+        for key, read in one.reads:
+            known[key].append((one.ended_ns, read.offset))
+    return _by_key(known)
+
+
 def _told(index: Index, *isolations: Isolation) -> dict[int, Maxima]:
     known: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for one in index.operations:
         if one.ends is not None and one.ends.isolation in isolations:
             for key, end in one.ends.offsets.items():
                 known[key].append((one.ended_ns, end))
+    return _by_key(known)
+
+
+def _by_key(known: Mapping[int, Iterable[tuple[int, int]]]) -> dict[int, Maxima]:
     return defaultdict(
         lambda: Maxima([], []), {key: _maxima(those) for key, those in known.items()}
     )

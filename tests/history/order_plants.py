@@ -98,6 +98,21 @@ def end_behind_the_stable_offset(story: Story, broken: bool) -> None:
     story.ends(OTHER, {0: 6 if broken else 8}, HIGH)
 
 
+def passes_an_open_transaction(story: Story, broken: bool) -> None:
+    """A reader that begins behind the transaction's record skips nothing, but has to wait."""
+    story.assign(READER, {0: 1})
+    story.transaction(PRODUCER, sent(0, 10, 0), at=(3, 12), commit_at=10)
+    story.send(OTHER, sent(0, 11, 1), at=(4, 5))
+    story.poll(READER, {0: [(1, 11)]}, at=(6, 9 if broken else 11))
+    read_all(story, {0: [(0, 10), (1, 11)]})
+
+
+def stable_offset_passes_an_open_transaction(story: Story, broken: bool) -> None:
+    story.transaction(PRODUCER, sent(0, 10, 0), at=(1, 9), commit_at=7)
+    story.ends(OTHER, {0: 1 if broken else 0}, STABLE, at=(3, 6))
+    read_all(story, {0: [(0, 10)]})
+
+
 ORDER_PLANTS: Final[Mapping[Plant, set[str]]] = {
     jumps_in_an_operation: {"int-poll-skip"},
     goes_back_in_an_operation: {"int-nonmonotonic-poll"},
@@ -112,5 +127,7 @@ ORDER_PLANTS: Final[Mapping[Plant, set[str]]] = {
     end_goes_back: {"end-offset-regressed"},
     stable_offset_goes_back: {"end-offset-regressed"},
     end_behind_the_stable_offset: {"end-offset-regressed"},
+    passes_an_open_transaction: {"passed-transaction"},
+    stable_offset_passes_an_open_transaction: {"passed-transaction"},
 }
 """What each fault is called; one that is seen from several sides has several names."""

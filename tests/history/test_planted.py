@@ -22,7 +22,7 @@ TYPES = frozenset(
         *("precommitted-read", "G1c", "torn-txn", "read-before-write", "int-poll-skip"),
         *("int-nonmonotonic-poll", "poll-skip", "nonmonotonic-poll", "nonmonotonic-send"),
         *("int-nonmonotonic-send", "realtime-send-inversion", "end-offset-behind-ack"),
-        *("end-offset-regressed", "eos-duplicate", "eos-missing"),
+        *("end-offset-regressed", "eos-duplicate", "eos-missing", "passed-transaction"),
     }
 )
 

@@ -181,6 +181,6 @@ async def _settled(broker: BrokerProcess, files: int) -> None:
     watch = Watch(broker)
     while time.monotonic() < end_s:
         held = metric(await asyncio.to_thread(metrics, broker), "streamhouse_request_memory_bytes")
-        if 0 <= held < 2**20 and watch.sample().files <= files + FILES_LEFT:
+        if held < 2**20 and watch.sample().files <= files + FILES_LEFT:
             return
         await asyncio.sleep(0.5)

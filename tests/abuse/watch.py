@@ -90,9 +90,9 @@ def metrics(broker: BrokerProcess) -> str:
 
 
 def metric(text: str, name: str) -> float:
-    """Return the value of a series without labels; -1 if it is not there."""
+    """Return the value of a series without labels; more than any limit if it is not there."""
     found = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
-    return float(found[1]) if found else -1.0
+    return float(found[1]) if found else float("inf")
 
 
 def lag_p99_ms(before: str, after: str) -> float:

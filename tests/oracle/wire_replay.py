@@ -20,6 +20,7 @@ from tests.oracle.wire_values import Memory
 from tests.support.wire import API_VERSIONS, ConnectionEnded, WireClient
 
 CLOSED: Final = "connection closed"
+LEFT_OVER: Final = "bytes are left over"
 UNREADABLE: Final = "not to be read by the codec"
 WITHOUT_IDS: Final = (38, 39, 40)  # answers that are the same to the byte
 AT_ONCE: Final = 16
@@ -222,7 +223,8 @@ class CaseReplay:
         kind: Any = load_response_schema(key, request.__version__)
         start = 5 if kind.__flexible__ and key != API_VERSIONS else 4
         try:
-            return entity_reader(kind)(frame, start)[0]
+            answer, size = entity_reader(kind)(frame, start)
+            return answer if start + size == len(frame) else LEFT_OVER
         except SerialError:  # for it, no time is negative
             return frame[start:].hex() if key in WITHOUT_IDS else UNREADABLE
 

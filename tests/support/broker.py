@@ -14,6 +14,7 @@ from typing import Final
 from tests.support.secrets import check_log
 
 READY: Final = re.compile(r"ready bootstrap=(\S+) http=(\S+)")
+BUG: Final = re.compile(r'"bug (in|while) |Traceback')
 START_S: Final = 60
 
 
@@ -45,7 +46,7 @@ class BrokerProcess:
         return int(self.bootstrap.rpartition(":")[2])
 
     def stop(self, timeout_s: float = 10) -> int:
-        """Ask it to stop; return its exit code. Its log must have no secret."""
+        """Ask it to stop; return its exit code. Its log must tell of no bug, and have no secret."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -53,6 +54,7 @@ class BrokerProcess:
         finally:
             self.kill()
         check_log(self.log)
+        check_bugs(self.log)
         return code
 
     def kill(self) -> None:
@@ -61,6 +63,12 @@ class BrokerProcess:
         self.process.wait()
         if self.process.stdout is not None:
             self.process.stdout.close()
+
+
+def check_bugs(log: Path) -> None:
+    """Fail if a log tells of a bug, which clients may have been told as one error of many."""
+    lines = [line for line in log.read_text(errors="replace").splitlines() if BUG.search(line)]
+    assert not lines, f"{len(lines)} bugs in {log}, first {lines[0][:2000]}"
 
 
 def start_broker(
@@ -133,4 +141,5 @@ def running_broker(
     try:
         yield broker
     finally:
-        broker.stop()
+        code = broker.stop()
+    assert code == 0, f"the broker ended with {code}"

@@ -295,7 +295,8 @@ def test_an_upkeep_process_with_patience_gives_way(data: Path, patience_ms: int)
         upkeep = the_upkeep_of(broker.process)
 
         # Then it is nice to the broker, or is not
-        assert upkeep.nice() == (10 if patience_ms else 0)
+        nicer = 10 if patience_ms else 0
+        assert upkeep.nice() == min(os.nice(0) + nicer, 19)
         gives_way = patience_ms and sessions_have_shares()
         policy = os.SCHED_IDLE if gives_way else os.SCHED_OTHER
         assert os.sched_getscheduler(upkeep.pid) == policy

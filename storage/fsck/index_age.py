@@ -4,10 +4,11 @@ The store can tell: an object says which offsets the ones before it were given, 
 which ones it has. They were durable in Postgres when they were written there. So if a log ends
 before them, Postgres has forgotten them: somebody put a backup in its place, or a standby took over
 that lagged. What was committed since has no row, or one that is pending: only that is looked into,
-and of that the latest. Of a large store only a part is listed; uploads are listed in no order of
-time, so that any thousands of them tell as much.
+and of that the latest, all at once, for a broker that starts waits for it. Of a large store only a
+part is listed; uploads are listed in no order of time, so that any thousands of them tell as much.
 """
 
+import asyncio
 from collections.abc import Iterable
 from typing import Final
 
@@ -32,18 +33,22 @@ async def check_index_age(metadata: MetadataStore, objects: ObjectStore) -> None
         MetadataWentBack: one does.
         MetadataUnavailable, ObjectStoreUnavailable: no answer; retrying is safe.
     """
-    for prefix in ("wal/", "topics/"):
-        for stored in await _latest_uncommitted(metadata, objects, prefix):
-            ends = await _told_ends(objects, stored)
-            offsets = await metadata.partition_offsets(list(ends))
-            for partition, end_offset in ends.items():
-                if partition in offsets and offsets[partition].high_watermark < end_offset:
-                    raise MetadataWentBack(
-                        f"the metadata database is older than the object store: partition "
-                        f"{partition.index} of topic {partition.topic_id} ends at "
-                        f"{offsets[partition].high_watermark:,} in it, and {stored.path} tells of "
-                        f"offset {end_offset - 1:,}"
-                    )
+    await asyncio.gather(*(_check_under(metadata, objects, one) for one in ("wal/", "topics/")))
+
+
+async def _check_under(metadata: MetadataStore, objects: ObjectStore, prefix: str) -> None:
+    latest = await _latest_uncommitted(metadata, objects, prefix)
+    told = await asyncio.gather(*(_told_ends(objects, stored) for stored in latest))
+    offsets = await metadata.partition_offsets(list({one for ends in told for one in ends}))
+    for stored, ends in zip(latest, told, strict=True):
+        for partition, end_offset in ends.items():
+            if partition in offsets and offsets[partition].high_watermark < end_offset:
+                raise MetadataWentBack(
+                    f"the metadata database is older than the object store: partition "
+                    f"{partition.index} of topic {partition.topic_id} ends at "
+                    f"{offsets[partition].high_watermark:,} in it, and {stored.path} tells of "
+                    f"offset {end_offset - 1:,}"
+                )
 
 
 async def _latest_uncommitted(

@@ -82,9 +82,10 @@ class AllOfIt:
         self._wanted: list[Wanted] = []
         self._topics: list[tuple[TopicWanted, Sequence[Found]]] = []
         self._growth: Growth | None = None
+        self._size = 0
 
     def __len__(self) -> int:
-        return sum(len(found) for _, found in self._topics)
+        return self._size
 
     def add(self, topic: TopicWanted, found: Sequence[Found]) -> None:
         """Take what was found of a topic, in the order in which it was asked for."""
@@ -94,6 +95,7 @@ class AllOfIt:
             else:
                 self.refuses = True
         self._topics.append((topic, found))
+        self._size += len(found)
 
     def begin(self, growth: Growth) -> Sequence[Wanted]:
         self._growth = growth

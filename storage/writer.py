@@ -23,7 +23,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Final, NoReturn
+from typing import Final
 from uuid import UUID
 
 import structlog
@@ -116,26 +116,23 @@ class Writer:
         """
         async with self._uploads:
             try:
-                await self._commit_all()
+                while True:
+                    if not self._in_flight:
+                        self._arrival = asyncio.get_running_loop().create_future()
+                        await self._arrival
+                    pending = self._in_flight[0]
+                    await pending.uploaded
+                    began = self._clock()
+                    known = known_ends(map(_LOG, pending.batches))
+                    outcomes = await self._durable.commit(pending)
+                    self._metrics.commit_seconds.observe(self._clock() - began)
+                    self._in_flight.popleft()
+                    self._answer(pending, outcomes, known)
             finally:  # nobody would commit what comes now
                 self._closed = True
                 self.telling.close()
                 if self._check is not None:
                     self._check.cancel()
-
-    async def _commit_all(self) -> NoReturn:
-        while True:
-            if not self._in_flight:
-                self._arrival = asyncio.get_running_loop().create_future()
-                await self._arrival
-            pending = self._in_flight[0]
-            await pending.uploaded
-            began = self._clock()
-            known = known_ends(map(_LOG, pending.batches))
-            outcomes = await self._durable.commit(pending)
-            self._metrics.commit_seconds.observe(self._clock() - began)
-            self._in_flight.popleft()
-            self._answer(pending, outcomes, known)
 
     def append(
         self,

@@ -41,7 +41,9 @@ class CommitConnection:
         """
         await self._turn.acquire()
         try:
-            connection = await self._connected()
+            connection = self._connection
+            if connection is None or connection.is_closed():
+                connection = await self._connect()
             self._warnings.forget()
             try:
                 rows = await connection.fetch(query(name), *arguments)
@@ -62,14 +64,12 @@ class CommitConnection:
             MetadataUnavailable: as connect().
         """
         async with self._turn:
-            await self._connected()
+            if self._connection is None or self._connection.is_closed():
+                await self._connect()
 
-    async def _connected(self) -> Connection:
-        connection = self._connection
-        if connection is None or connection.is_closed():
-            connection = await connect(self._dsn, self._config)
-            connection.add_log_listener(self._warnings.hear)
-            self._connection = connection
+    async def _connect(self) -> Connection:
+        connection = self._connection = await connect(self._dsn, self._config)
+        connection.add_log_listener(self._warnings.hear)
         return connection
 
     async def close(self) -> None:

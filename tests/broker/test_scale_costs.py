@@ -139,6 +139,8 @@ async def test_a_fetch_of_a_session_costs_what_is_new_in_it(
         session_id = (await client.ask(begin)).session_id
         count_fetches = partial(cost_in_session, broker, client, session_id, count(1))
         costs.append(await least(count_fetches))
+        await client.ask(fetch_request([], max_wait_ms=0, session_id=session_id))  # which ends it
+    await come_to_rest(broker)
 
     # Then it is little, and of many not so much as a call for each: in what is more there are polls
     # for other brokers' commits, more of them while a machine is busy

@@ -26,6 +26,7 @@ from storage.wal_index import (
     parse_index,
     parse_index_length,
 )
+from tests.contracts.metadata_stores import a_batch, commit
 from tests.storage.test_writer import NOW_MS, WRITER_ID, running
 
 U32 = st.integers(0, 2**32 - 1)
@@ -152,7 +153,9 @@ def test_the_bytes_are_those_that_the_docstring_specifies(version: bytes) -> Non
 
 async def test_the_writer_leaves_an_index_in_each_object() -> None:
     async with running() as bench:
-        # Given an object on its way, so that what follows is gathered in the next one
+        # Given an object on its way, so that what follows is gathered in the next one, and a log
+        # with records of another broker
+        await commit(bench.metadata, [a_batch(bench.logs[0].partition, 0, records=40)])
         bench.objects.gate.clear()
         first = bench.append(2)
         await asyncio.sleep(0)

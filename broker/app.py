@@ -79,7 +79,8 @@ async def serve(
         patience = StartPatience(database)
         await patience.ask(broker.topics.refresh)
         await patience.ask(broker.entity_configs.refresh)
-        if not config.topic_values["unclean.leader.election.enable"]:
+        unclean = config.topic_values["unclean.leader.election.enable"]
+        if not unclean and any(broker.topics.all()):  # without topics it finds nothing
             await patience.ask(partial(check_index_age, metadata, objects))
         server, addresses, where = await broker.bind()
         dispatches = await broker.join(addresses, alone=alone, patience=patience)

@@ -128,7 +128,7 @@ class Log:
             {partition: found.high_watermark - 1 for partition, found in offsets.items()},
         )
         for partition, found in offsets.items():
-            known = self._logs.get(partition.topic_id, {}).get(partition.index)
+            known = self._known(partition)
             if known is None:
                 continue
             batch = bytearray(marker)
@@ -267,14 +267,21 @@ class Log:
 
     async def _look_for_changes(self, logs: Sequence[PartitionLog]) -> None:
         """Ask Postgres which of them have changed: most have not, so it says little."""
-        known = known_ends(logs)
-        changed = await self._metadata.changed_offsets({one.partition: one.offsets for one in logs})
-        self._check(known, {one: found for one, found in changed.items() if found is not None})
+        known = {one.partition: one.offsets for one in logs}
+        changed = await self._metadata.changed_offsets(known)
         for one in logs:
             one.is_end_known = True
-            if one.partition in changed:
-                offsets = changed[one.partition]
-                if offsets is None:
-                    one.remove()
-                else:
-                    one.refresh(offsets)
+        for partition, offsets in changed.items():
+            changed_log = self._known(partition)
+            if changed_log is None:
+                continue
+            if offsets is None:
+                changed_log.remove()
+            else:
+                ends = {changed_log: known[partition].high_watermark}
+                self._check(ends, {partition: offsets})
+                changed_log.refresh(offsets)
+
+    def _known(self, partition: Partition) -> PartitionLog | None:
+        """Return a partition that was asked for, and is not forgotten."""
+        return self._logs.get(partition.topic_id, {}).get(partition.index)

@@ -1,5 +1,6 @@
 """The metadata port's brokers, on Postgres."""
 
+import asyncio
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -37,8 +38,7 @@ class PostgresBrokers:
         alone: bool,
         time_to_live_ms: int,
     ) -> Membership:
-        await self._commits.hold()
-        await self._group_writer.hold()
+        await asyncio.gather(self._commits.hold(), self._group_writer.hold())
         rows = await self._broker_connection.fetch(
             *("broker_register", incarnation, list(addresses), rack),
             *(preferred_node_id, alone, time_to_live_ms),

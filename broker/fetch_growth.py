@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+
+from kio.schema.errors import ErrorCode
 
 from protocol.batch import read_header
 from protocol.fetch import NO_SESSION, PartitionWanted, TopicWanted
@@ -29,6 +31,14 @@ class Wanted:
 Found = Wanted | PartitionAnswer
 """A partition that can be read here, or what is told instead."""
 
+_LASTING: Final = frozenset(
+    (
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.topic_authorization_failed,
+    )
+)
+
 
 class Growth:
     """Resolves `enough` when the awaited partitions have grown by `min_bytes`."""
@@ -52,11 +62,17 @@ class Looks(Protocol):
 
     Attributes:
         session_id: what the client can go on with; NO_SESSION for nothing.
-        refuses: of some there is nothing to read here, which is told at once.
     """
 
     session_id: int
-    refuses: bool
+
+    @property
+    def refuses(self) -> bool:
+        """Whether of some there is nothing to read here."""
+
+    @property
+    def hurries(self) -> bool:
+        """Whether that is told at once."""
 
     def __len__(self) -> int:
         """Return how many partitions the client wants."""
@@ -78,8 +94,8 @@ class AllOfIt:
 
     def __init__(self) -> None:
         self.session_id = NO_SESSION
-        self.refuses = False
         self._wanted: list[Wanted] = []
+        self._refused: list[PartitionAnswer] = []
         self._topics: list[tuple[TopicWanted, Sequence[Found]]] = []
         self._growth: Growth | None = None
         self._size = 0
@@ -87,13 +103,21 @@ class AllOfIt:
     def __len__(self) -> int:
         return self._size
 
+    @property
+    def refuses(self) -> bool:
+        return bool(self._refused)
+
+    @property
+    def hurries(self) -> bool:
+        return is_told_at_once(self._refused, self._size)
+
     def add(self, topic: TopicWanted, found: Sequence[Found]) -> None:
         """Take what was found of a topic, in the order in which it was asked for."""
         for one in found:
             if isinstance(one, Wanted):
                 self._wanted.append(one)
             else:
-                self.refuses = True
+                self._refused.append(one)
         self._topics.append((topic, found))
         self._size += len(found)
 
@@ -117,6 +141,18 @@ class AllOfIt:
 
     def discard(self) -> None:
         self._topics.clear()
+
+
+def is_told_at_once(refused: Sequence[PartitionAnswer], wanted_count: int) -> bool:
+    """Return whether a fetch of so many partitions has something to tell before its time.
+
+    What the client finds elsewhere, or will find here soon, is. What will be refused again is not
+    while there are others to wait for, as in Kafka: who asks on for a deleted topic, or for one
+    that it may not read, would else ask without a pause.
+    """
+    if len(refused) == wanted_count:
+        return True
+    return any(answer.error_code not in _LASTING for answer in refused)
 
 
 def counted_bytes(wanted: Iterable[Wanted], *, read_committed: bool) -> int:

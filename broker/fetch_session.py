@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 from uuid import UUID
 
-from broker.fetch_growth import Found, Growth, Wanted
+from broker.fetch_growth import Found, Growth, Wanted, is_told_at_once
 from protocol.fetch import FetchRequest, PartitionWanted, TopicWanted
 from protocol.fetch_response import PartitionAnswer, TopicAnswer
 
@@ -109,13 +109,14 @@ class FetchSession:
         by_topic_id: its topics have ids; else names, before v13.
         epoch: of the next Fetch.
         refuses: there is a partition of which nothing can be read here.
+        hurries: that is told at once.
     """
 
     def __init__(self, session_id: int, *, by_topic_id: bool) -> None:
         self.session_id = session_id
         self.by_topic_id = by_topic_id
         self.epoch = FIRST_EPOCH
-        self.refuses = False
+        self.refuses = self.hurries = False
         self._followed: dict[tuple[UUID | str, int], Followed] = {}
         self._ready: dict[Followed, None] = {}
         """What is worth a look; what has waited longest for records comes first."""
@@ -198,6 +199,8 @@ class FetchSession:
         self._looked = list(self._ready)
         wanted = [one.wanted for one in self._looked if one.wanted is not None]
         self.refuses = len(wanted) < len(self._looked)
+        refused = [one.refusal for one in self._looked if one.refusal] if self.refuses else []
+        self.hurries = self.refuses and is_told_at_once(refused, len(self))
         return wanted
 
     def end(self) -> None:

@@ -100,7 +100,7 @@ class Fetch:
                 counted = self._size
                 if 0 < counted < min_bytes:
                     counted = counted_bytes(self.wanted, read_committed=self._read_committed)
-                enough = counted >= min_bytes or self._from_store or self._looks.refuses
+                enough = counted >= min_bytes or self._from_store or self._looks.hurries
                 if enough or self._has_errors() or left_s <= 0:
                     # UNKNOWN_LEADER_EPOCH waits: this broker is about to hear of it, too
                     if self._cluster.brokers.is_cut_off and not self._size:

@@ -22,6 +22,7 @@ from tests.support.wire import WireClient, fetch_request, milliseconds, request_
 
 BATCH: Final = build_batch([Record(offset_delta=0, value=b"v")])
 WAIT_MS: Final = 10_000
+FIRST_SESSIONS: Final = 7
 
 Told = dict[tuple[str | UUID, int], int]
 """The error code of each partition that is named in an answer."""
@@ -52,7 +53,7 @@ class Reader:
             forgotten=forgotten,
         )
         answer = await self.client.ask(request)
-        self.session_id = answer.session_id
+        self.session_id = getattr(answer, "session_id", 0)  # none before v7
         self._epoch += 1
         return answer
 
@@ -133,6 +134,35 @@ async def test_who_wants_nothing_does_not_wait(wire: WireClient, topic: str) -> 
                 session_epoch=epoch,
             )
             assert not (await wire.ask(nothing)).responses
+
+
+@pytest.mark.parametrize("version", [4, 12, 13])
+async def test_what_is_refused_for_good_waits_with_the_others(
+    wire: WireClient, other: WireClient, topic: str, version: int
+) -> None:
+    # Given a reader of a topic, and of one that is not there
+    await wire.create_topic(topic)
+    both: list[tuple[str | UUID, int, int]] = [(topic, 0, 0), ("no-such-topic", 0, 0)]
+    refused = ErrorCode.unknown_topic_or_partition
+    if version >= 13:
+        both = [(await wire.topic_id(topic), 0, 0), (UUID(int=77), 0, 0)]
+        refused = ErrorCode.unknown_topic_id
+    reader = Reader(wire, version)
+    began_s = asyncio.get_running_loop().time()
+    first = told(await reader.fetch(*both, max_wait_ms=500))
+
+    # Then it has waited for records, and is told with the end of that, or with the records
+    assert asyncio.get_running_loop().time() - began_s >= 0.5
+    assert first == {(both[0][0], 0): 0, (both[1][0], 0): refused}
+    again = both if version < FIRST_SESSIONS else []
+    waiting = asyncio.create_task(reader.fetch(*again, max_wait_ms=WAIT_MS))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    await other.produce(topic, BATCH)
+    async with asyncio.timeout(WAIT_MS / 2_000):
+        answer = await waiting
+    assert told(answer) == first
+    assert sum(len(one.records or b"") for of in answer.responses for one in of.partitions)
 
 
 async def test_topics_that_go_and_come_are_told_of(

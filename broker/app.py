@@ -24,6 +24,7 @@ from broker.garbage import collect_garbage, settle_garbage_collector
 from broker.network.memory_return import return_memory
 from broker.network.server import Server
 from broker.node import Broker, Running
+from broker.parts import Parts
 from broker.plain_connections import warn_of_plain_connections
 from broker.start_patience import StartPatience
 from broker.stores import open_stores
@@ -75,51 +76,50 @@ async def serve(
             traffic=traffic,
             upkeep=upkeep_order(settings, config, dsn),
         )
-        stack.push_async_callback(broker.close)
+        parts = broker.parts
+        stack.push_async_callback(parts.close)
         patience = StartPatience(database)
-        await patience.ask(broker.topics.refresh)
-        await patience.ask(broker.entity_configs.refresh)
+        await patience.ask(parts.topics.refresh)
+        await patience.ask(parts.entity_configs.refresh)
         unclean = config.topic_values["unclean.leader.election.enable"]
-        if not unclean and any(broker.topics.all()):  # without topics it finds nothing
+        if not unclean and any(parts.topics.all()):  # without topics it finds nothing
             await patience.ask(partial(check_index_age, metadata, objects))
         server, addresses, where = await broker.bind()
         dispatches = await broker.join(addresses, alone=alone, patience=patience)
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(work) for work in _works(broker, server)]
+            running = [tasks.create_task(work) for work in _works(parts, server)]
             await server.serve(dispatches)
             settle_garbage_collector()
-            broker.http.serving = True
+            parts.http.serving = True
             ready.set_result(where)
             upkeep = tasks.create_task(broker.run_upkeep())
             running.append(upkeep)
             await stop.wait()
             upkeep.cancel()
-            broker.http.serving = False
-            if await broker.members.leave():
+            parts.http.serving = False
+            if await parts.members.leave():
                 await asyncio.sleep(_HANDOVER_S)
             server.stop_accepting()
-            await broker.writer.close(_DRAIN_S)
-            broker.group_upkeep.close()
+            await parts.writer.close(_DRAIN_S)
+            parts.group_upkeep.close()
             await server.close(_ANSWER_S)
-            await asyncio.gather(
-                broker.writer.telling.finish(_TELL_S), broker.usage.close(_USAGE_S)
-            )
+            await asyncio.gather(parts.writer.telling.finish(_TELL_S), parts.usage.close(_USAGE_S))
             for task in running:
                 task.cancel()
 
 
-def _works(broker: Broker, server: Server) -> list[Coroutine[Any, Any, None]]:
+def _works(parts: Parts, server: Server) -> list[Coroutine[Any, Any, None]]:
     """Return what goes on as long as the broker serves."""
     return [
-        broker.writer.run(),
-        broker.log.poll(),
-        broker.topics.poll(),
-        broker.entity_configs.poll(),
-        broker.members.beat(),
-        broker.group_upkeep.run(),
-        broker.transaction_upkeep.run(),
-        broker.usage.run(),
-        broker.security.run(),
+        parts.writer.run(),
+        parts.log.poll(),
+        parts.topics.poll(),
+        parts.entity_configs.poll(),
+        parts.members.beat(),
+        parts.group_upkeep.run(),
+        parts.transaction_upkeep.run(),
+        parts.usage.run(),
+        parts.security.run(),
         server.sweep(),
         return_memory(),
         collect_garbage(),

@@ -1,4 +1,4 @@
-"""What a request handler may use; node.py makes one for each listener."""
+"""What a request handler may use; parts.py makes one for each listener."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

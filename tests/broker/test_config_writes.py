@@ -78,4 +78,4 @@ async def test_changes_take_turns_whichever_listener_they_come_to() -> None:
     finally:
         server.stop_accepting()
         await server.close(0)
-        await broker.close()
+        await broker.parts.close()

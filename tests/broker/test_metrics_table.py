@@ -91,7 +91,7 @@ def registered(home: Path) -> CollectorRegistry:
             dsn="", store_url="", pool=PostgresConfig(), upkeep=UpkeepConfig(), set={}
         ),
     )
-    return broker.http._registry
+    return broker.parts.registry
 
 
 def of_the_registry(registry: CollectorRegistry) -> Exported:

@@ -145,11 +145,7 @@ class Readers:
         """
         consumer = new_consumer(self._bootstrap)
         try:
-            ends = {at: self._end_offset(consumer, at) for at in self._partitions}
-            self._ledger.final_end_offsets = {
-                at: end for at, end in ends.items() if end is not None
-            }
-            assert len(self._ledger.final_end_offsets) == len(ends), "ends unknown after healing"
+            self._ledger.final_end_offsets = self._final_end_offsets(consumer)
             consumer.assign([TopicPartition(self._topic, at, 0) for at in self._partitions])
             missing = sum(self._ledger.final_end_offsets.values())
             deadline = time.monotonic() + FINAL_READ_S
@@ -158,6 +154,18 @@ class Readers:
                 self._take(messages, self._ledger.final)
         finally:
             consumer.close()
+
+    def _final_end_offsets(self, consumer: Consumer) -> dict[int, int]:
+        """Ask until all are told: of a killed session Postgres hears behind the next commit."""
+        deadline = time.monotonic() + CATCH_UP_S
+        ends: dict[int, int] = {}
+        while len(ends) < len(self._partitions):
+            assert time.monotonic() < deadline, "ends unknown after healing"
+            for at in self._partitions:
+                end = self._end_offset(consumer, at)
+                if end is not None:
+                    ends[at] = end
+        return ends
 
     def _end_offset(self, consumer: Consumer, partition: int) -> int | None:
         began_s = time.monotonic()

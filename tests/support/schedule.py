@@ -5,11 +5,18 @@ from typing import Final
 from xdist.scheduler import LoadScopeScheduling
 
 # What these share for a whole session costs much, or may be there only once: a Spark session and
-# all flights in memory; Apache Kafka.
-TOGETHER: Final = ("tests/clients/", "tests/spark/", "tests/oracle/")
+# all flights in memory; Apache Kafka. All of Spark's tests in one process would be the last to end.
+TOGETHER: Final = (
+    "tests/clients/",
+    "tests/spark/sources/",
+    "tests/spark/sql/",
+    "tests/spark/",
+    "tests/oracle/",
+)
 
 # The longest come first, so that no process ends long before another. The rest follows by name.
 FIRST: Final = (
+    "tests/spark/test_",
     "tests/clients/",
     "tests/spark/",
     "tests/oracle/",

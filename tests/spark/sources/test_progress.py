@@ -14,7 +14,7 @@ from spark.progress import watched
 from spark.query_metrics import QueryMetrics, records_behind
 from spark.sources.kafka import client_options
 from tests.clients.spark_session import Spark
-from tests.spark.kafka_logs import KafkaLogs
+from tests.spark.sources.kafka_logs import KafkaLogs
 
 PATIENCE_S = 30
 PREFIX = "streamhouse_spark_"

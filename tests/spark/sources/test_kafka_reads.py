@@ -11,7 +11,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from spark.sources.kafka import client_options
 from tests.clients.spark_session import Spark
-from tests.spark.kafka_logs import KafkaLogs, at
+from tests.spark.sources.kafka_logs import KafkaLogs, at
 
 START_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from spark.sources.kafka import client_options
 from tests.clients.long_logs import LongLogs, running_long_logs
 from tests.clients.spark_session import Spark
-from tests.spark.kafka_logs import At, Batches, KafkaLogs, at
+from tests.spark.sources.kafka_logs import At, Batches, KafkaLogs, at
 
 PATIENCE_S = 30
 COMMITTED = {"isolation.level": "read_committed"}

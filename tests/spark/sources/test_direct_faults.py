@@ -18,7 +18,13 @@ from spark.sources.split import Split
 from storage.snapshots import Snapshots
 from tests.clients.confluent import CALL_TIMEOUT_S, Confluent
 from tests.clients.long_logs import LongLogs, running_long_logs
-from tests.spark.direct_reads import close_stores, plan_read, read_records, read_rows, record_of
+from tests.spark.sources.direct_reads import (
+    close_stores,
+    plan_read,
+    read_records,
+    read_rows,
+    record_of,
+)
 from tests.spark.upkeep_clusters import new_cluster
 from tests.support.broker import BrokerProcess, running_broker
 from tests.support.s3_server import S3Server

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from spark.sources.kafka import client_options
 from tests.clients.spark_session import Spark
-from tests.spark.kafka_logs import Batches, KafkaLogs
+from tests.spark.sources.kafka_logs import Batches, KafkaLogs
 
 PATIENCE_S = 30
 START_MS = 1_700_000_000_000

@@ -9,7 +9,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from spark.sources.kafka import client_options
-from tests.spark.kafka_logs import Batches, at
+from tests.spark.sources.kafka_logs import Batches, at
 from tests.support.certificates import make_authority
 from tests.support.sasl import ADMIN, PASSWORD, running_sasl_broker
 

@@ -18,7 +18,7 @@ from storage.snapshots import OpenTransaction, Snapshots
 from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
 from tests.clients.topics import new_topic
-from tests.spark.direct_reads import plan_read, read_rows
+from tests.spark.sources.direct_reads import plan_read, read_rows
 from tests.streamctl.conftest import Streamctl
 
 NOON_MS = 1_750_000_000_000

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from spark.sources.kafka import client_options
 from tests.clients.confluent import Confluent
 from tests.clients.spark_session import Spark
-from tests.spark.kafka_logs import KafkaLogs
+from tests.spark.sources.kafka_logs import KafkaLogs
 
 SCHEMA = (
     "topic string, partition int, key string, value string,"

@@ -101,9 +101,9 @@ async def _apply_missing(connection: Connection) -> list[str]:
         await _end_older_brokers(connection)
     for migration in missing:
         await connection.execute(migration.text)
-        await connection.execute(
-            query("migration_record"), migration.name, migration.checksum, migration.stops_older
-        )
+    await connection.executemany(
+        query("migration_record"), [(one.name, one.checksum, one.stops_older) for one in missing]
+    )
     return [migration.name for migration in missing]
 
 

@@ -1,15 +1,15 @@
 """Whether the index is as new as the store, which a broker asks before it goes on with both.
 
-The store can tell: an object says which offsets the ones before it were given, and a built segment
-which ones it has. They were durable in Postgres when they were written there. So if a log ends
-before them, Postgres has forgotten them: somebody put a backup in its place, or a standby took over
-that lagged. What was committed since has no row, or one that is pending: only that is looked into,
-and of that the latest, all at once, for a broker that starts waits for it. Of a large store only a
-part is listed; uploads are listed in no order of time, so that any thousands of them tell as much.
+The store can tell: an object says which offsets the ones before it were given, and ends of
+transactions; a built segment, which ones it has. They were durable in Postgres when they were
+written there. So if a log ends before them, Postgres has forgotten them: somebody put a backup in
+its place, or a standby took over that lagged. What was committed since has no row, or one that is
+pending: only that is looked into, and of that the latest, all at once, for a broker that starts
+waits for it. Of a large store only a part is listed; uploads are listed in no order of time, so
+that any thousands of them tell as much.
 """
 
 import asyncio
-from collections.abc import Iterable
 from typing import Final
 
 from protocol.ids import Partition
@@ -91,14 +91,12 @@ async def _told_ends(objects: ObjectStore, stored: StoredObject) -> LogEnds:
         index = wal_index.parse_index(data)
     except (CorruptObject, ObjectMissing):  # cut short, none of ours, or gone meanwhile
         return {}
-    return _ends_of(
-        (Partition(index.topics[topic][0], partition), max(base_offsets) + 1)
-        for topic, partition, _, base_offsets in index.places
-    )
-
-
-def _ends_of(told: Iterable[tuple[Partition, int]]) -> LogEnds:
+    told = [
+        *((topic, partition, max(offsets)) for topic, partition, _, offsets in index.places),
+        *((one.topic, one.partition, one.offset) for one in index.endings),
+    ]
     ends: LogEnds = {}
-    for partition, end_offset in told:
-        ends[partition] = max(ends.get(partition, 0), end_offset)
+    for topic, number, offset in told:
+        partition = Partition(index.topics[topic][0], number)
+        ends[partition] = max(ends.get(partition, 0), offset + 1)
     return ends

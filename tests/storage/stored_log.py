@@ -29,7 +29,7 @@ from storage.segment_entry import SegmentEntry
 from storage.upkeep.builder import Builder
 from storage.upkeep.compaction import Compactor
 from storage.upkeep.policies import TopicPolicy
-from storage.wal_index import NOT_APPENDED, WalIndex, WalPlaces, WalRun, encode_index
+from storage.wal_index import NOT_APPENDED, WalEnding, WalIndex, WalPlaces, WalRun, encode_index
 from tests.storage.builder_model import POLICY
 from tests.support.postgres import create_database
 
@@ -127,6 +127,22 @@ class StoredLog:
             await self.metadata.reserve_objects([path])
             await self._commit(path, partition, batches, sum(len(part) for part in parts))
         return path
+
+    async def tell(self, *endings: WalEnding) -> None:
+        """Store an object without batches, which tells what is untold; the topic's number is 0."""
+        index = WalIndex(
+            writer_id=self.writer,
+            sequence=self.sequences[self.writer],
+            written_ms=self.now_ms(),
+            topics=((self.topic.topic_id, self.topic.name),),
+            runs=(),
+            places=tuple(self.untold.pop(self.writer, ())),
+            endings=endings,
+        )
+        self.sequences[self.writer] += 1
+        path = wal_path(uuid7(self.now_ms(), next(_numbers).to_bytes(10, "big")))
+        await self.metadata.reserve_objects([path])
+        await self.objects.put(path, [encode_index(index)])
 
     async def _commit(
         self, path: str, partition: Partition, batches: Sequence[bytes], size: int

@@ -8,6 +8,7 @@ import pytest
 from storage.errors import MetadataWentBack
 from storage.fsck.index_age import check_index_age
 from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.wal_index import WalEnding
 from tests.storage.stored_log import CONFIG, StoredLog, stored_log
 from tests.support.postgres import maintenance, postgres_server
 
@@ -41,7 +42,18 @@ async def build(log: StoredLog) -> None:
     await log.objects.delete([stored.path async for stored in log.objects.list("wal/")])
 
 
-@pytest.mark.parametrize(("goes_on", "teller"), [(write_more, "wal/"), (build, "topics/")])
+async def end_transaction(log: StoredLog) -> None:
+    """End one behind the record that is there, and tell of it."""
+    marker = WalEnding(0, 0, 1, 7, 0, committed=True, timestamp_ms=1000)
+    end = "UPDATE streamhouse_internal.partitions SET high_watermark = 2 WHERE partition = 0"
+    await log.sql(end)
+    await log.tell(marker)
+
+
+@pytest.mark.parametrize(
+    ("goes_on", "teller"),
+    [(write_more, "wal/"), (build, "topics/"), (end_transaction, "wal/")],
+)
 async def test_a_backup_is_older_than_what_came_after_it(
     goes_on: Callable[[StoredLog], Awaitable[None]], teller: str
 ) -> None:

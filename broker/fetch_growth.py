@@ -56,6 +56,9 @@ class Growth:
         if (self._missing <= 0 or size == 0) and not self.enough.done():
             self.enough.set_result(None)
 
+    def moved(self) -> None:
+        """Go on waiting: that is told with what comes next."""
+
 
 class Looks(Protocol):
     """Which partitions a fetch looks at, and what it comes to.

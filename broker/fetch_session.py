@@ -60,6 +60,9 @@ class Followed:
     def grown(self, size: int) -> None:
         self.session.grown(self, size)
 
+    def moved(self) -> None:
+        self.session.moved(self)
+
     def want(self, partition: PartitionWanted) -> None:
         """Go on as the client says."""
         self.partition = partition
@@ -256,6 +259,10 @@ class FetchSession:
         self._ready[followed] = None
         if self._growth is not None:
             self._growth.grown(size)
+
+    def moved(self, followed: Followed) -> None:
+        """Take note that one of them has a high watermark to tell, which nobody waits for."""
+        self._ready[followed] = None
 
 
 def _named(topic: UUID | str) -> tuple[str, UUID | None]:

@@ -28,6 +28,9 @@ class Waiter(Protocol):
     def grown(self, size: int) -> None:
         """Take note of `size` more bytes; 0: how many is not known, so look again."""
 
+    def moved(self) -> None:
+        """Take note of a high watermark that has moved, with nothing more to read here."""
+
 
 Places = tuple[int, Sequence[int]]
 """Where the partition's batches of one object of this broker are in the log: the object's sequence,
@@ -188,6 +191,8 @@ class PartitionLog:
             if waiter.read_committed:
                 if stable_grown:
                     waiter.grown(stable_size)
+                elif grown:
+                    waiter.moved()
             elif grown:
                 waiter.grown(size)
 

@@ -39,6 +39,7 @@ MAX_BYTES: Final = 400
 """Some three batches: what is there does not fit into one answer."""
 
 PATIENCE_S: Final = 10.0
+WAIT_S: Final = 1.0
 
 
 class SessionClient:
@@ -206,8 +207,7 @@ async def test_a_client_that_names_only_changes_comes_to_the_end_of_everything(s
                 log = bench.log.partition(partition)
                 end = end_of(log, read_committed=read_committed)
                 assert offset == max(end, log.log_start_offset)
-                if not read_committed:
-                    assert client.ends[partition] == (log.log_start_offset, log.high_watermark)
+                assert client.ends[partition] == (log.log_start_offset, log.high_watermark)
         assert any(client.read.values())
 
 
@@ -228,6 +228,25 @@ async def test_who_waits_is_woken_by_any_of_its_partitions() -> None:
             await bench.append(one, [b"a"])
             assert (await asyncio.wait_for(waiting, PATIENCE_S / 2)).keys() == {one}
             assert not await client.fetch()
+
+
+async def test_who_reads_what_is_committed_hears_where_the_log_ends_as_well() -> None:
+    async with running_log() as bench:
+        # Given a client that waits for committed records
+        (partition,) = await bench.create_partitions()
+        client = SessionClient(bench, read_committed=True)
+        client.want(partition, 0)
+        await read_all(client)
+        waiting = asyncio.create_task(client.fetch(WAIT_S))
+        await asyncio.sleep(0)
+
+        # When there are others, then it waits on, and is told how many in the end
+        began_s = time.monotonic()
+        await bench.append(partition, [b"a"], await bench.producer("t"))
+        told = await waiting
+        assert time.monotonic() - began_s >= WAIT_S / 2
+        assert (told[partition].high_watermark, told[partition].last_stable_offset) == (1, 0)
+        assert not await client.fetch()
 
 
 async def test_what_has_no_news_is_not_looked_at() -> None:

@@ -14,14 +14,18 @@ from storage.partition_offsets import PartitionOffsets
 
 @dataclass(eq=False)
 class Poll:
-    """A long poll. Attributes: sizes is what it was told."""
+    """A long poll. Attributes: sizes is what it was told, moves how often the end had moved."""
 
     read_committed: bool
     waits: bool = True
     sizes: list[int] = field(default_factory=list)
+    moves: int = 0
 
     def grown(self, size: int) -> None:
         self.sizes.append(size)
+
+    def moved(self) -> None:
+        self.moves += 1
 
 
 def partition_log() -> PartitionLog:
@@ -99,6 +103,7 @@ def test_a_reader_of_committed_records_waits_for_the_last_stable_offset() -> Non
     commit(log, end=8, stable=5)
     commit(log, end=9, stable=5)
     assert (committed.sizes, uncommitted.sizes) == ([100], [100, 100, 100])
+    assert (committed.moves, uncommitted.moves) == (2, 0)
 
     # When it ends, nobody has counted what that makes readable
     log.refresh(at(10, 10, 0))

@@ -27,6 +27,8 @@ class Acknowledgements:
             outcome = self._overtaken.judge(partition_log.partition, header, outcome)
         if outcome.refusal is None and not outcome.duplicate:
             end_offset = outcome.base_offset + header.record_count
+            # If others committed before it, nobody has counted their bytes.
+            is_next = outcome.base_offset == partition_log.high_watermark
             set_base_offset(batch.data, outcome.base_offset)
             self._tail.append(partition_log.tail, outcome.base_offset, end_offset, batch.data)
             partition_log.advance(
@@ -34,7 +36,7 @@ class Acknowledgements:
                 log_start_offset=outcome.log_start_offset,
                 last_stable_offset=outcome.last_stable_offset,
                 aborted_count=outcome.aborted_count,
-                size=len(batch.data),
+                size=len(batch.data) if is_next else 0,
             )
             self._metrics.records_committed.value += header.record_count
             self._metrics.bytes_committed.value += len(batch.data)

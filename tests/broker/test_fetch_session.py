@@ -74,7 +74,9 @@ class SessionClient:
         self._changed.discard(partition)
         self._left.add(partition)
 
-    async def fetch(self, max_wait_s: float = 0.0) -> Mapping[Partition, PartitionAnswer]:
+    async def fetch(
+        self, max_wait_s: float = 0.0, *, min_bytes: int = 1
+    ) -> Mapping[Partition, PartitionAnswer]:
         """Ask for what is new, take it in, and return what was told."""
         topics = [
             TopicWanted("", one.topic_id, [PartitionWanted(one.index, -1, offset, MAX_BYTES)])
@@ -99,7 +101,7 @@ class SessionClient:
             max_bytes=MAX_BYTES,
             read_committed=self.read_committed,
         )
-        await fetch.run(min_bytes=1, max_wait_s=max_wait_s)
+        await fetch.run(min_bytes=min_bytes, max_wait_s=max_wait_s)
         self.looked_at = len(fetch.wanted)
         told = {
             Partition(topic.topic_id, answer.index): answer
@@ -228,6 +230,29 @@ async def test_who_waits_is_woken_by_any_of_its_partitions() -> None:
             await bench.append(one, [b"a"])
             assert (await asyncio.wait_for(waiting, PATIENCE_S / 2)).keys() == {one}
             assert not await client.fetch()
+
+
+async def test_what_others_committed_counts_as_soon_as_something_comes_behind_it() -> None:
+    async with running_log() as bench:
+        # Given a client that waits for more than the next batch
+        (partition,) = await bench.create_partitions()
+        who = await bench.producer("t")
+        first = await bench.append(partition, [b"a"], who)
+        client = SessionClient(bench, read_committed=False)
+        client.want(partition, first.base_offset)
+        await read_all(client)
+        await bench.append(partition, [b"b"])
+        told = await client.fetch()
+        waiting = asyncio.create_task(client.fetch(PATIENCE_S, min_bytes=told[partition].size + 1))
+        await asyncio.sleep(0)
+
+        # When one of the same size comes behind a marker of another broker's
+        await bench.end(who, committed=True, elsewhere=True)
+        await bench.append(partition, [b"c"])
+
+        # Then there are enough bytes
+        told = await asyncio.wait_for(waiting, PATIENCE_S / 2)
+        assert told[partition].size > 0
 
 
 async def test_who_reads_what_is_committed_hears_where_the_log_ends_as_well() -> None:

@@ -4,39 +4,46 @@
     choose    built segments that tile a partition                               recover_segments
     order     the writers' batches as they were committed                        recover_order
     fill      gaps between them with the writers' batches that belong there      recover_gaps
+    keep      what else the gaps had: ends of transactions, and offsets          recover_empty
     compare   which of the writers' other batches are in them                    recover_unbuilt
-    place     those that are not behind them                                     recover_placement
+    place     those that are not behind them, and behind all that is told        recover_placement
     write     rows, producers and aborted transactions of a partition            recover_partition
 
 Memory is bounded by the largest partition. Nothing is there before all of it is.
 """
 
-import os
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 from uuid import UUID
 
+from protocol.control_batch import EndMarker
 from protocol.ids import Partition
 from storage.aborted_ranges import merge_aborted
 from storage.fsck.fsck import Progress
-from storage.metadata.topics import Topic
 from storage.objects.port import ObjectStore
 from storage.objects.store_marker import read_marker
+from storage.recovery.recover_between import (
+    BuiltPart,
+    aborted_between,
+    ends_in,
+    in_offset_order,
+    without_markers,
+)
+from storage.recovery.recover_empty import EmptySegments
 from storage.recovery.recover_gaps import offsets_lost, place_in_gaps
 from storage.recovery.recover_order import in_commit_order, with_places
 from storage.recovery.recover_partition import PartitionBuilder, RebuiltPartition, row_of, rows_of
 from storage.recovery.recover_placement import place, without_repeated
 from storage.recovery.recover_postgres import EmptyDatabase
-from storage.recovery.recover_producers import Producers
 from storage.recovery.recover_report import FOREVER_NOTE, RecoveryReport, TopicReport
-from storage.recovery.recover_runs import PlacedRun
-from storage.recovery.recover_scan import FoundTopic, Scan
+from storage.recovery.recover_scan import Scan
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment, Scratch
 from storage.recovery.recover_segments import choose_segments, gaps_between
-from storage.recovery.recover_tail import BuiltTail, read_tail_of
+from storage.recovery.recover_tail import read_tail_of
+from storage.recovery.recover_told import end_of_segments, gone_of
+from storage.recovery.recover_topics import FoundTopic
 from storage.recovery.recover_unbuilt import BuiltLog, unbuilt
-from storage.segment_builder import SegmentBuilder
-from storage.segment_entry import SegmentEntry
 from storage.upkeep.policies import UNLIMITED
 
 OBJECTS_AT_ONCE: Final = 10_000
@@ -45,6 +52,8 @@ PRODUCER_ID_MARGIN: Final = 1_000_000
 
 GENERATION_MARGIN: Final = 1_000
 """Clients take no leader epoch that is older than one they know (KIP-320)."""
+
+_START: Final = attrgetter("start_offset")
 
 
 class Recovery:
@@ -69,8 +78,8 @@ class Recovery:
         self._objects = objects
         self._database = database
         self._now_ms = now_ms
-        self._dry_run = dry_run
         self._scratch = Scratch()
+        self._empty = EmptySegments(objects, database, self._scratch, dry_run=dry_run)
 
     async def run(self) -> AsyncIterator[Progress]:
         """Recover; yield how far it has come.
@@ -149,97 +158,80 @@ class Recovery:
         )
 
     async def _rebuild(self, partition: Partition, topic: FoundTopic) -> RebuiltPartition:
-        chosen = choose_segments(self._scratch.segments(partition))
+        segments, endings = self._scratch.segments(partition), self._scratch.endings(partition)
+        chosen = choose_segments(segments)
         found, places = self._scratch.batches(partition), self._scratch.places(partition)
+        gone = gone_of(found, places)
         batches = in_commit_order(with_places(found, places))
-        between: list[PlacedRun] = []
-        homeless: list[FoundBatch] = []
-        tail: BuiltTail | None = None
+        part = BuiltPart()
         if chosen:
-            tail = await read_tail_of(self._objects, chosen)
-            built = BuiltLog(self._objects, chosen, tail)
-            between, homeless = await place_in_gaps(
-                batches, built, chosen, topic.configs or {}, self._now_ms()
-            )
-            placed = [*homeless, *(one for run in between for one in run.batches)]
-            done = {(one.path, one.byte_start) for one in placed}
-            others = [one for one in batches if (one.path, one.byte_start) not in done]
-            batches = [*await unbuilt(others, built), *homeless]
-            self.report.unreadable += tail.unreadable
-            if between:
-                tail = await read_tail_of(self._objects, chosen, between)
-        producers = tail.producers if tail is not None else Producers()
-        rows, gaps = await self._without_gaps(partition, topic, chosen, between)
-        kept = without_repeated(batches, producers)
+            part, batches = await self._built_part(partition, topic, chosen, batches, endings)
+        kept = without_repeated(batches, part.producers)
         self.report.left_out += (
             f"{topic.name}: {one.path}, of producer {one.producer_id} that went on: no place fits"
-            for one in homeless
+            for one in part.homeless
             if one not in kept
         )
-        floor = tail.end_offset if tail is not None else None
-        endings = self._scratch.endings(partition)
-        endings = {offset: one for offset, one in endings.items() if offset >= (floor or 0)}
-        runs = place(kept, floor, endings)
-        start = rows[0].start_offset if rows else runs[0].offset if runs else 0
+        endings = {offset: one for offset, one in endings.items() if offset >= part.end_offset}
+        behind = [offset for offset in gone.offsets if offset >= part.end_offset]
+        runs = place(kept, part.end_offset if chosen else None, endings, behind)
+        start = runs[0].offset if runs else gone.end_of_empty(endings)
+        start = part.rows[0].start_offset if chosen else start
         builder = PartitionBuilder(
-            rows,
-            producers,
-            endings if rows or runs else {},
+            part.rows,
+            part.producers,
+            endings,
             log_start_offset=start,
             now_ms=self._now_ms(),
+            gone=gone,
         )
         for run in runs:
             builder.add(run)
-        aborted = [one.aborted for one in chosen]
-        rebuilt = builder.finish(merge_aborted([*aborted, tail.aborted if tail else ()]))
+        rebuilt = builder.finish(part.aborted, end_offset=end_of_segments(segments))
         configs = topic.configs if topic.configs_ms >= 0 else None
-        rebuilt.lost[:0] = offsets_lost(gaps, start, chosen, configs)
+        rebuilt.lost[:0] = offsets_lost(part.lost, start, chosen, configs)
         return rebuilt
 
-    async def _without_gaps(
+    async def _built_part(
         self,
         partition: Partition,
         topic: FoundTopic,
         chosen: Sequence[FoundSegment],
-        between: Iterable[PlacedRun],
-    ) -> tuple[list[SegmentEntry], list[tuple[int, int]]]:
-        """Return the rows of segments, of what lies between them, and of empty ones for the rest.
+        batches: Sequence[FoundBatch],
+        endings: Mapping[int, EndMarker],
+    ) -> tuple[BuiltPart, list[FoundBatch]]:
+        """Return the part of a log up to its last built segment; and the batches behind that.
 
-        And the offsets (inclusive) that those have.
+        Args:
+            partition: that has the log.
+            topic: of it.
+            chosen: the segments that are in it, in offset order.
+            batches: in the order of their commits.
+            endings: of transactions, by the offsets of their markers, ascending.
         """
-        described = Topic(
-            topic_id=partition.topic_id,
-            name=topic.name,
-            partition_count=topic.partition_count,
-            replication_factor=1,
-            configs=topic.configs or {},
-        )
+        tail = await read_tail_of(self._objects, chosen)
+        self.report.unreadable += tail.unreadable
+        built = BuiltLog(self._objects, chosen, tail)
+        configs, now_ms = topic.configs or {}, self._now_ms()
+        between, homeless = await place_in_gaps(batches, built, chosen, configs, now_ms, endings)
+        placed = [*homeless, *(one for run in between for one in run.batches)]
+        done = {(one.path, one.byte_start) for one in placed}
+        others = [one for one in batches if (one.path, one.byte_start) not in done]
+        left = [*await unbuilt(others, built), *homeless]
         rows = [*map(row_of, chosen), *(row for run in between for row in rows_of(run))]
-        rows.sort(key=lambda row: row.start_offset)
-        gaps = gaps_between(rows)
-        for first, last in gaps:
-            builder = SegmentBuilder(
-                topic_id=partition.topic_id,
-                partition=partition.index,
-                topic=described,
-                start_offset=first,
-            )
-            built = builder.finish(end_offset=last)
-            folder = f"{topic.folder}/partitions/{partition.index}/segments"
-            path = f"{folder}/{first:08d}-{last:08d}.{os.urandom(4).hex()}.seg"
-            if not self._dry_run:
-                await self._objects.put(path, built.parts)
-            self._scratch.add_object(path, built.size)
-            self._scratch.set_object_ids(await self._database.add_objects([(path, built.size)]))
-            rows.append(
-                SegmentEntry(
-                    start_offset=first,
-                    end_offset=last,
-                    path=path,
-                    start=built.start,
-                    length=built.length,
-                    max_timestamp_ms=built.max_timestamp_ms,
-                    index_length=built.index_length,
-                )
-            )
-        return sorted(rows, key=lambda row: row.start_offset), gaps
+        gaps = gaps_between(sorted(rows, key=_START))
+        ended = ends_in(gaps, endings)
+        inside = in_offset_order(between, ended)
+        if inside:
+            tail = await read_tail_of(self._objects, chosen, inside)
+        aborted = await aborted_between(self._objects, chosen, inside)
+        rows += [await self._empty.store(partition, topic, gap, ended, aborted) for gap in gaps]
+        part = BuiltPart(
+            rows=sorted(rows, key=_START),
+            end_offset=tail.end_offset,
+            producers=tail.producers,
+            aborted=merge_aborted([tail.aborted, aborted, *(one.aborted for one in chosen)]),
+            lost=without_markers(gaps, ended),
+            homeless=homeless,
+        )
+        return part, left

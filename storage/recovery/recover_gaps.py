@@ -6,7 +6,7 @@ is lost, while an object of the writer's that was built into it is still there.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from storage.recovery.recover_placement import place_between, without_repeated
@@ -37,6 +37,7 @@ async def place_in_gaps(
     chosen: Sequence[FoundSegment],
     configs: Mapping[str, str],
     now_ms: int,
+    markers: Collection[int] = (),
 ) -> tuple[list[PlacedRun], list[FoundBatch]]:
     """Return runs with their places, in offset order; none overlaps a segment.
 
@@ -48,6 +49,7 @@ async def place_in_gaps(
         chosen: segments that do not overlap, in offset order; not empty.
         configs: of the topic: what retention takes away at once is left out.
         now_ms: Unix time.
+        markers: offsets that ends of transactions have, which nothing else gets.
 
     Raises:
         ObjectMissing, ObjectStoreUnavailable: no answer.
@@ -69,7 +71,9 @@ async def place_in_gaps(
     placed: list[PlacedRun] = []
     homeless: list[FoundBatch] = []
     for (first, last), found in candidates.items():
-        runs, others = place_between(without_repeated(found, Producers()), first, last + 1)
+        kept = without_repeated(found, Producers())
+        inside = [offset for offset in markers if first <= offset <= last]
+        runs, others = place_between(kept, first, last + 1, inside)
         placed += runs
         homeless += (batch for run in others for batch in run.batches)
     return placed, homeless

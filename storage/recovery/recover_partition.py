@@ -18,6 +18,7 @@ from storage.aborted_transaction import AbortedTransaction
 from storage.recovery.recover_producers import OpenTransaction, Producers
 from storage.recovery.recover_runs import PlacedRun
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment
+from storage.recovery.recover_told import NONE_GONE, Gone
 from storage.segment_entry import SegmentEntry
 
 LOG_EPOCH: Final = 0  # in batches: there is one log, and it never diverges
@@ -60,6 +61,7 @@ class PartitionBuilder:
         built: rows that tile up to where the last segment ends, in offset order.
         producers: as they are at the end of them.
         endings: of transactions, by the offsets of their markers, ascending.
+        gone: batches that nobody has.
         now_ms: for the markers that nobody tells.
     """
 
@@ -71,6 +73,7 @@ class PartitionBuilder:
         *,
         log_start_offset: int,
         now_ms: int,
+        gone: Gone = NONE_GONE,
     ) -> None:
         end = built[-1].end_offset + 1 if built else log_start_offset
         self._result = RebuiltPartition(
@@ -82,6 +85,7 @@ class PartitionBuilder:
         )
         self._endings = deque((offset, one) for offset, one in endings.items() if offset >= end)
         self._told = Counter((one.producer_id, one.producer_epoch) for _, one in self._endings)
+        self._gone = gone
         self._now_ms = now_ms
 
     def add(self, run: PlacedRun) -> None:
@@ -97,15 +101,21 @@ class PartitionBuilder:
         result.leader_epoch = max(result.leader_epoch, run.batches[0].leader_epoch)
         result.high_watermark = run.offset + run.count
 
-    def finish(self, aborted: Sequence[AbortedTransaction]) -> RebuiltPartition:
+    def finish(
+        self, aborted: Sequence[AbortedTransaction], *, end_offset: int = 0
+    ) -> RebuiltPartition:
         """End what is open, and return all of it.
 
         Args:
             aborted: what the built segments tell.
+            end_offset: before which the log does not end.
         """
         result = self._result
         if self._endings:
             self._fill(self._endings[-1][0] + 1)
+        self._fill(end_offset)
+        if result.high_watermark < self._gone.end_offset:
+            self._fill(self._gone.safe_offset)
         self._end_transactions(len(result.producers.open))
         result.aborted = [
             one
@@ -130,8 +140,9 @@ class PartitionBuilder:
         if offset <= result.high_watermark:
             return
         self._end_transactions(offset - result.high_watermark)
-        if result.high_watermark < offset:
-            result.lost.append((result.high_watermark, offset - 1))
+        end = self._gone.end_offset if offset == self._gone.safe_offset else offset
+        if result.high_watermark < end:
+            result.lost.append((result.high_watermark, end - 1))
         while result.high_watermark < offset:
             count = min(offset - result.high_watermark, _LARGEST_COUNT)
             self._append_inline(build_batch([], last_offset_delta=count - 1), count, -1)

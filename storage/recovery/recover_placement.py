@@ -98,7 +98,10 @@ def _is_before_its_first(
 
 
 def place(
-    batches: Sequence[FoundBatch], floor: int | None, markers: Collection[int] = ()
+    batches: Sequence[FoundBatch],
+    floor: int | None,
+    markers: Collection[int] = (),
+    gone: Collection[int] = (),
 ) -> list[PlacedRun]:
     """Return runs of batches with their offsets, ascending.
 
@@ -106,10 +109,11 @@ def place(
         batches: that were appended, in the order of their commits.
         floor: where they begin at the earliest; None if nothing is known before them.
         markers: offsets that ends of transactions have, not before that.
+        gone: offsets of batches that are gone, not before that.
     """
     runs = runs_of(batches)
     mark_doubtful(runs, floor)
-    runs = with_markers(runs, markers)
+    runs = with_markers(runs, markers, gone)
     waiting, homeless, end = _place_certain(runs, floor)
     for run in waiting:  # behind all that is certain: who did not know came next
         if run.expected_offset >= 0:
@@ -124,7 +128,7 @@ def place(
 
 
 def place_between(
-    batches: Sequence[FoundBatch], first: int, end: int
+    batches: Sequence[FoundBatch], first: int, end: int, markers: Collection[int] = ()
 ) -> tuple[list[PlacedRun], list[PlacedRun]]:
     """Return runs of batches with their offsets, ascending; and those that find no room.
 
@@ -134,18 +138,20 @@ def place_between(
         batches: that were appended, in the order of their commits.
         first: where they begin at the earliest.
         end: before which they end.
+        markers: offsets that ends of transactions have, between those.
     """
     runs = runs_of(batches)
     mark_doubtful(runs, first)
     for run in runs:
         run.is_doubtful |= run.expected_end > end
+    runs = with_markers(runs, markers)
     waiting, _, at = _place_certain(runs, first)
     _fit(waiting, at, end)
-    placed = [run for run in runs if run.offset >= 0]
+    placed = [run for run in runs if run.offset >= 0 and not run.is_marker]
     homeless = [
         run
         for run, bound in zip(runs, bounds_of(runs, first), strict=True)
-        if run.offset < 0 and run.expected_end <= bound
+        if run.offset < 0 and run.expected_end <= bound and not run.is_marker
     ]
     return sorted(placed, key=lambda run: run.offset), homeless
 

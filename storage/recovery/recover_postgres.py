@@ -20,8 +20,8 @@ from storage.postgres.postgres_connection import (
 )
 from storage.recovery.recover_partition import RebuiltPartition
 from storage.recovery.recover_producers import RETAINED_BATCHES, KnownProducer
-from storage.recovery.recover_scan import FoundTopic
 from storage.recovery.recover_segments import stable_offsets
+from storage.recovery.recover_topics import FoundTopic
 
 SCHEMA: Final = "streamhouse_internal"
 ANSWER_S: Final = 600.0

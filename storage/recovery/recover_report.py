@@ -8,7 +8,7 @@ NOT_RECOVERED = (
     "transactional ids: producers have to be started again (InitProducerId)",
     "how transactions ended in a broker's last seconds, if it was killed: they are aborted",
     "offsets of what such a broker wrote then, if it is not built: these records may have moved",
-    "topics without records, topic configs changed since the last segment, and configs of brokers",
+    "topics that no object tells of, topic configs changed since the last segment, broker configs",
     "log starts: what DeleteRecords or retention took away is there again, if its object still is",
     "what compaction removed of a new leader's first records: it may come back at the end",
     "usage counted for `streamctl cost`",

@@ -20,30 +20,11 @@ from storage.errors import CorruptObject, ObjectMissing
 from storage.fsck.reconcile import read_tail
 from storage.objects.port import ObjectStore, StoredObject
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment, Scratch
+from storage.recovery.recover_topics import FoundTopic, ToldTopics
 from storage.wal_index import WalEnding, WalIndex, WalRun
 
 AT_ONCE: Final = 8  # of the writer's objects, each up to 8 MiB and some
 _FOLDER: Final = re.compile(r"(topics/[^/]+)/partitions/(\d+)/segments/[^/]+\.seg")
-
-
-@dataclass(slots=True)
-class FoundTopic:
-    """A topic, as its newest object tells.
-
-    Attributes:
-        name: empty if none told.
-        partition_count: at least; it may have had more, without records.
-        configs: None if no built segment was found: then nobody tells them.
-        folder: of its segments; empty if it has none.
-        seen_ms: when the newest object was stored.
-    """
-
-    name: str = ""
-    partition_count: int = 0
-    configs: dict[str, str] | None = None
-    folder: str = ""
-    seen_ms: int = -1
-    configs_ms: int = -1
 
 
 @dataclass(slots=True)
@@ -76,6 +57,7 @@ class Scan:
         self.scanned = Scanned()
         self._objects = objects
         self._scratch = scratch
+        self._told = ToldTopics()
 
     async def run(self) -> AsyncIterator[int]:
         """Read all objects; yield how many are done.
@@ -101,6 +83,7 @@ class Scan:
             finally:
                 for task in pending:
                     task.cancel()
+        self._told.add_to(self.scanned.topics)
         self._scratch.settle()
 
     async def _read(self, stored: StoredObject) -> None:
@@ -163,6 +146,7 @@ class Scan:
         self.scanned.uploads += 1
         for run in index.runs:
             self._take_run(stored.path, index, run, view[run.start : run.start + run.length])
+        self._told.take(index)
         for topic, partition, sequence, base_offsets in index.places:
             told = Partition(index.topics[topic][0], partition)
             self._scratch.add_places(told, writer, sequence, base_offsets)

@@ -1,30 +1,36 @@
 """The end of a partition's built segments, batch by batch: what the writers' objects go on from.
 
 It tells which of the writers' batches are built already, where producers have come to, and which
-transactions are open. What lies further back is not read: a transaction that began there and was
-never ended is not known, nor is a producer that wrote nothing since.
+transactions are open. What lies further back is not read, unless one of those began there: a
+transaction that has nothing in it is not known, nor is a producer that wrote nothing since.
 """
 
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Final
 
-from protocol.batch import NO_PRODUCER_ID, BatchHeader, read_header
-from protocol.control_batch import read_end_marker
+from protocol.batch import NO_PRODUCER_ID, read_header
+from protocol.control_batch import EndMarker, read_end_marker
 from protocol.errors import ProtocolError
 from storage.aborted_transaction import AbortedTransaction
 from storage.errors import CorruptObject, ObjectMissing
 from storage.objects.port import ObjectStore
 from storage.recovery.recover_producers import Producers
 from storage.recovery.recover_records import record_checksums
-from storage.recovery.recover_runs import PlacedRun
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment
 from storage.segment import parse_index, read_block
 from storage.segment_index import Block
 
 TAIL_OFFSETS: Final = 1000  # at least, if there are so many
 TAIL_BLOCKS: Final = 64  # at most, of up to 1 MiB
+_MORE: Final = 4  # times as many blocks, where a transaction began further back
+
+Between = tuple[FoundBatch | EndMarker, int]
+"""A writer's batch, or the end of a transaction, with the offset that it has."""
+
+BY_OFFSET: Final = itemgetter(1)
 
 
 class BuiltTail:
@@ -49,6 +55,13 @@ class BuiltTail:
         self._records: dict[tuple[int, ...], list[frozenset[int]]] = {}  # of no known producer
         self._base_offsets: list[int] = []
         self._last_offsets: list[int] = []
+        self._ended: set[int] = set()  # producers, by markers
+        self._begun_before: set[int] = set()  # producers
+
+    @property
+    def begins_too_late(self) -> bool:
+        """Return whether an open transaction, or what ended between, may have begun before it."""
+        return bool(self._begun_before)
 
     def has(self, batch: FoundBatch, expected_offset: int) -> bool:
         """Return whether a writer's batch is built.
@@ -90,13 +103,22 @@ class BuiltTail:
             at += 1
         return first <= last
 
+    def take_between(self, one: FoundBatch | EndMarker, offset: int) -> None:
+        """Take what is next and not built: what it tells of its producer."""
+        if isinstance(one, EndMarker):
+            self._end_transaction(one, offset, is_told=False)
+            return
+        if one.transactional:
+            self._see(one.producer_id, one.base_sequence)
+        self.producers.take(one, offset)
+
     def take(self, batch: memoryview) -> None:
         """Take the next batch."""
         header = read_header(batch)
         self._base_offsets.append(header.base_offset)
         self._last_offsets.append(header.base_offset + header.last_offset_delta)
         if header.is_control:
-            self._take_marker(batch, header)
+            self._end_transaction(read_end_marker(batch), header.base_offset, is_told=True)
             return
         if not header.record_count:
             self._base_offsets.pop()
@@ -109,19 +131,32 @@ class BuiltTail:
         self._alike.add(likeness)
         if header.producer_id == NO_PRODUCER_ID:
             self._records.setdefault(likeness, []).append(record_checksums(batch))
+        if header.is_transactional:
+            self._see(header.producer_id, header.base_sequence)
         self.producers.append(
             *(*producer, count, header.base_offset), transactional=header.is_transactional
         )
 
-    def _take_marker(self, batch: memoryview, header: BatchHeader) -> None:
-        marker = read_end_marker(batch)
+    def _see(self, producer_id: int, base_sequence: int) -> None:
+        """Take note of a batch of a transaction; its producer's first one has sequence 0."""
+        is_known = producer_id in self.producers.open or producer_id in self._ended
+        if base_sequence and not is_known:
+            self._begun_before.add(producer_id)
+
+    def _end_transaction(self, marker: EndMarker, offset: int, *, is_told: bool) -> None:
+        """End one; `is_told`: the segment with the marker tells where it began."""
         began = self.producers.open.get(marker.producer_id)
+        if began is None and not is_told and marker.producer_id not in self._ended:
+            self._begun_before.add(marker.producer_id)
+        if is_told or marker.committed:
+            self._begun_before.discard(marker.producer_id)
+        self._ended.add(marker.producer_id)
         if began is not None and not marker.committed:
             self.aborted.append(
                 AbortedTransaction(
                     producer_id=marker.producer_id,
                     first_offset=began.first_offset,
-                    last_offset=header.base_offset,
+                    last_offset=offset,
                 )
             )
         self.producers.end(marker.producer_id, marker.producer_epoch)
@@ -139,19 +174,31 @@ def _likeness(batch: FoundBatch) -> tuple[int, ...]:
 
 
 async def read_tail_of(
-    objects: ObjectStore, chosen: Sequence[FoundSegment], between: Iterable[PlacedRun] = ()
+    objects: ObjectStore, chosen: Sequence[FoundSegment], between: Sequence[Between] = ()
 ) -> BuiltTail:
     """Read the last batches of a partition's built segments.
 
     Args:
         objects: where they are.
         chosen: the segments, in offset order.
-        between: what lies in gaps of them, in offset order; its producers wrote it there.
+        between: what lies in gaps of them and behind the last one, in offset order.
 
     Raises:
         ObjectStoreUnavailable: no answer.
     """
-    tail = BuiltTail(chosen[-1].end_offset + 1)
+    least = 1
+    while True:
+        tail, blocks = await _read_blocks(objects, chosen, between, least)
+        if not tail.begins_too_late or blocks < least or blocks >= TAIL_BLOCKS:
+            return tail
+        least = min(blocks * _MORE, TAIL_BLOCKS)
+
+
+async def _read_blocks(
+    objects: ObjectStore, chosen: Sequence[FoundSegment], between: Sequence[Between], least: int
+) -> tuple[BuiltTail, int]:
+    """Read the last blocks, `least` ones if there are so many; return how many these are."""
+    tail = BuiltTail(chosen[-1].end_offset + 1 if chosen else 0)
     wanted: list[tuple[FoundSegment, Block]] = []
     for segment in reversed(chosen):
         try:
@@ -161,39 +208,41 @@ async def read_tail_of(
             break
         for block in reversed(blocks):
             wanted.append((segment, block))
-            if _is_enough(tail, wanted):
+            if _is_enough(tail, wanted, least):
                 break
-        if _is_enough(tail, wanted):
+        if _is_enough(tail, wanted, least):
             break
     if wanted:
         tail.start_offset = wanted[-1][1].first_offset
-    placed = [one for run in between for one in run.placed() if one[1] >= tail.start_offset]
+    placed = between[bisect_left(between, tail.start_offset, key=BY_OFFSET) :]
     await _read_into(tail, objects, wanted[::-1], placed)
-    return tail
+    return tail, len(wanted)
 
 
 async def _read_into(
     tail: BuiltTail,
     objects: ObjectStore,
     blocks: Sequence[tuple[FoundSegment, Block]],
-    placed: Iterable[tuple[FoundBatch, int]],
+    placed: Iterable[Between],
 ) -> None:
-    """Take all batches of blocks, and what the writers' batches between them tell of producers."""
+    """Take all batches of blocks, and what is between and behind them."""
     others = deque(placed)
     for segment, block in blocks:
         try:
             data = await objects.get(segment.path, block.start, block.length)
             for batch in read_block(data, block).batches:
                 while others and others[0][1] < read_header(batch).base_offset:
-                    tail.producers.take(*others.popleft())
+                    tail.take_between(*others.popleft())
                 tail.take(batch)
         except (CorruptObject, ObjectMissing, ProtocolError) as error:
             tail.unreadable.append(f"{segment.path}: {error}")
+    for one in others:
+        tail.take_between(*one)
 
 
-def _is_enough(tail: BuiltTail, wanted: Sequence[tuple[FoundSegment, Block]]) -> bool:
-    first_offset = wanted[-1][1].first_offset
-    return len(wanted) >= TAIL_BLOCKS or tail.end_offset - first_offset >= TAIL_OFFSETS
+def _is_enough(tail: BuiltTail, wanted: Sequence[tuple[FoundSegment, Block]], least: int) -> bool:
+    offsets = tail.end_offset - wanted[-1][1].first_offset
+    return len(wanted) >= TAIL_BLOCKS or (len(wanted) >= least and offsets >= TAIL_OFFSETS)
 
 
 async def blocks_of(objects: ObjectStore, segment: FoundSegment) -> Sequence[Block]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from storage.postgres.postgres_binaries import socket_directory, unix_socket_dsn
 from storage.postgres.postgres_connection import Connection
@@ -24,7 +25,7 @@ from tests.storage.recovering import (
     streamctl,
 )
 from tests.support.ports import free_ports
-from tests.support.wal_objects import wal_indexes
+from tests.support.wal_objects import wal_indexes, wal_with_batches
 
 ROWS = (
     "SELECT built, count(*) AS row_count FROM streamhouse.segments WHERE topic = $1 GROUP BY built"
@@ -271,6 +272,35 @@ def test_a_producer_that_lived_on_goes_on_without_repeating(tmp_path: Path) -> N
         # Then it goes on by its sequence numbers
         assert failures == [None]
         assert list(read(broker, "t").values()) == [b"before", b"after"]
+
+
+def test_no_offset_of_an_emptied_log_is_given_again(tmp_path: Path) -> None:
+    hasty = ("--set", "log.retention.check.interval.ms=500")
+    with building_broker(tmp_path, *hasty) as broker:
+        # Given a log that is emptied, of which only objects tell that have nothing of it
+        Confluent(bootstrap=broker.bootstrap).create_topic("t", partition_count=2)
+        other = send(broker, "t", numbered("other", 30), partition=1)
+        settings = {"transactional.id": "t"}
+        send(broker, "t", numbered("v", 30), settings=settings, transactions=[True] * 6)
+        end_offset = end_of(broker, "t")
+        until(lambda: (0, end_offset - 1) in told_ends(broker) or None, "the last end")
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        for future in admin.delete_records([TopicPartition("t", 0, end_offset)]).values():
+            future.result(30)
+        segments = broker.data / "objects" / "topics"
+        until(lambda: not wal_with_batches(broker.data) or None, "the sweeper")
+        until(lambda: not [*segments.glob("t/partitions/0/segments/*")] or None, "the sweeper")
+
+        # When Postgres is lost, and the index recovered
+        topics = recovered(broker)
+
+        # Then a broker starts, and goes on where the log ended; nobody calls that lost
+        assert (topics["t"]["records"], topics["t"]["lost"]) == (len(other), [])
+        assert read(broker, "t", 1) == other
+        sent = send(broker, "t", numbered("w", 3))
+        assert min(offset for _, _, offset in sent) >= end_offset
+        assert read(broker, "t") == sent
+        check(broker)
 
 
 def test_nothing_is_written_into_a_database_that_is_not_empty(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ _STREAMING: Final = {
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "16m",  # records may be a megabyte each
 }
 # What a value says of itself must not end a JVM: 1,000 levels of JSON need a deep stack, and Avro
 # makes room for a string or an array of the length that it claims before it reads it.

@@ -8,7 +8,6 @@ objects in objects in objects without an end) is left to the dead letters, so th
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import accumulate
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,6 +16,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, NullType, StructFiel
 
 from spark.tables.outlines import outline
 from spark.tables.unknown import FIELDS, begins_object, unknown_fields
+from spark.tables.wide_values import shortest_wide
 
 SHAPES_COUNT: Final = 1_000
 """Values with a new field are told apart by names and types of their fields: so many are kept."""
@@ -28,7 +28,7 @@ Keys of a map are no fields, and every object of a table costs each record a loo
 """
 
 SHAPES_BYTES: Final = 16_000_000
-_SHORT_BYTES: Final = SHAPES_BYTES // SHAPES_COUNT
+WIDE_BYTES: Final = SHAPES_BYTES // SHAPES_COUNT
 """Values kept are so long together at most: the longest ones are left out."""
 
 OUTLINES_LENGTH: Final = 4_000_000
@@ -48,26 +48,21 @@ def new_shapes(records: DataFrame, columns: StructType, value: Column) -> list[s
         value: JSON of a record, binary; null where there is none.
     """
     text = value.cast("string")
-    unknown = unknown_fields(F.from_json(text, FIELDS), columns)
+    size = F.octet_length(text)
     objects = records.where(F.is_valid_utf8(text) & begins_object(text))
+    is_wide = size > WIDE_BYTES
+    unknown = unknown_fields(F.from_json(text, FIELDS), columns)
     shape = F.schema_of_variant(F.try_parse_json(text))
-    sized = F.struct(F.octet_length(text).alias("size"), text.alias("text"))
-    grouped = objects.where(F.size(unknown) > 0).groupBy(shape.alias("shape"))
-    shortest = grouped.agg(F.min(sized).alias("one")).select("one.*")
-    short = F.when(F.col("size") <= _SHORT_BYTES, F.col("text")).alias("text")
-    found = shortest.select("size", short).limit(SHAPES_COUNT).collect()
-    texts = [row["text"] for row in found if row["text"] is not None]
-    wanted = _fitting(row["size"] for row in found if row["text"] is None)
-    if wanted:
-        long = shortest.where(F.col("size").between(_SHORT_BYTES + 1, wanted[-1]))
-        texts += [row["text"] for row in long.limit(len(wanted)).collect()]
+    grouped = objects.where(is_wide | (F.size(unknown) > 0)).groupBy(
+        is_wide.alias("is_wide"), F.when(~is_wide, shape).alias("shape")
+    )
+    short = F.when(~is_wide, F.struct(size.alias("size"), text.alias("text")))
+    found = grouped.agg(F.min(short)["text"].alias("text")).limit(SHAPES_COUNT).collect()
+    texts = [row["text"] for row in found if not row["is_wide"]]
+    if any(row["is_wide"] for row in found):
+        wide = objects.where(is_wide).select(text.alias("text"))
+        texts += shortest_wide(wide, columns.names, texts, SHAPES_COUNT, SHAPES_BYTES)
     return texts
-
-
-def _fitting(sizes: Iterable[int]) -> list[int]:
-    """Return the smallest sizes that are not too much together."""
-    totals = accumulate(ordered := sorted(sizes))
-    return [size for size, total in zip(ordered, totals, strict=True) if total <= SHAPES_BYTES]
 
 
 def infer(session: SparkSession, texts: Iterable[str]) -> StructType:

@@ -19,7 +19,7 @@ from spark.jobs.logic import Logic, UnknownFields, value_columns
 from spark.jobs.options import JobFailed, PipelineOptions, WrongUsage
 from spark.jobs.queries import Counted, Goal
 from spark.jobs.topic_ids import KeptIds, made_again, source_of
-from spark.jobs.topics import read_now, read_stream, topic_ids
+from spark.jobs.topics import read_now, read_stream, refuse_missing, topic_ids
 from spark.sinks.batch_tables import BatchTables, OtherRun
 from spark.sinks.hadoop_files import HadoopFiles
 from spark.sinks.lake_batches import LakeBatches
@@ -65,6 +65,7 @@ class Loading:
         there = self.warehouse.columns(generation)
         if there is None:
             self._refuse_used_checkpoint(generation)
+            refuse_missing(self.warehouse.session, self.options)
             columns = self._table_columns(self.logic.columns or self._found())
             self._check_partitions(columns)
             self.warehouse.create(generation, columns, self.partition_by)
@@ -88,7 +89,7 @@ class Loading:
         """
         self._refuse_other_source(generation)
         self._refuse_other_topics(generation)
-        stream = read_stream(self.warehouse.session, self.options)
+        stream = read_stream(self.warehouse.session, self.options, are_there=True)
         write: Callable[[DataFrame, int], None]
         match self.warehouse:
             case ParquetWarehouse():
@@ -122,7 +123,8 @@ class Loading:
         return values.columns, decode(records, values)
 
     def _found(self) -> StructType:
-        sample = read_now(self.warehouse.session, self.options).limit(SAMPLE_COUNT)
+        records = read_now(self.warehouse.session, self.options, are_there=True)
+        sample = records.limit(SAMPLE_COUNT)
         finding = Logic(registry=self.logic.registry)
         columns = finding.values(sample, StructType()).columns
         if not columns and self.logic.unknown is not UnknownFields.add:
@@ -133,7 +135,8 @@ class Loading:
         return columns
 
     def _table_columns(self, columns: StructType) -> StructType:
-        records = read_now(self.warehouse.session, self.options)  # its schema; nothing is read
+        # its schema; nothing is read
+        records = read_now(self.warehouse.session, self.options, are_there=True)
         return self.logic.table_columns(records, columns)
 
     def _check_partitions(self, columns: StructType) -> None:

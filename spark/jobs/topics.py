@@ -20,20 +20,31 @@ _MISSING: Final = "UnknownTopicOrPartitionException"
 _FORMATS: Final = {Source.kafka: "kafka", Source.direct: "streamhouse"}
 
 
-def read_stream(session: SparkSession, options: PipelineOptions) -> DataFrame:
+def read_stream(
+    session: SparkSession, options: PipelineOptions, *, are_there: bool = False
+) -> DataFrame:
     """Return the topics as a stream, from the beginning unless the options say otherwise.
+
+    Args:
+        session: that reads.
+        options: where from.
+        are_there: brokers were asked for the topics just now.
 
     Raises:
         WrongUsage: brokers have no such topic.
     """
-    _refuse_missing(session, options)
+    if not are_there:
+        refuse_missing(session, options)
     reader = session.readStream.format(_FORMATS[options.source])
     return reader.options(**reader_options(options)).load()
 
 
-def read_now(session: SparkSession, options: PipelineOptions) -> DataFrame:
-    """Return what the topics have now. Raises WrongUsage as `read_stream`."""
-    _refuse_missing(session, options)
+def read_now(
+    session: SparkSession, options: PipelineOptions, *, are_there: bool = False
+) -> DataFrame:
+    """Return what the topics have now. Takes and raises what `read_stream` does."""
+    if not are_there:
+        refuse_missing(session, options)
     reader = session.read.format(_FORMATS[options.source])
     return reader.options(**reader_options(options)).load()
 
@@ -83,8 +94,12 @@ def topic_ids(session: SparkSession, options: PipelineOptions) -> dict[str, str]
     return {name: in_hexadecimal(text) for name, text in ids.items()}
 
 
-def _refuse_missing(session: SparkSession, options: PipelineOptions) -> None:
-    """Ask for brokers' topics first: what the connector says of a missing one does not name it."""
+def refuse_missing(session: SparkSession, options: PipelineOptions) -> None:
+    """Ask for brokers' topics first: what the connector says of a missing one does not name it.
+
+    Raises:
+        WrongUsage: they have no such topic.
+    """
     if options.source is Source.kafka:
         topic_ids(session, options)
 

@@ -1,18 +1,22 @@
 """Topics into tables of three formats: each record once, drift and all."""
 
 from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from spark.jobs.checked_query import CheckedBatches
 from spark.jobs.loading import Loading
 from spark.jobs.options import JobFailed, Source, WrongUsage
 from spark.jobs.replay import backfill, swap_if_whole
 from spark.jobs.topic_ids import DIRECTORY
+from spark.jobs.topics import topic_ids
 from spark.jobs.warehouse import load
 from spark.sinks.lake_batches import TakenOver
 from spark.sinks.warehouse import TableFormat, positions
@@ -58,6 +62,53 @@ def test_runs_go_on_where_they_were_and_drift_does_not_stall_them(
     # And the table tells where it is; a run without news reads nothing
     assert positions(warehouse, 1) == {(topic, 0): 6}
     assert load(run()) == 0
+
+
+def test_brokers_are_asked_once_for_the_topics_of_a_run(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given what counts how often they are asked, and when batches are written
+    asked: list[str] = []
+
+    def counting(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any) -> Any:
+            asked.append(name)
+            return original(*arguments)
+
+        return counted
+
+    asking = counting("ask", topic_ids)
+    for module in ("topics", "loading"):
+        monkeypatch.setattr(f"spark.jobs.{module}.topic_ids", asking)
+    write = counting("write", CheckedBatches.__call__)
+    monkeypatch.setattr(CheckedBatches, "__call__", write)
+    confluent.create_topic(topic, partition_count=1)
+    run = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.delta)
+
+    # When a table is made, then before that and before its query starts, and for each batch
+    send(confluent, topic, [b'{"id":0}'])
+    assert load(run()) == 1
+    assert asked == ["ask", "ask", "write", "ask"]
+
+    # When another run goes on, then before its query starts
+    asked.clear()
+    send(confluent, topic, [b'{"id":1}'])
+    assert load(run()) == 1
+    assert asked == ["ask", "write", "ask"]
+
+    # When there is no such topic, then nothing is made
+    monkeypatch.undo()
+    missing = loader(
+        session, confluent.bootstrap, f"no-{topic}", tmp_path / "no", TableFormat.delta
+    )
+    for schema in (None, "id bigint"):
+        with pytest.raises(WrongUsage, match=f"there is no topic no-{topic}"):
+            load(missing(schema=schema))
+    assert not (tmp_path / "no").exists()
 
 
 @pytest.mark.parametrize("table_format", LAKES)

@@ -57,7 +57,7 @@ def _told_apart(
             if value is None or not has_unknown(value, known):
                 continue
             shape = shape_key(value)
-            size = len(text)
+            size = cell.as_buffer().size  # bytes
             if size < sizes.get(shape, size + 1):
                 sizes[shape] = size
                 found.append((shape, text))

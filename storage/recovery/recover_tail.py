@@ -1,8 +1,8 @@
 """The end of a partition's built segments, batch by batch: what the writers' objects go on from.
 
 It tells which of the writers' batches are built already, where producers have come to, and which
-transactions are open. What lies further back is not read, unless one of those began there: a
-transaction that has nothing in it is not known, nor is a producer that wrote nothing since.
+transactions are open (of those that began further back, recover_open.py tells). What lies further
+back is not read else: a producer that wrote nothing since is not known.
 """
 
 from bisect import bisect_left
@@ -17,15 +17,15 @@ from protocol.errors import ProtocolError
 from storage.aborted_transaction import AbortedTransaction
 from storage.errors import CorruptObject, ObjectMissing
 from storage.objects.port import ObjectStore
+from storage.recovery.recover_open import blocks_of, open_before
 from storage.recovery.recover_producers import Producers
 from storage.recovery.recover_records import record_checksums
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment
-from storage.segment import parse_index, read_block
+from storage.segment import read_block
 from storage.segment_index import Block
 
 TAIL_OFFSETS: Final = 1000  # at least, if there are so many
 TAIL_BLOCKS: Final = 64  # at most, of up to 1 MiB
-_MORE: Final = 4  # times as many blocks, where a transaction began further back
 
 Between = tuple[FoundBatch | EndMarker, int]
 """A writer's batch, or the end of a transaction, with the offset that it has."""
@@ -55,13 +55,6 @@ class BuiltTail:
         self._records: dict[tuple[int, ...], list[frozenset[int]]] = {}  # of no known producer
         self._base_offsets: list[int] = []
         self._last_offsets: list[int] = []
-        self._ended: set[int] = set()  # producers, by markers
-        self._begun_before: set[int] = set()  # producers
-
-    @property
-    def begins_too_late(self) -> bool:
-        """Return whether an open transaction, or what ended between, may have begun before it."""
-        return bool(self._begun_before)
 
     def has(self, batch: FoundBatch, expected_offset: int) -> bool:
         """Return whether a writer's batch is built.
@@ -106,10 +99,8 @@ class BuiltTail:
     def take_between(self, one: FoundBatch | EndMarker, offset: int) -> None:
         """Take what is next and not built: what it tells of its producer."""
         if isinstance(one, EndMarker):
-            self._end_transaction(one, offset, is_told=False)
+            self._end_transaction(one, offset)
             return
-        if one.transactional:
-            self._see(one.producer_id, one.base_sequence)
         self.producers.take(one, offset)
 
     def take(self, batch: memoryview) -> None:
@@ -118,7 +109,7 @@ class BuiltTail:
         self._base_offsets.append(header.base_offset)
         self._last_offsets.append(header.base_offset + header.last_offset_delta)
         if header.is_control:
-            self._end_transaction(read_end_marker(batch), header.base_offset, is_told=True)
+            self._end_transaction(read_end_marker(batch), header.base_offset)
             return
         if not header.record_count:
             self._base_offsets.pop()
@@ -131,26 +122,12 @@ class BuiltTail:
         self._alike.add(likeness)
         if header.producer_id == NO_PRODUCER_ID:
             self._records.setdefault(likeness, []).append(record_checksums(batch))
-        if header.is_transactional:
-            self._see(header.producer_id, header.base_sequence)
         self.producers.append(
             *(*producer, count, header.base_offset), transactional=header.is_transactional
         )
 
-    def _see(self, producer_id: int, base_sequence: int) -> None:
-        """Take note of a batch of a transaction; its producer's first one has sequence 0."""
-        is_known = producer_id in self.producers.open or producer_id in self._ended
-        if base_sequence and not is_known:
-            self._begun_before.add(producer_id)
-
-    def _end_transaction(self, marker: EndMarker, offset: int, *, is_told: bool) -> None:
-        """End one; `is_told`: the segment with the marker tells where it began."""
+    def _end_transaction(self, marker: EndMarker, offset: int) -> None:
         began = self.producers.open.get(marker.producer_id)
-        if began is None and not is_told and marker.producer_id not in self._ended:
-            self._begun_before.add(marker.producer_id)
-        if is_told or marker.committed:
-            self._begun_before.discard(marker.producer_id)
-        self._ended.add(marker.producer_id)
         if began is not None and not marker.committed:
             self.aborted.append(
                 AbortedTransaction(
@@ -186,18 +163,6 @@ async def read_tail_of(
     Raises:
         ObjectStoreUnavailable: no answer.
     """
-    least = 1
-    while True:
-        tail, blocks = await _read_blocks(objects, chosen, between, least)
-        if not tail.begins_too_late or blocks < least or blocks >= TAIL_BLOCKS:
-            return tail
-        least = min(blocks * _MORE, TAIL_BLOCKS)
-
-
-async def _read_blocks(
-    objects: ObjectStore, chosen: Sequence[FoundSegment], between: Sequence[Between], least: int
-) -> tuple[BuiltTail, int]:
-    """Read the last blocks, `least` ones if there are so many; return how many these are."""
     tail = BuiltTail(chosen[-1].end_offset + 1 if chosen else 0)
     wanted: list[tuple[FoundSegment, Block]] = []
     for segment in reversed(chosen):
@@ -208,15 +173,16 @@ async def _read_blocks(
             break
         for block in reversed(blocks):
             wanted.append((segment, block))
-            if _is_enough(tail, wanted, least):
+            if _is_enough(tail, wanted):
                 break
-        if _is_enough(tail, wanted, least):
+        if wanted and _is_enough(tail, wanted):
             break
     if wanted:
         tail.start_offset = wanted[-1][1].first_offset
+        tail.producers.open |= await open_before(objects, chosen, tail.start_offset)
     placed = between[bisect_left(between, tail.start_offset, key=BY_OFFSET) :]
     await _read_into(tail, objects, wanted[::-1], placed)
-    return tail, len(wanted)
+    return tail
 
 
 async def _read_into(
@@ -240,16 +206,6 @@ async def _read_into(
         tail.take_between(*one)
 
 
-def _is_enough(tail: BuiltTail, wanted: Sequence[tuple[FoundSegment, Block]], least: int) -> bool:
-    offsets = tail.end_offset - wanted[-1][1].first_offset
-    return len(wanted) >= TAIL_BLOCKS or (len(wanted) >= least and offsets >= TAIL_OFFSETS)
-
-
-async def blocks_of(objects: ObjectStore, segment: FoundSegment) -> Sequence[Block]:
-    """Return the blocks of a segment.
-
-    Raises:
-        CorruptObject, ObjectMissing, ObjectStoreUnavailable: its index cannot be read.
-    """
-    start = segment.byte_start + segment.byte_length
-    return parse_index(await objects.get(segment.path, start, segment.index_length)).blocks
+def _is_enough(tail: BuiltTail, wanted: Sequence[tuple[FoundSegment, Block]]) -> bool:
+    first_offset = wanted[-1][1].first_offset
+    return len(wanted) >= TAIL_BLOCKS or tail.end_offset - first_offset >= TAIL_OFFSETS

@@ -14,10 +14,11 @@ from typing import Final
 from protocol.errors import ProtocolError
 from storage.errors import CorruptObject, ObjectMissing
 from storage.objects.port import ObjectStore
+from storage.recovery.recover_open import blocks_of
 from storage.recovery.recover_records import record_checksums
 from storage.recovery.recover_runs import NOT_BY_CHANCE, mark_doubtful, runs_of
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment
-from storage.recovery.recover_tail import BuiltTail, blocks_of
+from storage.recovery.recover_tail import BuiltTail
 from storage.segment import read_block
 from storage.segment_index import Block
 

@@ -34,14 +34,14 @@ def draw(lines: Sequence[Line], contenders: Sequence[str], directory: Path) -> l
     judged = [(line, verdict) for line in lines for verdict in line.verdicts if verdict.target.of]
     measured = [(line, verdict) for line, verdict in judged if verdict.measured is not None]
     if measured:
-        files.append(_draw_ratios(measured, directory / "ratios.png"))
+        files.append(draw_ratios(measured, directory / "ratios.png"))
     for part, figure in dict.fromkeys((line.part, line.figure) for line in lines):
         of_figure = [line for line in lines if (line.part, line.figure) == (part, figure)]
         files.append(_draw_figure(of_figure, contenders, directory / f"{part}-{figure}.png"))
     return files
 
 
-def _draw_ratios(judged: Sequence[tuple[Line, Verdict]], file: Path) -> Path:
+def draw_ratios(judged: Sequence[tuple[Line, Verdict]], file: Path) -> Path:
     """Draw a row for each target that is a ratio: median, spread, and the limit."""
     figure, axes = plt.subplots(figsize=(10, 1.4 + ROW_INCHES * len(judged)))
     for row, (_, verdict) in enumerate(judged):

@@ -126,6 +126,7 @@ class OurBroker:
             environment=self._environment,
             python=self._python,
             own_session=True,
+            has_postgres=False,  # a cold start makes one
         )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.support.postgres_template import put_postgres
 from tests.support.secrets import check_log
 
 READY: Final = re.compile(r"ready bootstrap=(\S+) http=(\S+)")
@@ -79,8 +80,11 @@ def start_broker(
     program: Sequence[str] = ("broker.main",),
     python: str = sys.executable,
     own_session: bool = False,
+    has_postgres: bool = True,
 ) -> BrokerProcess:
     """Start a broker on `data` and wait until it serves; `program` is a module, and its words.
+
+    If it `has_postgres`, it finds an embedded one made already (postgres_template.py).
 
     Without a STREAMHOUSE_UPKEEP__ variable in its environment it has no upkeep process: most tests
     are about something else. With one that says more than that it has one, upkeep does not wait
@@ -90,6 +94,8 @@ def start_broker(
         BrokerFailed: it ended, or was not ready in time.
     """
     data.mkdir(parents=True, exist_ok=True)
+    if has_postgres and "--postgres" not in arguments:
+        put_postgres(data)
     log = data / "broker.log"
     command: Sequence[str] = (
         *(python, "-m", *program, "serve"),

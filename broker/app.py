@@ -68,15 +68,10 @@ async def serve(
         )
         database = database_name(dsn)
         log.info("stores opened", store=store_name(settings.store_url), postgres=database)
-        broker = Broker(
-            settings=settings,
-            config=config,
-            metadata=metadata,
-            objects=objects,
-            traffic=traffic,
-            upkeep=upkeep_order(settings, config, dsn),
+        parts = Parts(
+            settings=settings, config=config, metadata=metadata, objects=objects, traffic=traffic
         )
-        parts = broker.parts
+        broker = Broker(settings, parts, upkeep_order(settings, config, dsn))
         stack.push_async_callback(parts.close)
         patience = StartPatience(database)
         await patience.ask(parts.topics.refresh)

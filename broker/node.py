@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from broker.broker_set import BrokerSet
 from broker.cluster import Cluster
 from broker.config import Settings
-from broker.configs.broker_configs import BrokerConfig
 from broker.dispatch import Dispatch
 from broker.network.addresses import Address, parse_address
 from broker.network.listeners import Listener, listeners_config, parse_listener
@@ -17,9 +16,6 @@ from broker.start_patience import StartPatience
 from broker.upkeep.upkeep_order import UpkeepOrder
 from broker.upkeep.upkeep_process import UpkeepProcess
 from storage.metadata.entity_configs import EntityKind
-from storage.metadata.port import MetadataStore
-from storage.objects.port import ObjectStore
-from storage.objects.store_traffic import StoreTraffic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,25 +38,13 @@ class Broker:
         parts: what it is made of.
     """
 
-    def __init__(
-        self,
-        *,
-        settings: Settings,
-        config: BrokerConfig,
-        metadata: MetadataStore,
-        objects: ObjectStore,
-        traffic: StoreTraffic,
-        upkeep: UpkeepOrder | None,
-    ) -> None:
-        self.parts = Parts(
-            settings=settings, config=config, metadata=metadata, objects=objects, traffic=traffic
-        )
+    def __init__(self, settings: Settings, parts: Parts, upkeep: UpkeepOrder | None) -> None:
+        self.parts = parts
         self._settings = settings
-        self._metadata = metadata
         self._listeners = self._advertised = ""
         self._upkeep: UpkeepProcess | None = None
         if upkeep is not None:
-            compacts = config.log_cleaner_enable
+            compacts = parts.config.current.log_cleaner_enable
             self._upkeep = UpkeepProcess(upkeep, self.parts.registry, compacts=compacts)
             self.parts.http.details["upkeep"] = self._upkeep.state
 
@@ -106,7 +90,7 @@ class Broker:
         )
         self._advertised = listeners_config(reached)
         self.parts.config.identify(self.parts.members.current.membership.node_id)
-        cluster_id = await patience.ask(self._metadata.cluster_id)
+        cluster_id = await patience.ask(self.parts.metadata.cluster_id)
         clusters = [
             Cluster(
                 cluster_id=cluster_id,

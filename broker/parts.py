@@ -88,7 +88,7 @@ class Parts:
         self.registry = CollectorRegistry()
         self.metrics = BrokerMetrics(self.registry)
         self.memory = MemoryBudget(config.queued_max_request_bytes)
-        self._metadata = metadata
+        self.metadata = metadata
         self.usage = UsageCounter(metadata, client_id=BROKER_CLIENT, now_ms=_wall_ms)
         counted = CountedStore(objects, self.usage)
         self.members = Members(metadata, _new_object_id())
@@ -124,7 +124,7 @@ class Parts:
     def _wire_coordinators(self, config: BrokerConfig) -> None:
         """Make what groups, producers and transactions need."""
         self._groups, self.group_upkeep, group_table = make_groups(
-            store=self._metadata,
+            store=self.metadata,
             topics=self.topics,
             coordinates=self._coordinates,
             config=config,
@@ -132,9 +132,9 @@ class Parts:
             metrics=GroupMetrics(self.registry),
         )
         self.registry.register(GroupCollector(group_table.states))
-        self._producer_ids = ProducerIds(self._metadata)
+        self._producer_ids = ProducerIds(self.metadata)
         self._transactions, self.transaction_upkeep = make_transactions(
-            self._metadata,
+            self.metadata,
             self.log,
             self._producer_ids,
             self.registry,
@@ -149,7 +149,7 @@ class Parts:
         self._read_failures = ReadFailures(self.registry, self._topic_name, _clock)
         self._fetch_sessions = FetchSessions()
         self._config_writes = ConfigWrites()
-        self._log_dir = LogDir(self._metadata, store_name(settings.store_url), _clock)
+        self._log_dir = LogDir(self.metadata, store_name(settings.store_url), _clock)
         self._quotas, self.rates = make_quotas(
             self.entity_configs, self.config, self.registry, _clock
         )
@@ -167,14 +167,14 @@ class Parts:
         self, settings: Settings, objects: ObjectStore, traffic: StoreTraffic
     ) -> HttpServer:
         self._cluster_metrics = ClusterMetrics(
-            self._metadata,
+            self.metadata,
             lambda: self.members.current,
             settings.metrics,
             now_ms=_wall_ms,
             clock=_clock,
         )
         return make_http(
-            *(self.registry, self._metadata, objects, traffic, self.usage),
+            *(self.registry, self.metadata, objects, traffic, self.usage),
             sources=(
                 PartitionSeries(self.log.known_partitions, self.topics.name_of).families,
                 self._client_series.families,
@@ -202,7 +202,7 @@ class Parts:
             read_failures=self._read_failures,
             fetch_sessions=self._fetch_sessions,
             topics=self.topics,
-            metadata=self._metadata,
+            metadata=self.metadata,
             cluster=cluster,
             groups=self._groups,
             transactions=self._transactions,

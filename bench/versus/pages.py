@@ -14,7 +14,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from bench.versus.contenders import CONTENDERS, KAFKA, OURS
+from bench.versus.contenders import (
+    CONTENDERS,
+    KAFKA,
+    KAFKA_FLUSH,
+    OURS,
+    OURS_S3,
+    OURS_S3_50,
+)
 from bench.versus.plots import draw_ratios
 from bench.versus.ratios import Line, Spread, Value, lines, notes, read_targets
 from bench.versus.report import Report, number
@@ -59,7 +66,7 @@ OTHERS: Final = {
     "one more to each, s": ("1,000 partitions", "next_record_to_each_s"),
     "memory after a load (shared once), MiB": ("memory after a load", "memory_mib"),
 }
-LATENCY_CONTENDERS: Final = ("kafka", "kafka-flush", "ours", "ours-s3", "ours-s3-50")
+LATENCY_CONTENDERS: Final = (KAFKA, KAFKA_FLUSH, OURS, OURS_S3, OURS_S3_50)
 
 Cells = Sequence[str]
 
@@ -153,7 +160,7 @@ def main(
     for page, its in ((MEASURED, rows), (README, readme_rows(rows))):
         page.write_text(rewritten(page.read_text(), its))
     judged = [(line, verdict) for line in made for verdict in line.verdicts]
-    draw_ratios([one for one in judged if one[1].target.of], LATEST.with_name("ratios.png"))
+    draw_ratios(made, LATEST.with_name("ratios.png"))
     for line, verdict in judged:
         if not verdict.kept and verdict.measured is not None:
             missed = f"{verdict.target.limit}: {number(verdict.measured.median)}"

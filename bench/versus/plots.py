@@ -30,19 +30,29 @@ WIDE_SPREAD: Final = 100.0
 
 def draw(lines: Sequence[Line], contenders: Sequence[str], directory: Path) -> list[Path]:
     """Write ratios.png, and PART-FIGURE.png of each figure; return those with something in them."""
-    files = []
-    judged = [(line, verdict) for line in lines for verdict in line.verdicts if verdict.target.of]
-    measured = [(line, verdict) for line, verdict in judged if verdict.measured is not None]
-    if measured:
-        files.append(draw_ratios(measured, directory / "ratios.png"))
+    files = draw_ratios(lines, directory / "ratios.png")
     for part, figure in dict.fromkeys((line.part, line.figure) for line in lines):
         of_figure = [line for line in lines if (line.part, line.figure) == (part, figure)]
         files.append(_draw_figure(of_figure, contenders, directory / f"{part}-{figure}.png"))
     return files
 
 
-def draw_ratios(judged: Sequence[tuple[Line, Verdict]], file: Path) -> Path:
-    """Draw a row for each target that is a ratio: median, spread, and the limit."""
+def draw_ratios(lines: Sequence[Line], file: Path) -> list[Path]:
+    """Draw a row for each target that is a ratio: median, spread, and the limit.
+
+    Returns:
+        the file; nothing if no such target was measured.
+    """
+    judged = [
+        (line, verdict)
+        for line in lines
+        for verdict in line.verdicts
+        if verdict.target.of and verdict.measured is not None
+    ]
+    return [_draw_ratios(judged, file)] if judged else []
+
+
+def _draw_ratios(judged: Sequence[tuple[Line, Verdict]], file: Path) -> Path:
     figure, axes = plt.subplots(figsize=(10, 1.4 + ROW_INCHES * len(judged)))
     for row, (_, verdict) in enumerate(judged):
         spread, target = verdict.measured, verdict.target

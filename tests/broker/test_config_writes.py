@@ -9,6 +9,7 @@ import pytest
 from broker.config import read_settings
 from broker.configs.config_writes import TRIES, ConfigWrites
 from broker.node import Broker
+from broker.parts import Parts
 from broker.start_patience import StartPatience
 from storage.errors import ConfigsChanged
 from storage.metadata.metadata_memory import MemoryMetadata
@@ -60,14 +61,14 @@ async def test_changes_take_turns_whichever_listener_they_come_to() -> None:
     settings, config = read_settings(
         {"listen": ["127.0.0.1:0", "127.0.0.1:0"], "http": "127.0.0.1:0"}, None
     )
-    broker = Broker(
+    parts = Parts(
         settings=settings,
         config=config,
         metadata=MemoryMetadata(Random(1)),
         objects=MemoryStore(),
         traffic=StoreTraffic(),
-        upkeep=None,
     )
+    broker = Broker(settings, parts, None)
     server, listeners, _ = await broker.bind()
     try:
         # When it serves, then changes that come to either wait for the same turn
@@ -78,4 +79,4 @@ async def test_changes_take_turns_whichever_listener_they_come_to() -> None:
     finally:
         server.stop_accepting()
         await server.close(0)
-        await broker.parts.close()
+        await parts.close()

@@ -17,6 +17,7 @@ from broker.config import Settings
 from broker.configs.broker_configs import read_broker_config
 from broker.http.exposition import family_pieces
 from broker.node import Broker
+from broker.parts import Parts
 from broker.upkeep.upkeep_order import UpkeepOrder
 from protocol.records import Record, build_batch
 from storage.config import PostgresConfig, UpkeepConfig
@@ -81,17 +82,16 @@ def registered(home: Path) -> CollectorRegistry:
     """Return the registry of a broker that has all that it can have: TLS, SASL, the upkeep."""
     make_authority().issue().write_keystore(home / "keystore.pem")
     config = {"ssl.keystore.location": str(home / "keystore.pem")}
-    broker = Broker(
-        settings=Settings(listen=("SSL://127.0.0.1:0", "SASL_PLAINTEXT://127.0.0.1:0")),
+    settings = Settings(listen=("SSL://127.0.0.1:0", "SASL_PLAINTEXT://127.0.0.1:0"))
+    parts = Parts(
+        settings=settings,
         config=read_broker_config(config),
         metadata=MemoryMetadata(Random(1)),
         objects=MemoryStore(),
         traffic=StoreTraffic(),
-        upkeep=UpkeepOrder(
-            dsn="", store_url="", pool=PostgresConfig(), upkeep=UpkeepConfig(), set={}
-        ),
     )
-    return broker.parts.registry
+    order = UpkeepOrder(dsn="", store_url="", pool=PostgresConfig(), upkeep=UpkeepConfig(), set={})
+    return Broker(settings, parts, order).parts.registry
 
 
 def of_the_registry(registry: CollectorRegistry) -> Exported:

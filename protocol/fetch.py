@@ -139,7 +139,7 @@ def _decode(data: memoryview, start: int, version: int) -> FetchRequest:
             forgotten.append(left)
     if version >= FIRST_RACK:
         rack, start = _read_string(data, start, flexible=version >= FIRST_FLEXIBLE)
-    if version >= FIRST_FLEXIBLE:
+    if version >= FIRST_FLEXIBLE and data[start]:  # one zero byte, where there are no tagged fields
         skip_tagged_fields(data, start)
     return FetchRequest(
         *(max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch),
@@ -198,7 +198,8 @@ def _decode_topic(
         epoch = -1
         if version >= FIRST_FLEXIBLE:
             index, epoch, offset, _, _, max_bytes = _PARTITION_V12.unpack_from(data, start)
-            start = skip_tagged_fields(data, start + _PARTITION_V12.size)
+            start += _PARTITION_V12.size
+            start = skip_tagged_fields(data, start) if data[start] else start + 1
         elif version >= 9:
             index, epoch, offset, _, max_bytes = _PARTITION_V9.unpack_from(data, start)
             start += _PARTITION_V9.size
@@ -210,5 +211,5 @@ def _decode_topic(
             start += _PARTITION_V4.size
         partitions.append(PartitionWanted(index, epoch, offset, max_bytes))
     if version >= FIRST_FLEXIBLE:
-        start = skip_tagged_fields(data, start)
+        start = skip_tagged_fields(data, start) if data[start] else start + 1
     return TopicWanted(name, topic_id, partitions), start

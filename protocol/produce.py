@@ -110,11 +110,13 @@ def _decode_legacy(data: memoryview, start: int) -> ProduceRequest:
 
 
 def _decode_flexible(data: memoryview, start: int, version: int) -> ProduceRequest:
-    length, start = read_uvarint(data, start)
     transactional_id = None
-    if length:
+    if data[start]:
+        length, start = read_uvarint(data, start)
         transactional_id = _text(data, start, length - 1)
         start += length - 1
+    else:
+        start += 1
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(data, start)
     start += _ACKS_TIMEOUT.size
     topics = []

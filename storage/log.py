@@ -173,7 +173,7 @@ class Log:
         batches, size = partition_log.tail.read(offset, max_bytes, end_offset)
         if not batches:
             return _NOTHING
-        self._metrics.reads_from_tail.inc()
+        self._metrics.reads_from_tail.value += 1
         return Records(batches, size)
 
     async def read_store(self, reads: Sequence[ColdRead]) -> list[Records | StorageError]:

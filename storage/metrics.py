@@ -19,8 +19,8 @@ class StorageMetrics:
     """Counters and histograms of one broker, in its own registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(f"streamhouse_{name}", text, labels, registry=registry)
+        def counter(name: str, text: str) -> Counter:
+            return Counter(f"streamhouse_{name}", text, registry=registry)
 
         def plain(name: str, text: str) -> Count:
             return Counts(f"streamhouse_{name}", text, registry).of()
@@ -37,9 +37,11 @@ class StorageMetrics:
         self.bytes_committed = plain("bytes_committed", "Bytes appended to the log.")
         self.get_seconds = histogram("object_get_seconds", "Time of one ranged GET.")
         self.get_bytes = plain("object_get_bytes", "Bytes read from the object store.")
-        self.reads = counter("partition_reads", "Reads that returned records.", "source")
-        self.reads_from_tail = self.reads.labels("tail")
-        self.reads_from_store = self.reads.labels("store")
+        reads = Counts(
+            "streamhouse_partition_reads", "Reads that returned records.", registry, label="source"
+        )
+        self.reads_from_tail = reads.of("tail")
+        self.reads_from_store = reads.of("store")
 
 
 class StoreCollector(Collector):

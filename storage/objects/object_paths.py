@@ -29,7 +29,8 @@ def uuid7(now_ms: int, random_bytes: bytes) -> UUID:
 
 def wal_path(object_id: UUID) -> str:
     """Return the path of a mixed object; two hash digits in front spread S3's rate limits."""
-    return f"wal/{object_id.hex[-2:]}/{object_id}"
+    text = str(object_id)
+    return f"wal/{text[-2:]}/{text}"
 
 
 def _boot_time_s() -> float:

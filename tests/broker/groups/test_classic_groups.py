@@ -153,7 +153,7 @@ async def test_an_admin_takes_out_a_static_member_by_its_instance_id(
 
 
 async def test_a_group_has_group_max_size_members(member: MakeMember) -> None:
-    members = [await member(rebalance_timeout_ms=500) for _ in range(3)]
+    members = [await member() for _ in range(3)]
     await stable(*members)
     one_too_many = await member()
     answer = await one_too_many.join()

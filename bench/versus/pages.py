@@ -23,8 +23,8 @@ from bench.versus.contenders import (
     OURS_S3_50,
 )
 from bench.versus.plots import draw_ratios
-from bench.versus.ratios import Line, Spread, Value, lines, notes, read_targets
-from bench.versus.report import Report, number
+from bench.versus.ratios import Line, Value, lines, notes, read_targets
+from bench.versus.report import Report, number, shown
 
 ROOT: Final = Path(__file__).parents[2]
 LATEST: Final = Path(__file__).with_name("results") / "latest.json"
@@ -79,7 +79,7 @@ def measured_rows(made: Iterable[Line]) -> dict[str, Cells]:
         if line.part == "throughput" and figure == "mb_per_s":
             rows[case] = [*_compared(line), *_compared(found[case, "cpu_s_per_gb"])]
     for name, key in LATENCIES.items():
-        rows[name] = [_shown(found[key].spreads[one]) for one in LATENCY_CONTENDERS]
+        rows[name] = [shown(found[key].spreads[one]) for one in LATENCY_CONTENDERS]
     for name, key in OTHERS.items():
         rows[name] = _compared(found[key])
     return rows
@@ -110,13 +110,7 @@ def rewritten(page: str, rows: Mapping[str, Cells]) -> str:
 
 
 def _compared(line: Line) -> Cells:
-    ratio = _shown(line.ratio) if line.ratio is not None else ""
-    return [_shown(line.spreads[KAFKA]), _shown(line.spreads[OURS]), ratio]
-
-
-def _shown(spread: Spread) -> str:
-    median, least, most = map(number, (spread.median, spread.least, spread.most))
-    return median if least == most else f"{median} ({least}-{most})"
+    return [shown(line.spreads[KAFKA]), shown(line.spreads[OURS]), shown(line.ratio)]
 
 
 def with_run(values: Sequence[Value], run: Iterable[Value]) -> list[Value]:

@@ -166,12 +166,11 @@ def plots_possible() -> str:
 
 
 def shown(spread: Spread | None) -> str:
-    """Return median (least - most), or one number if that is all."""
+    """Return median (least-most), or one number if that is all."""
     if spread is None:
         return ""
-    if spread.least == spread.most:
-        return number(spread.median)
-    return f"{number(spread.median)} ({number(spread.least)} - {number(spread.most)})"
+    median, least, most = map(number, (spread.median, spread.least, spread.most))
+    return median if least == most else f"{median} ({least}-{most})"
 
 
 def number(value: float) -> str:

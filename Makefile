@@ -43,6 +43,9 @@ audit: .venv/.test-stamp
 # Python's checks of itself, but for those of memory that C writes to: they take a fifth of the time.
 unit: export PYTHONMALLOC := pymalloc
 
+# Some images forbid it; then each of hundreds of processes compiles a thousand modules anew.
+unit: export PYTHONDONTWRITEBYTECODE :=
+
 # What measures time has the machine for itself, afterwards; and so has what failed while the host of
 # a virtual machine took the processors away: twice, if that happens again.
 unit: .venv/.test-stamp

@@ -108,6 +108,12 @@ class GroupWrites:
         if entry is not None:
             entry.written.cancel()
 
+    def _discard_behind(self, group_id: str, failed: _Entry) -> None:
+        """Forget what waits behind a failure, unless the group has been taken again since."""
+        queued = self._queued.get(group_id)
+        if queued is not None and queued.owner_epoch == failed.owner_epoch:
+            self.discard(group_id)
+
     async def run(self) -> None:
         """Write until cancelled."""
         while True:
@@ -163,7 +169,7 @@ class GroupWrites:
         for group_id, entry in entries.items():
             if group_id in outcome.fenced:
                 entry.written.set_exception(GroupFenced(group_id))
-                self.discard(group_id)
+                self._discard_behind(group_id, entry)
             else:
                 entry.written.set_result(outcome.unknown)
 
@@ -183,7 +189,7 @@ class GroupWrites:
         for group_id, entry in entries.items():
             if not entry.written.done():
                 entry.written.set_exception(type(failure)(str(failure)))
-            self.discard(group_id)
+            self._discard_behind(group_id, entry)
 
 
 def failure_of(written: asyncio.Future[Any]) -> BaseException | None:

@@ -90,9 +90,10 @@ class HeldGroups(MemoryMetadata):
             raise NothingWritten("locked")
         return await delete()
 
-    async def take_elsewhere(self, group_id: str) -> None:
-        """Do what another broker does."""
-        await super().take_groups([group_id], create=False)
+    async def take_elsewhere(self, group_id: str) -> int:
+        """Do what another broker does; return its owner epoch."""
+        (taken,) = await super().take_groups([group_id], create=False)
+        return taken.owner_epoch
 
     async def offsets(self, group_id: str) -> dict[int, int]:
         """Return what a group committed, by partition of its only topic."""

@@ -91,6 +91,29 @@ async def test_what_comes_meanwhile_goes_together_and_in_order(
     assert await store.offsets("ours") == {0: 3, 1: 2}
 
 
+async def test_an_earlier_owners_failure_costs_nothing_of_who_took_the_group_since(
+    store: HeldGroups, writes: GroupWrites
+) -> None:
+    # Given a write under way, whose group's machine is thrown away, and taken anew
+    topic_id = await store.topic()
+    (earlier,) = await taken(store, "g")
+    store.hold()
+    given_up = writes.commit("g", earlier, at(topic_id, p0=1))
+    await underway(store, 1)
+    writes.discard("g")
+    epoch = await store.take_elsewhere("g")
+
+    # When that write is fenced while one of the new machine waits
+    waiting = writes.commit("g", epoch, at(topic_id, p0=2))
+    store.release()
+    with pytest.raises(GroupFenced):
+        await given_up
+
+    # Then the new one is written
+    assert await waiting == frozenset()
+    assert await store.offsets("g") == {0: 2}
+
+
 async def test_a_statement_is_bounded(
     store: HeldGroups, writes: GroupWrites, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,8 @@ DELETE_TIMEOUT_S = 60.0  # a big topic has millions of rows in the index; they g
 class PostgresTopics:
     """Topics; see MetadataStore for what each method promises."""
 
+    _steps: PostgresPool  # for what takes locks: who waits for one is not in the way of readers
+
     def __init__(self, pool: PostgresPool) -> None:
         self._pool = pool
 
@@ -91,7 +93,7 @@ class PostgresTopics:
         self, offsets: Mapping[Partition, int]
     ) -> dict[Partition, PartitionOffsets]:
         ascending = sorted(offsets)  # as commits lock them: no deadlock
-        rows = await self._pool.fetch(
+        rows = await self._steps.fetch_durable(
             "partition_delete_records",
             [partition.topic_id for partition in ascending],
             [partition.index for partition in ascending],

@@ -82,7 +82,7 @@ async def test_a_killed_server_loses_no_commit() -> None:
             assert [entry.start_offset for entry in await whole_log(store, partition)] == [0, 10]
 
 
-async def test_a_commit_that_its_standby_may_not_have_is_not_answered() -> None:
+async def test_what_its_standby_may_not_have_is_not_answered() -> None:
     # Given a server that waits for a synchronous standby, which is not there
     with short_directory() as home:
         async with EmbeddedPostgres(home / "postgres") as server, connected(server.dsn) as store:
@@ -111,11 +111,18 @@ async def test_a_commit_that_its_standby_may_not_have_is_not_answered() -> None:
             with pytest.raises(MetadataUnavailable, match="synchronous replication"):
                 await waiting
 
-            # And the repeated call is answered when the standby is no longer asked for
+            # Nor that of records that are deleted
+            deleting = asyncio.create_task(store.delete_records({partition: 3}))
+            await until(cancelled)
+            with pytest.raises(MetadataUnavailable, match="synchronous replication"):
+                await deleting
+
+            # And the repeated calls are answered when the standby is no longer asked for
             await operator.execute("ALTER SYSTEM RESET synchronous_standby_names")
             await operator.execute("SELECT pg_reload_conf()")
             again = await retried(store, path, [a_batch(partition, 0)])
             assert [short(outcome) for outcome in again] == [10]
+            assert (await store.delete_records({partition: 3}))[partition].log_start_offset == 3
             await operator.close()
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from protocol.batch import HEADER_BYTES, BatchHeader, read_header
-from protocol.compression import decompress
+from protocol.compression import decompress, decompress_stored
 from protocol.records import scan_records
 
 NAMED_BYTES: Final = 64
@@ -115,5 +115,6 @@ def _timestamps(batch: memoryview, header: BatchHeader) -> Iterator[FoundTimesta
 def _scan(
     batch: memoryview, header: BatchHeader, *, from_producer: bool
 ) -> Iterator[tuple[int, int, bool]]:
-    payload = decompress(header.codec, batch[HEADER_BYTES:])
+    undo = decompress if from_producer else decompress_stored
+    payload = undo(header.codec, batch[HEADER_BYTES:])
     return scan_records(payload, header.record_count, from_producer=from_producer)

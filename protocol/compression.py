@@ -56,8 +56,12 @@ class Codec(IntEnum):
 
 
 def default_limit(compressed_bytes: int) -> int:
-    """Return how many bytes a payload may decompress to unless the caller knows better."""
-    return min(MAX_DECOMPRESSED_BYTES, 64 * compressed_bytes + MiB)
+    """Return how many bytes a producer's payload may decompress to.
+
+    Producers fill a batch by the size that they expect it to have when it is compressed: where
+    records are much alike, there are megabytes in their 16 KiB.
+    """
+    return min(MAX_DECOMPRESSED_BYTES, 64 * compressed_bytes + 16 * MiB)
 
 
 def decompress(codec: int, data: Buffer, *, max_bytes: int | None = None) -> bytes:
@@ -86,6 +90,17 @@ def decompress(codec: int, data: Buffer, *, max_bytes: int | None = None) -> byt
         raise CorruptBatch(f"{Codec(codec).name.lower()}: {error}") from error
     finally:
         output.forget()  # who keeps an error keeps this frame with it, but no megabytes
+
+
+def decompress_stored(codec: int, data: Buffer) -> bytes:
+    """Return the decompressed payload of a batch of the log, however small it is there.
+
+    Not all batches were looked into when they came, and another codec has made some smaller.
+
+    Raises:
+        UnsupportedCompression, DecompressedTooLarge, CorruptBatch: see `decompress`.
+    """
+    return decompress(codec, data, max_bytes=MAX_DECOMPRESSED_BYTES)
 
 
 def compress(codec: int, data: Buffer, *, level: int | None = None) -> bytes:

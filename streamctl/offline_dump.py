@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
 from protocol.batch import HEADER_BYTES, BatchHeader, batch_extents, read_header
-from protocol.compression import decompress
+from protocol.compression import decompress_stored
 from protocol.errors import ProtocolError
 from protocol.records import decode_records
 from storage import segment, wal_index
@@ -191,7 +191,7 @@ def _batches(
 def _records(batch: memoryview, header: BatchHeader, *, placed: bool) -> Iterator[Line]:
     if not header.record_count:
         return
-    payload = decompress(header.codec, batch[HEADER_BYTES:])
+    payload = decompress_stored(header.codec, batch[HEADER_BYTES:])
     for record in decode_records(payload, header.record_count, from_producer=False):
         yield record_line(record, header, placed=placed)
 

@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 
 from protocol.batch import HEADER_BYTES, BatchHeader, read_header
-from protocol.compression import MAX_DECOMPRESSED_BYTES, decompress
+from protocol.compression import decompress_stored
 from protocol.errors import (
     CorruptBatch,
     DecompressedTooLarge,
@@ -98,7 +98,7 @@ class SplitReader:
             try:
                 data: memoryview | bytes = batch[HEADER_BYTES:]
                 if header.codec:
-                    data = decompress(header.codec, data, max_bytes=MAX_DECOMPRESSED_BYTES)
+                    data = decompress_stored(header.codec, data)
             except _UNREADABLE as error:
                 self._lose_batch(header.base_offset, error)
                 continue

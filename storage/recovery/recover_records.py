@@ -7,7 +7,7 @@ Those that are left are byte for byte what they were.
 import crc32c
 
 from protocol.batch import HEADER_BYTES, read_header
-from protocol.compression import decompress
+from protocol.compression import decompress_stored
 from protocol.errors import ProtocolError
 from protocol.record_spans import record_spans
 from storage.objects.port import Buffer
@@ -21,7 +21,7 @@ def record_checksums(batch: Buffer) -> frozenset[int]:
     view = memoryview(batch)
     header = read_header(view)
     try:
-        payload = decompress(header.codec, view[HEADER_BYTES:])
+        payload = decompress_stored(header.codec, view[HEADER_BYTES:])
         found = record_spans(payload, header.record_count, header.last_offset_delta)
         spans = [(start, end) for start, end, *_ in found]
     except ProtocolError:

@@ -12,7 +12,7 @@ from typing import Final
 import crc32c
 
 from protocol.batch import CRC_START, HEADER, HEADER_BYTES, LENGTH_FIELD_END, BatchHeader
-from protocol.compression import compress, decompress
+from protocol.compression import compress, decompress_stored
 from protocol.record_spans import RecordSpan, record_spans, timestamp_deltas
 from protocol.records import build_batch
 from storage.objects.port import Buffer
@@ -56,7 +56,7 @@ def add_keys(batch: memoryview, header: BatchHeader, latest: LatestOffsets, offs
         CorruptBatch, DecompressedTooLarge, InvalidRecords, UnsupportedCompression: the records
             cannot be read; nothing was noted.
     """
-    payload = decompress(header.codec, batch[HEADER_BYTES:])
+    payload = decompress_stored(header.codec, batch[HEADER_BYTES:])
     base_offset, add = header.base_offset, latest.add
     for _, _, delta, key, _ in _whole_spans(payload, header):
         if key is not None and base_offset + delta >= offset and not add(key, base_offset + delta):
@@ -90,7 +90,7 @@ def clean_batch(
         CorruptBatch, DecompressedTooLarge, InvalidRecords, UnsupportedCompression: the records
             cannot be read.
     """
-    payload = decompress(header.codec, batch[HEADER_BYTES:])
+    payload = decompress_stored(header.codec, batch[HEADER_BYTES:])
     base_offset, end_offset, latest_of = header.base_offset, latest.end_offset, latest.latest
     kept = bytearray()  # of spans: a list of them could be far larger than the payload
     kept_from, has_tombstones, records = 0, False, 0

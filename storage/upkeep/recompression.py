@@ -18,7 +18,7 @@ from protocol.batch import (
     LENGTH_FIELD_END,
     read_header,
 )
-from protocol.compression import Codec, compress, decompress, default_limit
+from protocol.compression import Codec, compress, decompress
 from storage.config import MiB
 from storage.objects.port import Buffer
 
@@ -43,9 +43,8 @@ def recompress(batch: memoryview, codec: Codec, level: int | None) -> Buffer:
     header = read_header(batch)
     if header.codec == codec or header.is_control or not header.record_count:
         return batch
-    stored = batch[HEADER_BYTES:]
-    max_bytes = min(default_limit(len(stored)), MAX_PAYLOAD_BYTES)
-    payload = compress(codec, decompress(header.codec, stored, max_bytes=max_bytes), level=level)
+    stored = decompress(header.codec, batch[HEADER_BYTES:], max_bytes=MAX_PAYLOAD_BYTES)
+    payload = compress(codec, stored, level=level)
     changed = header._replace(
         attributes=header.attributes & ~CODEC_MASK | codec,
         batch_length=HEADER_BYTES - LENGTH_FIELD_END + len(payload),

@@ -16,7 +16,7 @@ from coordinator.subscriptions import InvalidPattern, compile_pattern
 from protocol.batch import HEADER_BYTES, verify_produced
 from protocol.batch_scan import find_first_at_or_after, find_max_timestamp, records_without_key
 from protocol.codec import RequestHeader, read_request_header, request_type
-from protocol.compression import Codec, decompress, default_limit
+from protocol.compression import MAX_DECOMPRESSED_BYTES, Codec, decompress, default_limit
 from protocol.errors import ProtocolError
 from protocol.fetch import FetchRequest, decode_fetch
 from protocol.framing import FrameBuffer
@@ -116,6 +116,7 @@ def _looks_into_batch(batch: memoryview) -> Iterator[Look]:
     yield Look("null key", limit, lambda: records_without_key(batch))
     yield Look("schema ids", limit, lambda: schema_ids(batch, of_keys=True, of_values=True))
     latest = header.max_timestamp_ms
+    limit = limit if header.codec == Codec.NONE else MAX_DECOMPRESSED_BYTES
     yield Look("by time", limit, lambda: find_first_at_or_after([batch], latest))
     yield Look("latest", limit, lambda: find_max_timestamp([batch]))
     try:

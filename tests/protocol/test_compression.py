@@ -20,6 +20,7 @@ from protocol.compression import (
     MiB,
     compress,
     decompress,
+    decompress_stored,
     default_limit,
 )
 from protocol.errors import CorruptBatch, DecompressedTooLarge, UnsupportedCompression
@@ -176,11 +177,18 @@ def test_frames_of_nothing_are_limited(codec: Codec) -> None:
 
 
 def test_the_default_limit_grows_with_the_input_up_to_64_mib() -> None:
-    assert default_limit(0) == MiB
-    assert default_limit(1000) == MiB + 64_000
+    assert default_limit(0) == 16 * MiB
+    assert default_limit(1000) == 16 * MiB + 64_000
     assert default_limit(10 * MiB) == 64 * MiB
     with pytest.raises(DecompressedTooLarge):
-        decompress(Codec.ZSTD, compress(Codec.ZSTD, bytes(3 * MiB)))
+        decompress(Codec.ZSTD, compress(Codec.ZSTD, bytes(18 * MiB)))
+
+
+def test_what_is_stored_may_be_of_any_ratio_up_to_64_mib() -> None:
+    alike = bytes(MAX_DECOMPRESSED_BYTES)
+    assert decompress_stored(Codec.ZSTD, compress(Codec.ZSTD, alike)) == alike
+    with pytest.raises(DecompressedTooLarge):
+        decompress_stored(Codec.ZSTD, compress(Codec.ZSTD, alike + b"0"))
 
 
 @pytest.mark.parametrize("codec", [-1, 5, 6, 7])

@@ -16,10 +16,14 @@ from protocol.batch import (
     batch_extents,
     read_header,
 )
+from protocol.batch_scan import FoundTimestamp, find_first_at_or_after
 from protocol.compression import Codec, compress, decompress
 from protocol.control_batch import EndMarker, build_end_marker
 from protocol.errors import CorruptBatch, DecompressedTooLarge, UnsupportedCompression
 from protocol.records import Record, build_batch, decode_records
+from storage.config import MiB
+from storage.upkeep.compaction_batches import add_keys
+from storage.upkeep.compaction_keys import LatestOffsets
 from storage.upkeep.recompression import MAX_PAYLOAD_BYTES, recompress
 
 LEVELS = {
@@ -115,6 +119,25 @@ def test_a_codec_that_does_not_exist_is_refused() -> None:
     batch[22] |= 0x07
     with pytest.raises(UnsupportedCompression):
         recompress(with_payload(bytes(batch), b""), Codec.LZ4, None)
+
+
+def test_keys_and_times_are_found_in_what_another_codec_has_made_small() -> None:
+    # Given records much alike, as Snappy packs them: to a twentieth
+    records = [
+        Record(offset_delta=at, timestamp_delta_ms=at, key=b"%d" % at, value=bytes(10_000))
+        for at in range(1500)
+    ]
+    batch = memoryview(build_batch(records, attributes=Codec.SNAPPY))
+
+    # When they are packed to a thousandth
+    small = memoryview(recompress(batch, Codec.ZSTD, None))
+    assert 500 * len(small) < 15_000_000
+
+    # Then they are read as before
+    latest = LatestOffsets(max_bytes=MiB, max_keys=10_000, start_offset=0)
+    assert find_first_at_or_after([small], 1000) == FoundTimestamp(1000, 1000)
+    assert add_keys(small, read_header(small), latest, 0)
+    assert latest.keys == 1500
 
 
 def test_a_payload_that_grows_beyond_memory_is_refused() -> None:

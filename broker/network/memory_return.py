@@ -3,15 +3,22 @@
 Large requests come and go among small objects that stay, and glibc keeps what lies free between
 them: under many requests of a megabyte a process grows that holds nothing of them any more. So what
 is larger than most requests gets pages of its own, which go back when it does; the rest is given
-back now and then.
+back now and then, and soon while the process grows.
 """
 
 import asyncio
 import ctypes
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
-INTERVAL_S: Final = 20.0
+LOOK_S: Final = 2.0
+LOOKS: Final = 10
+"""Memory is given back at every so manieth look, whether the process has grown or not."""
+
+GROWN_BYTES: Final = 32 * 1024 * 1024
+"""Under load what lies free grows by that within seconds, to hundreds of megabytes if it may."""
 
 LARGE_BYTES: Final = 2 * 1024 * 1024
 """Requests of clients with default settings have up to 1 MiB: new pages for each would take half a
@@ -22,6 +29,8 @@ KEPT_BYTES: Final = 16 * 1024 * 1024
 
 _M_TRIM_THRESHOLD: Final = -1  # mallopt(3)
 _M_MMAP_THRESHOLD: Final = -3
+_STATM: Final = Path("/proc/self/statm")
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def keep_large_apart() -> None:
@@ -43,11 +52,42 @@ def find_trim() -> Callable[[int], int] | None:
     return trim
 
 
+class MemoryReturn:
+    """Decides when memory is given back.
+
+    Args:
+        trim: gives it back.
+        resident: returns how much the process has.
+    """
+
+    def __init__(self, trim: Callable[[int], int], resident: Callable[[], int]) -> None:
+        self._trim = trim
+        self._resident = resident
+        self._least_bytes = resident()
+        self._looks = 0
+
+    async def look(self) -> None:
+        """Give memory back if there is more since it was least, or if it is time to."""
+        self._looks += 1
+        now_bytes = self._resident()
+        self._least_bytes = min(self._least_bytes, now_bytes)
+        if now_bytes - self._least_bytes > GROWN_BYTES or self._looks == LOOKS:
+            await asyncio.to_thread(self._trim, 0)
+            self._looks, self._least_bytes = 0, self._resident()
+
+
+def resident_bytes() -> int:
+    """Return the memory that the process has (proc(5))."""
+    return int(_STATM.read_bytes().split()[1]) * _PAGE_BYTES
+
+
 async def return_memory() -> None:
     """Do it for ever; it takes milliseconds, without the interpreter's lock."""
     keep_large_apart()
     trim = find_trim()
+    if trim is None or not _STATM.exists():
+        return
+    memory = MemoryReturn(trim, resident_bytes)
     while True:
-        await asyncio.sleep(INTERVAL_S)
-        if trim is not None:
-            await asyncio.to_thread(trim, 0)
+        await asyncio.sleep(LOOK_S)
+        await memory.look()

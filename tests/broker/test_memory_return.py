@@ -1,11 +1,18 @@
 """Memory that is free goes back to the operating system."""
 
+import asyncio
 import subprocess
 import sys
 
 import psutil
 
-from broker.network.memory_return import find_trim
+from broker.network.memory_return import (
+    GROWN_BYTES,
+    LOOKS,
+    MemoryReturn,
+    find_trim,
+    resident_bytes,
+)
 
 PIECE_BYTES = 64 * 1024
 PIECES = 2000
@@ -55,6 +62,54 @@ def test_free_memory_between_what_stays_is_given_back() -> None:
     given_back = held_bytes - process.memory_info().rss
     assert given_back > PIECES // 2 * PIECE_BYTES * 0.7
     assert all(piece[0] == piece[-1] == 1 for piece in pieces)
+
+
+async def test_memory_is_given_back_soon_while_a_process_grows() -> None:
+    # Given a process whose trim gives back what has come since the beginning
+    held = [100 * GROWN_BYTES]
+    returned: list[int] = []
+
+    def trim(_: int) -> int:
+        returned.append(held[0])
+        held[0] = 100 * GROWN_BYTES
+        return 1
+
+    memory = MemoryReturn(trim, lambda: held[0])
+
+    # When it grows by a little, and then by more than it may
+    held[0] += GROWN_BYTES
+    await memory.look()
+    assert returned == []
+    held[0] += 1
+    await memory.look()
+
+    # Then it is given back at once, and else now and then
+    assert returned == [101 * GROWN_BYTES + 1]
+    for _ in range(LOOKS - 1):
+        await memory.look()
+    assert len(returned) == 1
+    await memory.look()
+    assert len(returned) == 2
+
+
+async def test_memory_that_has_become_less_may_grow_from_there() -> None:
+    held, trimmed = [2 * GROWN_BYTES], asyncio.Event()
+
+    def trim(_: int) -> int:
+        trimmed.set()
+        return 1
+
+    memory = MemoryReturn(trim, lambda: held[0])
+    held[0] = 0
+    await memory.look()
+    assert not trimmed.is_set()
+    held[0] = GROWN_BYTES + 1
+    await memory.look()
+    assert trimmed.is_set()
+
+
+def test_resident_memory_is_what_others_see() -> None:
+    assert abs(resident_bytes() - psutil.Process().memory_info().rss) < PIECE_BYTES * 16
 
 
 def test_large_pieces_are_given_back_at_once_whatever_lies_between_them() -> None:

@@ -84,6 +84,10 @@ class NothingWritten(MetadataUnavailable):
     """Postgres did not do it, and will not: a row was held for too long, or nobody was free."""
 
 
+class RowsHeld(NothingWritten):
+    """Somebody held a row for too long, or each held one that the other waited for."""
+
+
 class PostgresNotTrusted(NothingWritten):
     """There is no connection of the kind that the DSN wants: its sslmode and certificates tell."""
 

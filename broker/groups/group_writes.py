@@ -14,7 +14,8 @@ What keeps other brokers, and our own past, from interfering is the owner epoch
 
 A record is made when its statement is: most are superseded while another statement is under way.
 What fails for another reason (a bug, or data that the database refuses) costs the groups of its
-statement, and a large record has a statement of its own.
+statement, and a large record has a statement of its own. A row that somebody holds for too long
+costs its group: the others are written again, each by a statement of its own.
 
 How much may wait here is bounded by queued.max.request.bytes: a request's frame is counted until
 it is answered, and it is answered when it is written.
@@ -30,7 +31,7 @@ import structlog
 
 from broker.http.metrics import GroupMetrics
 from protocol.ids import Partition
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, RowsHeld
 from storage.metadata.groups import CommittedOffset, GroupRecord, GroupStore, GroupWrite
 
 MAX_OFFSETS: Final = 10_000
@@ -165,13 +166,25 @@ class GroupWrites:
             for group_id, entry in entries.items()
         ]
         self._metrics.writes.inc()
-        outcome = await self._store.write_groups(writes)
+        try:
+            outcome = await self._store.write_groups(writes)
+        except RowsHeld:
+            if len(entries) == 1:
+                raise
+            await self._write_one_by_one(entries)
+            return
         for group_id, entry in entries.items():
             if group_id in outcome.fenced:
                 entry.written.set_exception(GroupFenced(group_id))
                 self._discard_behind(group_id, entry)
             else:
                 entry.written.set_result(outcome.unknown)
+
+    async def _write_one_by_one(self, entries: Mapping[str, _Entry]) -> None:
+        for group_id, entry in entries.items():
+            alone = {group_id: entry}
+            with self._at_the_cost_of(alone):
+                await self._write(alone)
 
     @contextmanager
     def _at_the_cost_of(self, entries: Mapping[str, _Entry]) -> Iterator[None]:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 import asyncpg
 
 from protocol.ids import Partition
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, RowsHeld
 from storage.metadata.groups import (
     CommittedOffset,
     CommittedOffsets,
@@ -52,6 +52,8 @@ class GroupWriter:
                     raise MetadataUnavailable(f"group {write.group_id!r} has to be taken again")
             try:
                 answer = await self._connection.fetch_row("group_write", *arguments)
+            except RowsHeld:  # which is an answer: nothing will happen any more
+                raise
             except BaseException:  # cancelled, too: nobody can know what the session still does
                 self._lost.update((write.group_id, write.owner_epoch) for write in ordered)
                 raise

@@ -19,6 +19,7 @@ from storage.errors import (
     NothingWritten,
     PostgresNotTrusted,
     PostgresRefused,
+    RowsHeld,
 )
 
 # Text, because only the type checker knows that it is generic.
@@ -72,7 +73,7 @@ def unavailable_without_answer() -> Iterator[None]:
         raise PostgresRefused(SHARED_SESSIONS) from error
     except NO_ANSWER as error:
         refused = isinstance(error, asyncpg.LockNotAvailableError | asyncpg.DeadlockDetectedError)
-        kind = NothingWritten if refused else MetadataUnavailable
+        kind = RowsHeld if refused else MetadataUnavailable
         raise kind(f"{type(error).__name__}: {error}") from error
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from protocol.ids import Partition
 from sql import query
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, RowsHeld
 from storage.metadata.groups import GroupWrite
 from storage.metadata.metadata_group_writes import in_order, to_arguments
 from storage.metadata.metadata_postgres import PostgresMetadata
@@ -96,6 +96,21 @@ async def test_a_write_that_is_overtaken_while_it_waits_is_fenced(database: Data
     # Then nothing is written
     assert await waiting == fenced("g")
     assert await database.groups.committed("g") == {}
+
+
+async def test_a_write_whose_row_is_held_for_too_long_may_be_repeated(database: Database) -> None:
+    # Given a group whose row somebody holds
+    (partition,) = await create_partitions(database.store, 1)
+    epoch = await database.groups.take("g")
+    async with database.holding("g"):
+        # When it is written
+        with pytest.raises(RowsHeld):
+            await database.groups.commit("g", epoch, {partition: 1})
+
+    # Then nothing has happened, and nothing will: it is written under the same epoch afterwards
+    assert await database.groups.committed("g") == {}
+    await database.groups.commit("g", epoch, {partition: 2})
+    assert await database.groups.committed("g") == {partition: 2}
 
 
 async def test_a_taker_waits_for_a_write_and_sees_it(database: Database) -> None:

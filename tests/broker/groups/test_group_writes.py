@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from broker.groups import group_writes
 from broker.groups.group_writes import GroupFenced, GroupWrites, WriteFailed
 from broker.http.metrics import GroupMetrics
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, RowsHeld
 from storage.metadata.groups import GroupRecord, GroupWrite, WriteOutcome
 from tests.support.held_groups import HeldGroups, at
 
@@ -177,6 +177,33 @@ async def test_what_cannot_be_written_costs_the_groups_of_its_statement(
 
     # Then the others' writes go on
     assert await writes.commit("fine", fine, at(topic_id, p0=1)) == frozenset()
+
+
+async def test_a_row_that_is_held_costs_only_its_group(
+    store: HeldGroups, writes: GroupWrites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a store whose row of one group somebody holds
+    topic_id = await store.topic()
+    held, *free = await taken(store, "held", "free-1", "free-2")
+
+    async def locks(groups: Sequence[GroupWrite]) -> WriteOutcome:
+        if any(one.group_id == "held" for one in groups):
+            raise RowsHeld("lock_timeout")
+        return await HeldGroups.write_groups(store, groups)
+
+    monkeypatch.setattr(store, "write_groups", locks)
+
+    # When it is written together with others
+    lost = writes.commit("held", held, at(topic_id, p0=1))
+    kept = [
+        writes.commit(f"free-{n}", epoch, at(topic_id, p0=n)) for n, epoch in enumerate(free, 1)
+    ]
+    with pytest.raises(RowsHeld):
+        await lost
+
+    # Then the others are written all the same
+    assert await asyncio.gather(*kept) == [frozenset(), frozenset()]
+    assert [await store.offsets(f"free-{n}") for n in (1, 2)] == [{0: 1}, {0: 2}]
 
 
 async def test_a_record_that_cannot_be_made_costs_only_its_group(

@@ -88,7 +88,7 @@ class Upkeep:
         )
         self._retention = Retention(
             metadata=metadata,
-            policies=self._policies.all,
+            policies=self._newest_policies,
             producer_unused_ms=lambda: self._broker_config.current.producer_id_expiration_ms,
         )
         self._sweeper = Sweeper(metadata=metadata, objects=objects, config=config)
@@ -133,6 +133,11 @@ class Upkeep:
         """Learn what topics there are, and what their configs and the brokers' ask for."""
         await self._entity_configs.refresh()
         await self._policies.refresh()
+
+    async def _newest_policies(self) -> Iterable[tuple[UUID, TopicPolicy]]:
+        """Return what each topic keeps; nothing, and so nothing expires, if that is not known."""
+        await self._refresh()
+        return self._policies.all() if self._broker_config.is_whole else ()
 
     async def _follow_topics(self) -> None:
         while True:
@@ -182,7 +187,7 @@ class Upkeep:
         await self._compactor.plan(compacted)
 
     async def _retain(self) -> None:
-        await self._refresh()  # who was told that records are kept longer relies on it
+        await self._refresh()
         if not self._broker_config.is_whole:
             log.warning("nothing expires", reason=_NOT_WHOLE)
             return

@@ -8,7 +8,7 @@ Times are 64-bit milliseconds, UNLIMITED (-1) is for ever and 0 keeps nothing th
 now: `retention.ms=2592000000` (30 days) is a number like any other.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
@@ -43,7 +43,8 @@ class Retention:
     """One pass at a time, from the beginning; what it does twice changes nothing.
 
     Args:
-        policies: of all topics, as they are now.
+        policies: returns those of all topics, as they are now. Each page asks anew: a pass takes
+            its time, and who is told meanwhile that records are kept longer relies on it.
         producer_unused_ms: returns for how long a producer's state in a partition is kept after
             its last batch (producer.id.expiration.ms), as it is now.
     """
@@ -52,7 +53,7 @@ class Retention:
         self,
         *,
         metadata: SegmentStore,
-        policies: Callable[[], Iterable[tuple[UUID, TopicPolicy]]],
+        policies: Callable[[], Awaitable[Iterable[tuple[UUID, TopicPolicy]]]],
         producer_unused_ms: Callable[[], int],
     ) -> None:
         self._metadata = metadata
@@ -74,12 +75,10 @@ class Retention:
     async def _expire(self) -> int:
         moved = 0
         now_ms = await self._metadata.clock_ms()  # not of this machine: it may be far out
-        topics = sorted(self._policies(), key=itemgetter(0))  # locks are taken in key order
-        requests = (
-            one for topic_id, policy in topics for one in _requests(topic_id, policy, now_ms)
-        )
-        while page := tuple(islice(requests, PARTITIONS_PER_PAGE)):
+        done: Partition | None = None
+        while page := _page(await self._policies(), now_ms, done):
             moved += len(await self._metadata.expire_records(page))
+            done = page[-1].partition
         return moved
 
     async def _purge(self) -> int:
@@ -95,6 +94,20 @@ class Retention:
         ):
             producers += gone
         return producers
+
+
+def _page(
+    policies: Iterable[tuple[UUID, TopicPolicy]], now_ms: int, done: Partition | None
+) -> Sequence[RetentionRequest]:
+    """Return what comes after a partition; locks are taken in key order."""
+    left = [one for one in policies if done is None or one[0] >= done.topic_id]
+    requests = (
+        request
+        for topic_id, policy in sorted(left, key=itemgetter(0))
+        for request in _requests(topic_id, policy, now_ms)
+        if done is None or request.partition > done
+    )
+    return tuple(islice(requests, PARTITIONS_PER_PAGE))
 
 
 def _requests(topic_id: UUID, policy: TopicPolicy, now_ms: int) -> Iterator[RetentionRequest]:

@@ -20,6 +20,7 @@ from enum import StrEnum
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NoReturn
+from uuid import UUID
 
 from broker.configs.broker_configs import read_broker_config
 from broker.logs import configure_logs
@@ -33,6 +34,7 @@ from storage.objects.objects_directory import DirectoryStore
 from storage.objects.port import Buffer, ObjectStore
 from storage.upkeep.builder import Builder
 from storage.upkeep.compaction import Compactor
+from storage.upkeep.policies import TopicPolicy
 from storage.upkeep.retention import Retention
 from storage.upkeep.sweeper import Sweeper
 
@@ -229,9 +231,13 @@ async def _compact(metadata: MetadataStore, objects: ObjectStore, policies: Topi
 
 async def _expire(metadata: MetadataStore, policies: TopicPolicies) -> None:
     await metadata.begin_round("retain", 1)
+
+    async def all_policies() -> Iterable[tuple[UUID, TopicPolicy]]:
+        return policies.all()
+
     await Retention(
         metadata=metadata,
-        policies=policies.all,
+        policies=all_policies,
         producer_unused_ms=lambda: FOREVER_MS,
     ).run()
 

@@ -1,6 +1,6 @@
 """Retention over the in-memory metadata, with a clock that the test moves."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
@@ -12,6 +12,8 @@ from broker.configs.broker_configs import read_broker_config
 from protocol.ids import Partition
 from storage.configs.topic_policies import TopicPolicies
 from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.segments import RetentionRequest
+from storage.upkeep.policies import TopicPolicy
 from storage.upkeep.retention import PARTITIONS_PER_PAGE, Retention, RetentionPass, _requests
 from tests.contracts.metadata_stores import a_batch, commit
 from tests.support.policies import read_policy
@@ -40,7 +42,7 @@ class World:
         self.policies = TopicPolicies(self.metadata, read_broker_config({}).topic_values)
         self.retention = Retention(
             metadata=self.metadata,
-            policies=self.policies.all,
+            policies=self.newest,
             producer_unused_ms=lambda: self.producer_unused_ms,
         )
 
@@ -66,8 +68,11 @@ class World:
             batch = a_batch(partition, 0, records=RECORDS, length=ROW_BYTES, timestamp_ms=at_ms)
             await commit(self.metadata, [batch])
 
-    async def run(self) -> RetentionPass:
+    async def newest(self) -> Iterable[tuple[UUID, TopicPolicy]]:
         await self.policies.refresh()
+        return self.policies.all()
+
+    async def run(self) -> RetentionPass:
         return await self.retention.run()
 
     async def start_of(self, partition: Partition) -> int:
@@ -183,6 +188,30 @@ async def test_all_partitions_are_looked_at_whatever_their_number() -> None:
         await world.write(partition)
     world.now_ms += 2
     assert await world.run() == RetentionPass(partitions=4, rows=4, producers=0)
+
+
+async def test_who_is_told_that_records_are_kept_during_a_pass_keeps_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given old records of two topics, more than a statement looks at
+    world = World()
+    topics = sorted([await world.topic(PARTITIONS_PER_PAGE, retention_ms="1") for _ in range(2)])
+    for partition in topics:
+        await world.write(partition)
+    world.now_ms += 2
+
+    # When the second is to keep them for ever, while a pass has come to the first
+    expire = world.metadata.expire_records
+
+    async def expire_and_alter(requests: Sequence[RetentionRequest]) -> dict[Partition, int]:
+        await world.alter(topics[1].topic_id, {"retention.ms": "-1"})
+        return await expire(requests)
+
+    monkeypatch.setattr(world.metadata, "expire_records", expire_and_alter)
+    await world.run()
+
+    # Then only those of the first are gone
+    assert [await world.start_of(partition) for partition in topics] == [RECORDS, 0]
 
 
 async def test_rows_of_a_deleted_topic_and_before_deleted_records_go_too() -> None:

@@ -109,12 +109,6 @@ class GroupWrites:
         if entry is not None:
             entry.written.cancel()
 
-    def _discard_behind(self, group_id: str, failed: _Entry) -> None:
-        """Forget what waits behind a failure, unless the group has been taken again since."""
-        queued = self._queued.get(group_id)
-        if queued is not None and queued.owner_epoch == failed.owner_epoch:
-            self.discard(group_id)
-
     async def run(self) -> None:
         """Write until cancelled."""
         while True:
@@ -203,6 +197,12 @@ class GroupWrites:
             if not entry.written.done():
                 entry.written.set_exception(type(failure)(str(failure)))
             self._discard_behind(group_id, entry)
+
+    def _discard_behind(self, group_id: str, failed: _Entry) -> None:
+        """Forget what waits behind a failure, unless the group has been taken again since."""
+        queued = self._queued.get(group_id)
+        if queued is not None and queued.owner_epoch == failed.owner_epoch:
+            self.discard(group_id)
 
 
 def failure_of(written: asyncio.Future[Any]) -> BaseException | None:

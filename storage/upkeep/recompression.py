@@ -43,8 +43,8 @@ def recompress(batch: memoryview, codec: Codec, level: int | None) -> Buffer:
     header = read_header(batch)
     if header.codec == codec or header.is_control or not header.record_count:
         return batch
-    stored = decompress(header.codec, batch[HEADER_BYTES:], max_bytes=MAX_PAYLOAD_BYTES)
-    payload = compress(codec, stored, level=level)
+    plain = decompress(header.codec, batch[HEADER_BYTES:], max_bytes=MAX_PAYLOAD_BYTES)
+    payload = compress(codec, plain, level=level)
     changed = header._replace(
         attributes=header.attributes & ~CODEC_MASK | codec,
         batch_length=HEADER_BYTES - LENGTH_FIELD_END + len(payload),

@@ -13,6 +13,7 @@ from broker.groups.group_table import GroupTable
 from broker.groups.group_timer import loop_ms
 from broker.groups.group_writes import GroupWrites
 from coordinator.events import TopicsChanged
+from coordinator.snapshots import GroupState
 from storage.backoff import Backoff
 from storage.errors import MetadataUnavailable
 from storage.metadata.groups import GroupStore
@@ -146,15 +147,29 @@ class GroupUpkeep:
     async def _expire(self) -> None:
         while True:
             await asyncio.sleep(self._expiry.check_interval_ms / 1000)
-            if not self._coordinates(EXPIRY_KEY):
-                continue
             try:
-                gone = await self._store.expire_offsets(self._expiry.retention_ms)
+                gone = await self._expire_left_topics()
+                if self._coordinates(EXPIRY_KEY):
+                    gone += await self._store.expire_offsets(self._expiry.retention_ms)
             except MetadataUnavailable as error:
                 log.warning("offsets not expired yet", reason=str(error))
                 continue
             if gone:
                 log.info("offsets expired", offsets_and_groups=gone)
+
+    async def _expire_left_topics(self) -> int:
+        """Forget what our groups have of topics that they read no longer; return how many offsets.
+
+        Only the machine of a stable group knows what that is.
+        """
+        gone = 0
+        for runner in self._table.running():
+            subscribed = runner.machine.subscribed_topics()
+            if runner.machine.state is GroupState.STABLE and subscribed is not None:
+                gone += await self._store.expire_left_topics(
+                    runner.group_id, runner.owner_epoch, subscribed, self._expiry.retention_ms
+                )
+        return gone
 
 
 def _chunks(items: Sequence[str], size: int) -> list[Sequence[str]]:

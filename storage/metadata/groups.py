@@ -11,7 +11,7 @@ Contract, checked for Postgres and for the in-memory fake by tests/contracts/tes
 - A committed offset is of (group, topic id, partition); deleting the topic deletes it.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -166,4 +166,13 @@ class GroupStore(Protocol):
         By the database's clock: offsets that were committed longer ago than `retention_ms`, of
         groups that have had no member for as long (or have no record); and groups that are Empty,
         or without a record, and have neither offsets nor been written or taken for as long.
+        """
+
+    async def expire_left_topics(
+        self, group_id: str, owner_epoch: int, subscribed: Collection[str], retention_ms: int
+    ) -> int:
+        """Forget what a group has of topics that are not `subscribed` (KIP-211); return how much.
+
+        By the database's clock: offsets that were committed longer ago than `retention_ms`, but for
+        those for which an open transaction has a newer one. 0 if fenced.
         """

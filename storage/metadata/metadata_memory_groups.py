@@ -16,6 +16,7 @@ from storage.metadata.groups import (
     TakenGroup,
     WriteOutcome,
 )
+from storage.metadata.topics import Topic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,10 @@ class _Group:
         empty_ms = self.empty_since_ms
         if self.record is not None and (empty_ms is None or empty_ms >= oldest_ms):
             return []
+        return self.old_offsets(oldest_ms, pending)
+
+    def old_offsets(self, oldest_ms: int, pending: Collection[Partition]) -> list[Partition]:
+        """Return the partitions whose offsets are old, and get no newer ones."""
         return [
             partition
             for partition, written in self.written.items()
@@ -79,6 +84,7 @@ class MemoryGroups:
     """
 
     _partitions: Mapping[Partition, object]  # all that exist
+    _topics: Mapping[UUID, Topic]
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -170,6 +176,22 @@ class MemoryGroups:
                 del self._groups[group_id]
                 gone += 1
         return gone
+
+    async def expire_left_topics(
+        self, group_id: str, owner_epoch: int, subscribed: Collection[str], retention_ms: int
+    ) -> int:
+        group = self._owned(group_id, owner_epoch)
+        if group is None:
+            return 0
+        oldest_ms = self._now_ms() - retention_ms
+        pending = {each for offsets in self._pending_of(group_id) for each in offsets}
+        left = [
+            each
+            for each in group.old_offsets(oldest_ms, pending)
+            if self._topics[each.topic_id].name not in subscribed
+        ]
+        group.forget(left)
+        return len(left)
 
     def _keep_offsets(
         self, transactional_id: str, group_id: str, offsets: Mapping[Partition, CommittedOffset]

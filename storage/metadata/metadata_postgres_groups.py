@@ -1,7 +1,7 @@
 """The metadata port's consumer groups, on Postgres."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
 import asyncpg
 
@@ -135,6 +135,18 @@ class PostgresGroups:
             gone += rows[0]["offset_count"] + rows[0]["group_count"]
             next_group = rows[0]["next_group"]
         return gone
+
+    async def expire_left_topics(
+        self, group_id: str, owner_epoch: int, subscribed: Collection[str], retention_ms: int
+    ) -> int:
+        rows = await self._pool.fetch(
+            "group_expire_left_topics",
+            to_stored(group_id),
+            owner_epoch,
+            list(subscribed),
+            retention_ms,
+        )
+        return int(rows[0][0])
 
 
 def _partition(row: asyncpg.Record) -> Partition:

@@ -136,3 +136,27 @@ async def test_a_group_that_was_taken_or_written_lately_stays(groups: Groups) ->
     await groups.passes(8 * DAY_MS)
     assert await groups.store.expire_offsets(RETENTION_MS) == 5
     assert await groups.ids() == []
+
+
+async def test_offsets_of_topics_that_members_have_left_expire(groups: Groups) -> None:
+    # Given a group that committed two topics long ago, and a third one lately
+    (read,) = await create_partitions(groups.store, 1, name="read")
+    first, second = await create_partitions(groups.store, 2, name="left")
+    (lately,) = await create_partitions(groups.store, 1, name="left-lately")
+    epoch = await groups.take("g")
+    await groups.save("g", epoch)
+    await groups.commit("g", epoch, {read: 1, first: 2, second: 3})
+    await groups.passes(8 * DAY_MS)
+    await groups.commit("g", epoch, {second: 4, lately: 5})
+
+    # When its members read the first topic alone, then the old offsets of the others go
+    forget = groups.store.expire_left_topics
+    assert await forget("g", epoch - 1, {"read"}, RETENTION_MS) == 0
+    assert await forget("g", epoch, {"read", "left"}, RETENTION_MS) == 0
+    assert await forget("g", epoch, {"read"}, RETENTION_MS) == 1
+    assert await groups.committed("g") == {read: 1, second: 4, lately: 5}
+
+    # And what is left of them when it is as old
+    await groups.passes(8 * DAY_MS)
+    assert await forget("g", epoch, {"read"}, RETENTION_MS) == 2
+    assert await groups.committed("g") == {read: 1}

@@ -111,6 +111,22 @@ async def test_a_group_with_offsets_to_come_does_not_expire(transactions: Transa
     assert await transactions.groups.ids() == []
 
 
+async def test_an_offset_that_gets_a_newer_one_does_not_expire(transactions: Transactions) -> None:
+    # Given an old offset of a topic that nobody reads, and a transaction that has a newer one
+    (partition,) = await transactions.partitions(1)
+    epoch = await transactions.groups.take("g")
+    await transactions.groups.save("g", epoch)
+    await transactions.groups.commit("g", epoch, {partition: 1})
+    producer = await transactions.producer()
+    await transactions.write_offsets(producer, "g", epoch, {partition: 2})
+    await transactions.groups.passes(8 * DAY_MS)
+
+    # When what the group has left expires, then it stays, until the transaction is aborted
+    assert await transactions.store.expire_left_topics("g", epoch, [], 7 * DAY_MS) == 0
+    await transactions.end(producer, committed=False)
+    assert await transactions.store.expire_left_topics("g", epoch, [], 7 * DAY_MS) == 1
+
+
 async def test_a_group_expires_when_its_offsets_did_not_come(transactions: Transactions) -> None:
     # Given a group with nothing but an offset to come
     (partition,) = await transactions.partitions(1)

@@ -76,6 +76,7 @@ class Load:
     async def take_and_remove(self, broker: Groups) -> None:
         for group in await broker.store.take_groups(self.some(GROUPS), create=False):
             await broker.save(group.group_id, group.owner_epoch)
+            await broker.store.expire_left_topics(group.group_id, group.owner_epoch, [], 0)
             await broker.store.delete_offsets(
                 group.group_id, group.owner_epoch, self.partitions[:2]
             )
@@ -242,9 +243,11 @@ async def use_everything(session: Connection, group_id: str) -> None:
     columns = [partition.topic_id], [partition.index]
     assert len(await session.fetch(query("group_find_offsets"), group_id, *columns)) == 1
     assert len(await session.fetch(query("group_find_all_offsets"), group_id)) == 2
+    owner = group_id, row["owner_epoch"]
+    read = [f"{group_id}-0", f"{group_id}-1"]
+    assert await session.fetchval(query("group_expire_left_topics"), *owner, read, 0) == 0
     assert await session.fetchval(query("topic_delete"), doomed.topic_id)
     assert len(await session.fetch(query("group_find_all_offsets"), group_id)) == 1
-    owner = group_id, row["owner_epoch"]
     assert await session.fetchval(query("group_delete_offsets"), *owner, *columns)
     assert await session.fetchval(query("group_delete"), *owner)
 

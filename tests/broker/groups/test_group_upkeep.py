@@ -7,7 +7,11 @@ from kio.schema.errors import ErrorCode
 
 from broker.groups import group_upkeep
 from broker.groups.group_upkeep import EXPIRY_KEY
+from coordinator.events import Protocol
+from storage.metadata.groups import CommittedOffset
 from tests.broker.groups.group_world import World, refusal, until, world
+from tests.contracts.metadata_stores import create_partitions
+from tests.coordinator.classic_script import subscription
 from tests.support.held_groups import HeldGroups, at
 
 NONE = ErrorCode.none
@@ -209,3 +213,28 @@ async def test_groups_that_nobody_asks_for_leave_memory(
         assert here.table.get("g") is not None
         assert await here.groups.find("empty") is not None
         assert (await here.beat("g", member, 1)).error_code is NONE
+
+
+async def test_offsets_of_topics_that_a_group_has_left_expire(store: HeldGroups) -> None:
+    # Given groups that read one of the two topics that they have committed: one is stable, one
+    # waits for its member to join again, and of one nobody can tell what it reads
+    (read,) = await create_partitions(store, 1, name="read")
+    (left,) = await create_partitions(store, 1, name="left")
+    both = {partition: CommittedOffset(offset=1) for partition in (read, left)}
+    async with world(store, retention_ms=-1, check_interval_ms=20) as here:  # all is old
+        here.ours = {"stable", "preparing", "unknown"}
+        reads = [Protocol(name="range", metadata=subscription("read"))]
+        for group_id in sorted(here.ours):
+            protocols = {} if group_id == "unknown" else {"protocols": reads}
+            member = await here.stable(group_id, **protocols)
+            await here.commit(group_id, both, member_id=member, generation_id=1)
+        second = here.join("preparing", protocols=reads)
+
+        # When that has been for long, then the stable one keeps what it reads
+        await until(lambda: len(store._groups["stable"].offsets) == 1)
+        assert store._groups["stable"].offsets.keys() == {read}
+
+        # And the others all that they have
+        await asyncio.sleep(0.05)
+        assert not second.done()
+        assert store._groups["preparing"].offsets == store._groups["unknown"].offsets == both

@@ -46,7 +46,7 @@ class PostgresTopics:
         replication_factor: int,
         configs: Mapping[str, str],
     ) -> Topic:
-        rows = await self._pool.fetch(
+        rows = await self._pool.fetch_durable(
             "topic_create", name, partition_count, replication_factor, json.dumps(dict(configs))
         )
         if not rows:
@@ -54,14 +54,12 @@ class PostgresTopics:
         return _topic(rows[0])
 
     async def delete_topic(self, topic_id: UUID) -> None:
-        rows = await self._pool.fetch_unhurried(
-            "topic_delete", topic_id, timeout_s=DELETE_TIMEOUT_S
-        )
+        rows = await self._pool.fetch_durable("topic_delete", topic_id, timeout_s=DELETE_TIMEOUT_S)
         if not rows[0][0]:
             raise UnknownPartition(str(topic_id))
 
     async def add_partitions(self, topic_id: UUID, partition_count: int) -> Topic:
-        rows = await self._pool.fetch("topic_add_partitions", topic_id, partition_count)
+        rows = await self._pool.fetch_durable("topic_add_partitions", topic_id, partition_count)
         if not rows:
             raise UnknownPartition(str(topic_id))
         if not rows[0]["grown"]:
@@ -76,7 +74,7 @@ class PostgresTopics:
         replace: bool,
         expected: Mapping[str, str] | None = None,
     ) -> Topic:
-        rows = await self._pool.fetch(
+        rows = await self._pool.fetch_durable(
             "topic_alter_configs",
             topic_id,
             json.dumps(dict(changes)),

@@ -87,6 +87,7 @@ async def test_what_its_standby_may_not_have_is_not_answered() -> None:
     with short_directory() as home:
         async with EmbeddedPostgres(home / "postgres") as server, connected(server.dsn) as store:
             (partition,) = await create_partitions(store, 1)
+            (doomed,) = await create_partitions(store, 1)
             await commit(store, [a_batch(partition, 0)])
             path = await reserved(store)
             operator: Connection = await asyncpg.connect(server.dsn)
@@ -111,11 +112,18 @@ async def test_what_its_standby_may_not_have_is_not_answered() -> None:
             with pytest.raises(MetadataUnavailable, match="synchronous replication"):
                 await waiting
 
-            # Nor that of records that are deleted
-            deleting = asyncio.create_task(store.delete_records({partition: 3}))
-            await until(cancelled)
-            with pytest.raises(MetadataUnavailable, match="synchronous replication"):
-                await deleting
+            # Nor that of records that are deleted, and of topics that are made, changed or deleted
+            for change in (
+                store.delete_records({partition: 3}),
+                store.create_topic("t", partition_count=1, replication_factor=1, configs={}),
+                store.add_partitions(partition.topic_id, 2),
+                store.alter_topic_configs(partition.topic_id, {"a": "b"}, replace=False),
+                store.delete_topic(doomed.topic_id),
+            ):
+                changing = asyncio.ensure_future(change)
+                await until(cancelled)
+                with pytest.raises(MetadataUnavailable, match="synchronous replication"):
+                    await changing
 
             # And the repeated calls are answered when the standby is no longer asked for
             await operator.execute("ALTER SYSTEM RESET synchronous_standby_names")

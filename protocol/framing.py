@@ -137,6 +137,18 @@ class FrameBuffer:
             self._allocate(self._frame, size)
         self.announced = 0
 
+    def retract(self) -> int:
+        """Keep no more memory for the unfinished frame than what has come of it takes.
+
+        It is announced again, if that was less than it had; return how many bytes it has now.
+        """
+        if self._frame is None or not self._trusted:
+            return self.received_bytes
+        if self._filled < len(self._frame):
+            self._allocate(memoryview(self._frame)[: self._filled], self._filled)
+            self.announced = self._size
+        return self._filled
+
     def discard(self) -> None:
         """Forget the unfinished frame: nothing more is to come of it."""
         self._frame, self._head, self._filled, self.announced = None, b"", 0, 0

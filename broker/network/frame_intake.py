@@ -127,9 +127,11 @@ class FrameIntake:
             self._set_reading(True)
 
     def pause(self) -> None:
-        """Read nothing, and wait for no memory, until `resume`."""
+        """Read nothing, and wait for no memory, until `resume`; hold what has come, and no more."""
         self._paused = True
         self._stop_reading()
+        if self._admitted and not self._ended:
+            self._shrink()
         if self._waiting:
             self._waiting = False
             self._memory.withdraw(self._granted)
@@ -192,6 +194,14 @@ class FrameIntake:
         if not self._admitted:
             self._admitted = True
             self.frame_since_s = self._loop.time()
+
+    def _shrink(self) -> None:
+        """Give back what the unfinished frame would have grown into: that may be in a long time."""
+        spare = self._counted - self.buffer.retract()
+        self._counted -= spare
+        self._held_bytes -= spare
+        self._memory.is_whole(self)
+        self._memory.give_back(spare)
 
     def _forget_unfinished(self) -> None:
         self._memory.is_whole(self)

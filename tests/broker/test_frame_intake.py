@@ -1,5 +1,7 @@
 """When a peer's socket is read, and what memory is taken for it: without a socket."""
 
+import pytest
+
 from broker.network.frame_intake import MAX_QUEUED_FRAMES, FrameIntake
 from broker.network.memory import MemoryBudget
 from protocol.framing import LARGE_FRAME_BYTES
@@ -20,6 +22,9 @@ class Peer:
         data = b"".join(size.to_bytes(4) + bytes(size) for size in sizes)
         if unfinished:
             data += unfinished.to_bytes(4)
+        self.send_bytes(data)
+
+    def send_bytes(self, data: bytes) -> None:
         while data:
             assert self._is_read
             room = self.intake.buffer.get_buffer()
@@ -130,4 +135,31 @@ async def test_after_the_end_nothing_is_read_and_nothing_is_held() -> None:
     assert not peer.intake.queue
     assert memory.used_bytes == 0
     peer.intake.end()
+    assert memory.used_bytes == 0
+
+
+@pytest.mark.parametrize("begun", [0, 10, LARGE_FRAME_BYTES - 10])
+async def test_who_is_muted_holds_no_memory_for_what_has_not_come(begun: int) -> None:
+    # Given peers that have begun large frames, for which all memory is taken
+    memory = MemoryBudget(3 * LARGE_FRAME_BYTES)
+    muted = [Peer(memory) for _ in range(3)]
+    for peer in muted:
+        peer.send(unfinished=LARGE)
+        peer.send_bytes(b"x" * begun)
+    other = Peer(memory)
+    other.send(10)
+    assert (memory.exhausted, other.is_read()) == (True, False)
+
+    # When they are muted, then others have the memory
+    for peer in muted:
+        peer.intake.pause()
+    assert (memory.used_bytes, other.is_read()) == (3 * begun + 10, True)
+    other.begin()
+
+    # And when they may go on, their frames come whole
+    for peer in muted:
+        peer.intake.resume()
+        peer.send_bytes(b"y" * (LARGE - begun))
+        assert list(peer.intake.queue) == [b"x" * begun + b"y" * (LARGE - begun)]
+        peer.begin()
     assert memory.used_bytes == 0

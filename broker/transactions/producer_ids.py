@@ -28,10 +28,15 @@ class ProducerIds:
         try:
             async with self._lock:
                 if self._next == self._end:
-                    count = self._asking
-                    self._next = await self._metadata.allocate_producer_ids(count)
-                    self._end = self._next + count
+                    await self._reserve(self._asking)
                 self._next += 1
                 return self._next - 1
         finally:
             self._asking -= 1
+
+    async def _reserve(self, count: int) -> None:
+        first = await self._metadata.allocate_producer_ids(count)
+        if first < self._end:  # Postgres has gone back, to a standby that lagged
+            count += self._end - first
+            first = await self._metadata.allocate_producer_ids(count)
+        self._next, self._end = max(first, self._end), first + count

@@ -167,7 +167,7 @@ class PostgresMetadata(
         return to_entry(rows[0]) if rows else None
 
     async def allocate_producer_ids(self, count: int) -> int:
-        rows = await self._pool.fetch("producer_allocate_ids", count)
+        rows = await self._pool.fetch_durable("producer_allocate_ids", count)
         return int(rows[0][0])
 
     async def close(self) -> None:

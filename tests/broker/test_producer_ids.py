@@ -63,3 +63,20 @@ async def test_who_goes_away_or_meets_an_error_costs_nobody_else_an_id() -> None
         await ids.take()
     metadata.is_away = False
     assert await ids.take() == 3
+
+
+async def test_what_was_given_out_is_not_given_again_by_a_database_that_went_back() -> None:
+    # Given ids of which some are given out, and a standby that has not heard of most of them
+    metadata = CountedMetadata()
+    ids = ProducerIds(metadata)
+    given = [await ids.take() for _ in range(10)]
+    standby = CountedMetadata()
+    assert await standby.allocate_producer_ids(3) == given[0]
+    ids._metadata = standby
+
+    # When it takes over, then all that are given out from then on are new
+    later = await asyncio.gather(*(ids.take() for _ in range(5)))
+    later += [await ids.take() for _ in range(5)]
+    assert sorted(later) == later
+    assert not set(later) & set(given)
+    assert await standby.allocate_producer_ids(1) > max(later)

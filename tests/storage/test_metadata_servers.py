@@ -112,8 +112,9 @@ async def test_what_its_standby_may_not_have_is_not_answered() -> None:
             with pytest.raises(MetadataUnavailable, match="synchronous replication"):
                 await waiting
 
-            # Nor that of records that are deleted, and of topics that are made, changed or deleted
+            # Nor that of ids, of records that are deleted, of topics made, changed or deleted
             for change in (
+                store.allocate_producer_ids(1),
                 store.delete_records({partition: 3}),
                 store.create_topic("t", partition_count=1, replication_factor=1, configs={}),
                 store.add_partitions(partition.topic_id, 2),

@@ -33,6 +33,7 @@ from broker.security.authorized_operations import (
 from broker.security.topic_access import find_topic
 from broker.sent_away import send_away
 from broker.topics import KnownTopic
+from broker.unasked_topics import create_unasked
 from protocol.acl import Operation, ResourceType
 from protocol.metadata_response import (
     BrokerAnswer,
@@ -42,7 +43,6 @@ from protocol.metadata_response import (
     encode_metadata,
 )
 from protocol.topics import name_problem
-from storage.errors import TopicAlreadyExists
 
 _FIRST_NULL_IS_ALL: Final = 1
 _ID_IN_ANSWERS_ONLY: Final = (10, 11)  # topics could not yet be asked for by it (KIP-516)
@@ -205,26 +205,7 @@ async def _find(request: Request, name: str, topic_id: UUID | None, may_create: 
         raise Refusal(ErrorCode.invalid_topic_exception, problem)
     if not creates:
         raise Refusal(ErrorCode.unknown_topic_or_partition)
-    return await _create(request, name)
-
-
-async def _create(request: Request, name: str) -> KnownTopic:
-    services = request.services
-    try:
-        return await services.topics.change(
-            services.metadata.create_topic(
-                name,
-                partition_count=services.config.num_partitions,
-                replication_factor=services.config.default_replication_factor,
-                configs={},
-            )
-        )
-    except TopicAlreadyExists:  # another client was faster
-        await services.topics.refresh()
-        topic = services.topics.get(name)
-        if topic is None:
-            raise Refusal(ErrorCode.leader_not_available) from None
-        return topic
+    return await create_unasked(request, name)
 
 
 async def _describe(

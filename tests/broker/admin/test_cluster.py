@@ -131,3 +131,27 @@ def test_a_cursor_in_no_partition_is_refused_for_each_topic(wire: Wire, name: st
     topics = (api.part("TopicRequest", name=name),)
     answer = wire.ask(api.request(topics=topics, response_partition_limit=5, cursor=cursor))
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.invalid_request]
+
+
+def test_who_asks_about_a_topic_gets_none_that_could_not_be_created(wire: Wire, name: str) -> None:
+    # Given a topic, when a client asks about others, which are created then
+    create(wire, f"{name}_a")
+    api = Api(METADATA, 12)
+
+    def asked(topic: str) -> ErrorCode:
+        wanted = api.part("MetadataRequestTopic", name=topic, topic_id=None)
+        answer = wire.ask(
+            api.request(
+                topics=(wanted,),
+                allow_auto_topic_creation=True,
+                include_topic_authorized_operations=False,
+            )
+        )
+        found: ErrorCode = answer.topics[0].error_code
+        return found
+
+    # Then that is one whose name nothing is wrong with, and no other
+    assert asked(f"{name}-a") is ErrorCode.none
+    assert asked(f"{name}.a") is ErrorCode.invalid_topic_exception
+    assert asked("__cluster_metadata") is ErrorCode.invalid_request
+    assert asked(f"{name}.a") is ErrorCode.invalid_topic_exception

@@ -22,7 +22,7 @@ from tests.support.wire import (
     request_entities,
 )
 
-CREATE_TOPICS, API_VERSIONS = 19, 18
+METADATA, API_VERSIONS, CREATE_TOPICS = 3, 18, 19
 
 
 @pytest.fixture(scope="module")
@@ -241,6 +241,17 @@ async def test_mutations_over_the_quota_are_refused(
     third = await create(f"{topic}-3", 1, 5)
     assert third.topics[0].error_code is ErrorCode.none
     assert 4 < third.throttle_time.total_seconds() <= 10
+
+    # And so is one that only asks about a topic, which is created then
+    module = request_entities(METADATA, 12)
+    asked = build(module, "MetadataRequestTopic", name=f"{topic}-4", topic_id=None)
+    request = module.MetadataRequest(
+        topics=(asked,), allow_auto_topic_creation=True, include_topic_authorized_operations=False
+    )
+    async with await WireClient.connect(broker.bootstrap) as client:
+        fourth = await ask_as(client, topic, request)
+    assert fourth.topics[0].error_code is ErrorCode.none
+    assert 4 < fourth.throttle_time.total_seconds() <= 11
 
 
 async def test_an_address_that_connects_too_often_is_served_no_more(

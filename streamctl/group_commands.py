@@ -25,7 +25,8 @@ app = typer.Typer(no_args_is_help=True, help="Look at, reset and delete consumer
 def list_groups(connection: Connection, *, output: FormatOption = Format.TABLE) -> None:
     """List the consumer groups of the cluster.
 
-    TYPE is the protocol that the members speak: Classic, or Consumer (KIP-848).
+    TYPE is the protocol that the members speak: Classic, or Consumer (KIP-848). Ends with 1 if a
+    broker did not tell its groups.
 
     Examples:
       streamctl group list
@@ -35,8 +36,6 @@ def list_groups(connection: Connection, *, output: FormatOption = Format.TABLE) 
     cluster.identity()
     groups = Groups(cluster.requests)
     listed, errors = groups.listing()
-    for error in errors:
-        note(f"not all groups are shown: {error}")
     states = groups.states(group.group_id for group in listed)
     members = {group_id: len(state.members) for group_id, state in states.items()}
     present = [group for group in listed if group.group_id in members]  # others went meanwhile
@@ -52,11 +51,14 @@ def list_groups(connection: Connection, *, output: FormatOption = Format.TABLE) 
                 for group in present
             ]
         )
-        return
-    if not present:
+    elif present:
+        _print(present, members)
+    elif not errors:
         note("no groups yet; join one: streamctl consume --topic user-events --group analytics")
-        return
-    _print(present, members)
+    for error in errors:
+        note(f"not all groups are shown: {error}")
+    if errors:
+        raise typer.Exit(1)
 
 
 app.command()(describe)  # here: help lists commands as they are registered

@@ -256,3 +256,17 @@ def test_a_command_line_that_makes_no_sense_is_refused_with_advice(
     assert refused.exit_code == 2
     assert advice in refused.err
     assert "Traceback" not in refused.err
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_a_list_of_groups_that_is_not_whole_is_a_failure(
+    run_here: Callable[..., Ended], bootstrap: str, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    # Given a broker that does not tell its groups
+    complete = Groups.listing
+    monkeypatch.setattr(Groups, "listing", lambda self: (complete(self)[0], ["broker 7 is away"]))
+
+    # When groups are listed, then what is known is shown, and what is not known is no success
+    ended = run_here("group", "list", "--bootstrap", bootstrap, "--format", output)
+    assert "not all groups are shown: broker 7 is away" in ended.err
+    assert ended.exit_code == 1

@@ -61,6 +61,11 @@ class PostgresConfig:
     connect_timeout_s: Annotated[float, Ge(0.1), Le(3600)] = 5.0
     command_timeout_s: Annotated[float, Ge(0.1), Le(3600)] = 10.0
 
+    @property
+    def statement_timeout_s(self) -> float:
+        """Until the server gives a statement up, which is before nobody waits for it any more."""
+        return self.command_timeout_s / 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Config:

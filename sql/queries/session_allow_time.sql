@@ -1,3 +1,3 @@
--- Let the statements of this transaction take longer than others.
+-- Let the statements of this session take so long from now on.
 -- $1 statement_timeout text with units.
-SELECT set_config('statement_timeout', $1, true)
+SELECT set_config('statement_timeout', $1, false)

@@ -107,10 +107,9 @@ async def configure(connection: Connection, config: PostgresConfig) -> None:
     Raises:
         NothingWritten: it is a standby, which knows less than what was answered, and takes nothing.
     """
-    statement_timeout_ms = int(config.command_timeout_s * 1000 / 2)
     session = await connection.fetchrow(
         query("session_configure"),
-        f"{statement_timeout_ms}ms",
+        f"{int(config.statement_timeout_s * 1000)}ms",
         f"{int(LOCK_TIMEOUT_S * 1000)}ms",
         f"{int(IDLE_IN_TRANSACTION_S * 1000)}ms",
     )

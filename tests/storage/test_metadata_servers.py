@@ -145,6 +145,9 @@ async def test_a_session_is_bounded_and_durable() -> None:
 
     # When a broker connects, then its sessions are set up as they must be, also when used again
     async with connected(dsn) as store:
+        await store._pool.fetch_unhurried("session_pid", timeout_s=60)
+        with pytest.raises(asyncpg.DataError):
+            await store._pool.fetch_unhurried("topic_delete", "not an id", timeout_s=60)
         for _ in range(3):
             async with store._pool._connection() as connection:
                 names = ("statement_timeout", "lock_timeout", "client_connection_check_interval")

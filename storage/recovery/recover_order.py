@@ -7,7 +7,8 @@ what its writer had heard of, and behind what the producers of its batches had n
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from heapq import heappop, heappush
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
@@ -22,7 +23,9 @@ Places = Mapping[tuple[str, int], Sequence[int]]
 
 _EPOCH: Final = attrgetter("leader_epoch")
 _WRITER: Final = attrgetter("writer")
-_LEAST_OFFSET: Final = attrgetter("least_offset")
+
+_Turn = tuple[int, int, int]
+"""The least offset of a run, the number of its writer, and how many of its runs came before."""
 
 
 def _object_of(batch: FoundBatch) -> tuple[str, int]:
@@ -30,11 +33,20 @@ def _object_of(batch: FoundBatch) -> tuple[str, int]:
 
 
 class _Queue:
-    """The runs of one writer in one epoch that are left, in their order."""
+    """The runs of one writer in one epoch that are left, in their order.
 
-    def __init__(self, batches: Sequence[FoundBatch]) -> None:
+    Attributes:
+        number: of the writer.
+        taken: how many of its runs are not left any more.
+        is_ready: its first run waits for no other.
+    """
+
+    def __init__(self, number: int, batches: Sequence[FoundBatch]) -> None:
         runs = runs_of(batches)
-        self._runs = deque(zip(runs, _least_offsets(runs), strict=True))
+        self.number = number
+        self.taken = 0
+        self.is_ready = False
+        self._runs = deque(zip(runs, least_offsets(runs), strict=True))
         self._ends = Counter(end_key(one, one.record_count) for one in batches)
         self._epochs: dict[int, deque[int]] = defaultdict(deque)
         for one in batches:
@@ -48,12 +60,18 @@ class _Queue:
         return self._runs[0][0]
 
     @property
-    def least_offset(self) -> int:
-        """Return that of the first run, as far as its writer knew."""
-        return self._runs[0][1]
+    def turn(self) -> _Turn:
+        """Return that of the first run: the earlier, the smaller, as far as its writer knew."""
+        return self._runs[0][1], self.number, self.taken
+
+    @property
+    def producer_ids(self) -> Collection[int]:
+        """Return those of all runs that there were."""
+        return self._epochs
 
     def take(self) -> PlacedRun:
         run, _ = self._runs.popleft()
+        self.taken += 1
         for batch in run.batches:
             self._ends[end_key(batch, batch.record_count)] -= 1
             self._epochs[batch.producer_id].popleft()
@@ -67,10 +85,83 @@ class _Queue:
             done: ends of batches that come before it anyway.
         """
         epochs = self._epochs.get(batch.producer_id)
-        if not epochs or batch.producer_id == NO_PRODUCER_ID:
+        if not epochs:
             return False
         before = end_key(batch, 0)
         return epochs[0] < batch.producer_epoch or (before not in done and self._ends[before] > 0)
+
+
+class _Epoch:
+    """The writers of one epoch: there may be one for each task of a Spark job.
+
+    So a run is compared only with those of its producers, and anew only when one of these is taken.
+    """
+
+    def __init__(self, batches: Iterable[FoundBatch], done: set[EndKey]) -> None:
+        self._done = done
+        self._queues = [
+            _Queue(number, list(group))
+            for number, (_, group) in enumerate(groupby(batches, _WRITER))
+        ]
+        self._of_producer: dict[int, list[_Queue]] = defaultdict(list)
+        for queue in self._queues:
+            for producer_id in queue.producer_ids:
+                if producer_id != NO_PRODUCER_ID:
+                    self._of_producer[producer_id].append(queue)
+        self._all: list[_Turn] = []  # heaps; of runs that were taken meanwhile, too
+        self._ready: list[_Turn] = []
+        for queue in self._queues:
+            self._come_first(queue)
+
+    def take(self) -> PlacedRun | None:
+        """Take the next run: the earliest of those that wait for no other; None if none is left."""
+        queue = self._earliest(self._ready, ready=True) or self._earliest(self._all, ready=False)
+        if queue is None:
+            return None
+        run = queue.take()
+        self._done.update(end_key(one, one.record_count) for one in run.batches)
+        self._come_first(queue)
+        for producer_id in _producers_of(run):
+            for other in self._of_producer[producer_id]:
+                if other and producer_id in _producers_of(other.first):
+                    self._look_at(other)
+        return run
+
+    def _earliest(self, heap: list[_Turn], *, ready: bool) -> _Queue | None:
+        while heap:
+            queue = self._queues[heap[0][1]]
+            if queue and heap[0] == queue.turn and (queue.is_ready or not ready):
+                return queue
+            heappop(heap)
+        return None
+
+    def _come_first(self, queue: _Queue) -> None:
+        """Take note of the run that is the first of its writer's now."""
+        queue.is_ready = False
+        if queue:
+            heappush(self._all, queue.turn)
+            self._look_at(queue)
+
+    def _look_at(self, queue: _Queue) -> None:
+        """Look whether the first run of a writer waits for another."""
+        was_ready = queue.is_ready
+        queue.is_ready = queue.first.is_told or not self._waits(queue)
+        if queue.is_ready and not was_ready:
+            heappush(self._ready, queue.turn)
+
+    def _waits(self, queue: _Queue) -> bool:
+        own: set[EndKey] = set()
+        for batch in queue.first.batches:
+            if batch.producer_id == NO_PRODUCER_ID:
+                continue
+            if end_key(batch, 0) not in own and any(
+                other.precedes(batch, self._done)
+                for other in self._of_producer[batch.producer_id]
+                if other is not queue
+            ):
+                return True
+            own.add(end_key(batch, batch.record_count))
+        return False
 
 
 def with_places(batches: Sequence[FoundBatch], places: Places) -> list[FoundBatch]:
@@ -111,40 +202,18 @@ def in_commit_order(batches: Sequence[FoundBatch]) -> list[FoundBatch]:
     ordered: list[FoundBatch] = []
     done: set[EndKey] = set()
     for _, members in groupby(batches, _EPOCH):
-        queues = [_Queue(list(group)) for _, group in groupby(members, _WRITER)]
-        while queues:
-            queue = _next(queues, done)
-            run = queue.take()
-            done.update(end_key(one, one.record_count) for one in run.batches)
+        epoch = _Epoch(members, done)
+        while run := epoch.take():
             ordered += run.batches
-            if not queue:
-                queues.remove(queue)
     return ordered
 
 
-def _next(queues: Sequence[_Queue], done: Collection[EndKey]) -> _Queue:
-    """Return the one whose run is next: of those that wait for no other, the earliest."""
-    if len(queues) == 1:
-        return queues[0]
-    ready = [
-        one
-        for one in queues
-        if one.first.is_told
-        or not any(_waits(one.first, other, done) for other in queues if other is not one)
-    ]
-    return min(ready or queues, key=_LEAST_OFFSET)
+def _producers_of(run: PlacedRun) -> set[int]:
+    """Return the ids of a run's idempotent producers."""
+    return {one.producer_id for one in run.batches} - {NO_PRODUCER_ID}
 
 
-def _waits(run: PlacedRun, other: _Queue, done: Collection[EndKey]) -> bool:
-    own: set[EndKey] = set()
-    for batch in run.batches:
-        if end_key(batch, 0) not in own and other.precedes(batch, done):
-            return True
-        own.add(end_key(batch, batch.record_count))
-    return False
-
-
-def _least_offsets(runs: Sequence[PlacedRun]) -> list[int]:
+def least_offsets(runs: Sequence[PlacedRun]) -> list[int]:
     """Return the least offset that each run of a writer can have; where told, the only one.
 
     What the writer did not know the end of is before what it knew next.

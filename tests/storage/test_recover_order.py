@@ -1,18 +1,26 @@
 """In which order batches were committed that several brokers wrote in one leader epoch."""
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.recovery.recover_order import in_commit_order, with_places
+from storage.recovery.recover_order import in_commit_order, least_offsets, with_places
 from storage.recovery.recover_placement import place, without_repeated
-from storage.recovery.recover_producers import Producers, Verdict
+from storage.recovery.recover_producers import EndKey, Producers, Verdict, end_key
+from storage.recovery.recover_runs import PlacedRun, runs_of
 from storage.recovery.recover_scratch import FoundBatch
 from storage.wal_index import NOT_APPENDED
 from tests.storage.test_recover_placement import batch
 
 Copy = tuple[int, int, int]
+MANY_WRITERS: Final = 1000
+MANY_S: Final = 10.0  # of CPU; comparing all with all takes an hour
 
 
 def copy_of(one: FoundBatch) -> Copy:
@@ -169,3 +177,107 @@ def test_batches_of_an_object_of_which_some_cannot_be_read_are_not_told() -> Non
     assert with_places(batches, {key: [NOT_APPENDED, 40]}) == [
         batches[1]._replace(run_offset=40, is_told=1)
     ]
+
+
+@st.composite
+def anything(draw: st.DrawFn) -> list[FoundBatch]:
+    """Draw batches of some objects of several writers, whatever they say."""
+    found: list[FoundBatch] = []
+    for epoch, writer in draw(
+        st.lists(st.tuples(st.integers(0, 1), st.integers(0, 5)), unique=True, max_size=8)
+    ):
+        for number in range(draw(st.integers(1, 4))):
+            expected, is_told = draw(st.integers(-1, 12)), draw(st.integers(0, 4)) == 0
+            for start in range(draw(st.integers(1, 3))):
+                producer = draw(
+                    st.one_of(
+                        st.just((-1, -1, -1)),
+                        st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 5)),
+                    )
+                )
+                count = draw(st.integers(1, 3))
+                one = batch(expected, count, number=number, epoch=epoch, producer=producer)
+                path = f"wal/{epoch}/{writer}/{number}"
+                found.append(
+                    one._replace(
+                        writer=f"{writer}", path=path, byte_start=start, is_told=int(is_told)
+                    )
+                )
+    return sorted(found, key=lambda one: (one.leader_epoch, one.writer, one.sequence))
+
+
+def by_comparison(batches: Sequence[FoundBatch]) -> list[FoundBatch]:
+    """Return batches in the order of their commits: each run is compared with all that are left."""
+    ordered: list[FoundBatch] = []
+    done: set[EndKey] = set()
+    for _, members in groupby(batches, lambda one: one.leader_epoch):
+        lefts = [
+            runs_with_least_offsets(list(group))
+            for _, group in groupby(members, lambda one: one.writer)
+        ]
+        while lefts := [left for left in lefts if left]:
+            ready = [
+                left
+                for left in lefts
+                if left[0][0].is_told
+                or not any(
+                    waits(left[0][0], [run for run, _ in other], done)
+                    for other in lefts
+                    if other is not left
+                )
+            ]
+            run, _ = min(ready or lefts, key=lambda left: left[0][1]).pop(0)
+            done |= {end_key(one, one.record_count) for one in run.batches}
+            ordered += run.batches
+    return ordered
+
+
+def runs_with_least_offsets(batches: list[FoundBatch]) -> list[tuple[PlacedRun, int]]:
+    """Return a writer's runs with the offsets that they have at least."""
+    runs = runs_of(batches)
+    return list(zip(runs, least_offsets(runs), strict=True))
+
+
+def waits(run: PlacedRun, left: Sequence[PlacedRun], done: set[EndKey]) -> bool:
+    """Return whether a run comes behind one of those that are left of another writer."""
+    others = [batch for one in left for batch in one.batches]
+    own: set[EndKey] = set()
+    for one in run.batches:
+        before = end_key(one, 0)
+        of_producer = [other for other in others if other.producer_id == one.producer_id >= 0]
+        if before not in own and of_producer:
+            ends = {end_key(other, other.record_count) for other in of_producer}
+            is_newer = of_producer[0].producer_epoch < one.producer_epoch
+            if is_newer or (before in ends and before not in done):
+                return True
+        own.add(end_key(one, one.record_count))
+    return False
+
+
+@given(history=histories())
+def test_the_order_is_that_of_comparing_all_with_all(history: History) -> None:
+    for batches in (by_writer(history), with_places(by_writer(history), history.told)):
+        assert in_commit_order(batches) == by_comparison(batches)
+
+
+@given(batches=anything())
+def test_the_order_is_that_of_comparing_all_with_all_whatever_is_told(
+    batches: list[FoundBatch],
+) -> None:
+    assert in_commit_order(batches) == by_comparison(batches)
+
+
+@pytest.mark.parametrize("is_idempotent", [False, True])
+def test_many_writers_of_one_epoch_are_ordered_soon(is_idempotent: bool) -> None:
+    # Given a partition that each task of a large Spark job wrote to
+    batches = [
+        batch(-1, 1, number=number, producer=(writer, 0, number) if is_idempotent else (-1, -1, -1))
+        ._replace(writer=f"{writer:04d}", path=f"wal/{writer}/{number}")
+        for writer in range(MANY_WRITERS)
+        for number in range(8)
+    ]  # fmt: skip
+
+    # When they are ordered, then nobody waits long for that, and each has its place
+    began_s = time.process_time()
+    assert len(in_commit_order(batches)) == len(batches)
+    assert time.process_time() - began_s < MANY_S

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from storage.gap_segment import is_gap
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentEntry:
@@ -31,3 +33,8 @@ class SegmentEntry:
     max_timestamp_ms: int
     index_length: int = 0
     inline: bytes | None = None
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether it stands for what a recovery did not find, and stays by itself for that."""
+        return is_gap(self.path)

@@ -20,6 +20,7 @@ from uuid import UUID
 from protocol.control_batch import EndMarker
 from protocol.ids import Partition
 from storage.aborted_ranges import merge_aborted
+from storage.aborted_transaction import AbortedTransaction
 from storage.fsck.fsck import Progress
 from storage.objects.port import ObjectStore
 from storage.objects.store_marker import read_marker
@@ -39,7 +40,7 @@ from storage.recovery.recover_postgres import EmptyDatabase
 from storage.recovery.recover_report import FOREVER_NOTE, RecoveryReport, TopicReport
 from storage.recovery.recover_scan import Scan
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment, Scratch
-from storage.recovery.recover_segments import choose_segments, gaps_between
+from storage.recovery.recover_segments import aborted_in_gaps, choose_segments, gaps_between
 from storage.recovery.recover_tail import read_tail_of
 from storage.recovery.recover_told import end_of_segments, gone_of
 from storage.recovery.recover_topics import FoundTopic
@@ -79,7 +80,8 @@ class Recovery:
         self._database = database
         self._now_ms = now_ms
         self._scratch = Scratch()
-        self._empty = EmptySegments(objects, database, self._scratch, dry_run=dry_run)
+        self._dry_run = dry_run
+        self._empty = EmptySegments(objects, database, self._scratch)
 
     async def run(self) -> AsyncIterator[Progress]:
         """Recover; yield how far it has come.
@@ -103,6 +105,8 @@ class Recovery:
                 await self._recover_topic(topic_id, topic)
                 yield Progress(step="topics", done=number, total=len(topics))
             self.report.unneeded = await self._database.finish()
+            if not self._dry_run:
+                await self._empty.store()
         finally:
             self._scratch.close()
 
@@ -159,13 +163,15 @@ class Recovery:
 
     async def _rebuild(self, partition: Partition, topic: FoundTopic) -> RebuiltPartition:
         segments, endings = self._scratch.segments(partition), self._scratch.endings(partition)
-        chosen = choose_segments(segments)
+        chosen, known = choose_segments(segments), aborted_in_gaps(segments)
         found, places = self._scratch.batches(partition), self._scratch.places(partition)
         gone = gone_of(found, places)
         batches = in_commit_order(with_places(found, places))
         part = BuiltPart()
         if chosen:
-            part, batches = await self._built_part(partition, topic, chosen, batches, endings)
+            part, batches = await self._built_part(
+                partition, topic, chosen, batches, endings, known
+            )
         kept = without_repeated(batches, part.producers)
         self.report.left_out += (
             f"{topic.name}: {one.path}, of producer {one.producer_id} that went on: no place fits"
@@ -187,7 +193,8 @@ class Recovery:
         )
         for run in runs:
             builder.add(run)
-        rebuilt = builder.finish(part.aborted, end_offset=end_of_segments(segments))
+        aborted = merge_aborted([known, part.aborted])
+        rebuilt = builder.finish(aborted, end_offset=end_of_segments(segments))
         configs = topic.configs if topic.configs_ms >= 0 else None
         rebuilt.lost[:0] = offsets_lost(part.lost, start, chosen, configs)
         return rebuilt
@@ -199,6 +206,7 @@ class Recovery:
         chosen: Sequence[FoundSegment],
         batches: Sequence[FoundBatch],
         endings: Mapping[int, EndMarker],
+        known: Sequence[AbortedTransaction],
     ) -> tuple[BuiltPart, list[FoundBatch]]:
         """Return the part of a log up to its last built segment; and the batches behind that.
 
@@ -208,6 +216,7 @@ class Recovery:
             chosen: the segments that are in it, in offset order.
             batches: in the order of their commits.
             endings: of transactions, by the offsets of their markers, ascending.
+            known: aborted transactions that ended in gaps.
         """
         tail = await read_tail_of(self._objects, chosen)
         self.report.unreadable += tail.unreadable
@@ -224,8 +233,9 @@ class Recovery:
         inside = in_offset_order(between, ended)
         if inside:
             tail = await read_tail_of(self._objects, chosen, inside)
-        aborted = await aborted_between(self._objects, chosen, inside)
-        rows += [await self._empty.store(partition, topic, gap, ended, aborted) for gap in gaps]
+        seen = await aborted_between(self._objects, chosen, inside)
+        aborted = merge_aborted([known, seen])
+        rows += [await self._empty.add(partition, topic, gap, ended, aborted) for gap in gaps]
         part = BuiltPart(
             rows=sorted(rows, key=_START),
             end_offset=tail.end_offset,

@@ -1,16 +1,16 @@
 """Built segments for the offsets between rows that nobody has any more.
 
 They keep the ends of transactions that writers tell of, and are empty else: all other offsets stay
-as they were.
+as they were. The next recovery prefers whatever else has these offsets (storage/gap_segment.py).
 """
 
-import os
 from collections.abc import Iterable, Mapping
 
 from protocol.batch import set_base_offset
 from protocol.control_batch import EndMarker, build_end_marker
 from protocol.ids import Partition
 from storage.aborted_transaction import AbortedTransaction
+from storage.gap_segment import gap_path
 from storage.metadata.topics import Topic
 from storage.objects.port import ObjectStore
 from storage.recovery.recover_between import Offsets
@@ -23,21 +23,14 @@ from storage.segment_entry import SegmentEntry
 
 
 class EmptySegments:
-    """Stores them.
+    """Adds them; those of a recovery that fails are never stored."""
 
-    Args:
-        dry_run: nothing is written into the store.
-    """
-
-    def __init__(
-        self, objects: ObjectStore, database: EmptyDatabase, scratch: Scratch, *, dry_run: bool
-    ) -> None:
+    def __init__(self, objects: ObjectStore, database: EmptyDatabase, scratch: Scratch) -> None:
         self._objects = objects
         self._database = database
         self._scratch = scratch
-        self._dry_run = dry_run
 
-    async def store(
+    async def add(
         self,
         partition: Partition,
         topic: FoundTopic,
@@ -45,7 +38,7 @@ class EmptySegments:
         endings: Mapping[int, EndMarker],
         aborted: Iterable[AbortedTransaction],
     ) -> SegmentEntry:
-        """Store the segment of a gap; return its row.
+        """Make the segment of a gap; return its row.
 
         Args:
             partition: that has the gap.
@@ -53,16 +46,11 @@ class EmptySegments:
             gap: its offsets.
             endings: of transactions, by the offsets of their markers, ascending.
             aborted: transactions; the segment tells of those that end in it.
-
-        Raises:
-            ObjectStoreUnavailable: no answer.
         """
         first, last = gap
         built = _build(partition, topic, gap, endings, aborted)
-        folder = f"{topic.folder}/partitions/{partition.index}/segments"
-        path = f"{folder}/{first:08d}-{last:08d}.{os.urandom(4).hex()}.seg"
-        if not self._dry_run:
-            await self._objects.put(path, built.parts)
+        path = gap_path(topic.folder, partition.index, first, last)
+        self._scratch.add_gap(path, b"".join(built.parts))
         self._scratch.add_object(path, built.size)
         self._scratch.set_object_ids(await self._database.add_objects([(path, built.size)]))
         return SegmentEntry(
@@ -74,6 +62,15 @@ class EmptySegments:
             max_timestamp_ms=built.max_timestamp_ms,
             index_length=built.index_length,
         )
+
+    async def store(self) -> None:
+        """Store all that were added: when nothing else can fail any more but to keep their rows.
+
+        Raises:
+            ObjectStoreUnavailable: no answer.
+        """
+        for path, content in self._scratch.gaps():
+            await self._objects.put(path, [content])
 
 
 def _build(

@@ -1,7 +1,7 @@
 """Reads what a store's objects say of themselves (storage/segment.py, storage/wal_index.py).
 
 Of a built segment its index is read, of a writer's object all of it: only the headers of batches
-tell whether a producer has sent them twice.
+tell whether a producer has sent them twice. So is all of a segment that stands for a gap.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from typing import Final
 from uuid import UUID
 
 from protocol.batch import batch_extents, read_header
-from protocol.control_batch import EndMarker
-from protocol.errors import CorruptBatch
+from protocol.control_batch import EndMarker, read_end_marker
+from protocol.errors import CorruptBatch, ProtocolError
 from protocol.ids import Partition
 from storage import segment, wal_index
 from storage.errors import CorruptObject, ObjectMissing
@@ -21,9 +21,11 @@ from storage.fsck.reconcile import read_tail
 from storage.objects.port import ObjectStore, StoredObject
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment, Scratch
 from storage.recovery.recover_topics import FoundTopic, ToldTopics
+from storage.segment_index import SegmentIndex
 from storage.wal_index import WalEnding, WalIndex, WalRun
 
 AT_ONCE: Final = 8  # of the writer's objects, each up to 8 MiB and some
+LONG_AGO_MS: Final = 0
 _FOLDER: Final = re.compile(r"(topics/[^/]+)/partitions/(\d+)/segments/[^/]+\.seg")
 
 
@@ -90,7 +92,7 @@ class Scan:
         read = self._read_segment if stored.path.startswith("topics/") else self._read_upload
         try:
             await read(stored)
-        except (CorruptObject, ObjectMissing) as error:
+        except (CorruptObject, ObjectMissing, ProtocolError) as error:
             self.scanned.unreadable.append(f"{stored.path}: {error}")
 
     async def _read_segment(self, stored: StoredObject) -> None:
@@ -116,15 +118,35 @@ class Scan:
         )
         if index.blocks[-1].start + index.blocks[-1].length != start + found.byte_length:
             raise CorruptObject("its index is not of its batches")
-        self._scratch.add_segment(Partition(index.topic_id, index.partition), found)
+        partition = Partition(index.topic_id, index.partition)
+        if found.is_gap:
+            await self._read_endings(partition, found, index)
+        self._scratch.add_segment(partition, found)
         self.scanned.segments += 1
         self._know_producers(*(one.producer_id for one in index.aborted))
-        topic = self._topic(index.topic_id, stored.modified_ms, index.partition)
+        # One that stands for a gap is newer than all else, and knows no more than what was there.
+        told_ms = LONG_AGO_MS if found.is_gap else stored.modified_ms
+        topic = self._topic(index.topic_id, told_ms, index.partition)
         topic.folder = folder[1]
-        if topic.configs_ms <= stored.modified_ms:
-            topic.configs_ms = stored.modified_ms
+        if topic.configs_ms <= told_ms:
+            topic.configs_ms = told_ms
             topic.name, topic.configs = index.topic_name, dict(index.configs)
         topic.partition_count = max(topic.partition_count, index.partition_count)
+
+    async def _read_endings(
+        self, partition: Partition, found: FoundSegment, index: SegmentIndex
+    ) -> None:
+        """Take the ends of transactions from a gap: who told of them may be gone since."""
+        data = await self._objects.get(found.path, found.byte_start, found.byte_length)
+        view = memoryview(data)
+        for block in index.blocks:
+            start = block.start - found.byte_start
+            for batch in segment.read_block(view[start : start + block.length], block).batches:
+                header = read_header(batch)
+                if header.is_control:
+                    marker = read_end_marker(batch)
+                    self._know_producers(marker.producer_id)
+                    self._scratch.add_ending(partition, header.base_offset, marker)
 
     async def _read_upload(self, stored: StoredObject) -> None:
         if stored.size < wal_index.FOOTER_BYTES:

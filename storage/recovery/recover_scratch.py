@@ -9,6 +9,7 @@ from uuid import UUID
 from protocol.control_batch import EndMarker
 from protocol.ids import Partition
 from storage.aborted_transaction import AbortedTransaction
+from storage.gap_segment import is_gap
 
 _TABLES: Final = """
 CREATE TABLE segments (
@@ -32,6 +33,7 @@ CREATE TABLE endings (
 );
 CREATE TABLE writers (writer TEXT PRIMARY KEY, began_ms INT);
 CREATE TABLE uploads (writer TEXT, sequence INT, path TEXT, PRIMARY KEY (writer, sequence));
+CREATE TABLE gaps (path TEXT PRIMARY KEY, content BLOB);
 CREATE TABLE objects (path TEXT PRIMARY KEY, size INT, object_id INT);
 """
 _INDEXES: Final = """
@@ -53,6 +55,11 @@ class FoundSegment(NamedTuple):
     max_timestamp_ms: int
     modified_ms: int
     aborted: tuple[AbortedTransaction, ...]
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether it stands for what an earlier recovery did not find."""
+        return is_gap(self.path)
 
 
 class FoundBatch(NamedTuple):
@@ -131,6 +138,14 @@ class Scratch:
         said = (marker.producer_id, marker.producer_epoch, marker.committed, marker.timestamp_ms)
         statement = "INSERT OR IGNORE INTO endings VALUES (?, ?, ?, ?, ?, ?, ?)"
         self._db.execute(statement, (*place, *said))
+
+    def add_gap(self, path: str, content: bytes) -> None:
+        """Keep an object that is stored last."""
+        self._db.execute("INSERT INTO gaps VALUES (?, ?)", (path, content))
+
+    def gaps(self) -> Iterator[tuple[str, bytes]]:
+        """Yield those objects."""
+        yield from self._db.execute("SELECT path, content FROM gaps ORDER BY path")
 
     def settle(self) -> None:
         """Make it quick to read; nothing more is added."""

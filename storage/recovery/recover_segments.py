@@ -2,7 +2,8 @@
 
 A store may have segments that were merged or compacted into others and not deleted yet, and some
 that were never part of the log, because somebody else's came first. All of them cover whole rows
-of some moment, and say the truth about what they cover.
+of some moment, and say the truth about what they cover: all but those that an earlier recovery has
+closed gaps with.
 """
 
 from bisect import bisect_right
@@ -27,10 +28,13 @@ def choose_segments(found: Sequence[FoundSegment]) -> list[FoundSegment]:
     """Return segments that do not overlap, in offset order: those that cover most offsets.
 
     Of choices that cover as many, it is the one of fewest segments: those came in the place of the
-    others. Of segments that cover the same, the newest is taken.
+    others. Of segments that cover the same, the newest is taken. What stands for a gap is left out:
+    what it stands for may have been put back, into a part of it, or into the writers' objects.
     """
     newest: dict[tuple[int, int], FoundSegment] = {}
     for one in sorted(found, key=lambda one: (one.modified_ms, one.path)):
+        if one.is_gap:
+            continue
         newest[one.start_offset, one.end_offset] = one
     ascending = sorted(newest.values(), key=lambda one: one.end_offset)
     ends = [one.end_offset for one in ascending]
@@ -61,6 +65,11 @@ def gaps_between(chosen: Sequence[FoundSegment | SegmentEntry]) -> list[tuple[in
         for one, other in pairwise(chosen)
         if one.end_offset + 1 < other.start_offset
     ]
+
+
+def aborted_in_gaps(found: Sequence[FoundSegment]) -> list[AbortedTransaction]:
+    """Return the aborted transactions that ended in gaps, as an earlier recovery has found them."""
+    return [transaction for one in found if one.is_gap for transaction in one.aborted]
 
 
 def stable_offsets(aborted: Sequence[AbortedTransaction]) -> list[int]:

@@ -184,7 +184,7 @@ class CompactionRound:
             async for part in parts:
                 entry = part.entry
                 if segment is None or segment.rows[-1] is not entry:
-                    if segment is not None and not segment.has_room_for(entry, self._target_bytes):
+                    if segment is not None and not self._goes_on(segment, entry):
                         await self._replace(segment)
                         segment = None
                     if segment is None:
@@ -210,6 +210,11 @@ class CompactionRound:
             if unreadable.entry.start_offset < end_offset:
                 raise
 
+    def _goes_on(self, segment: CleanedSegment, entry: SegmentEntry) -> bool:
+        """Return whether a segment takes the next row, too; what stands for a gap is left alone."""
+        is_any_gap = entry.is_gap or segment.rows[-1].is_gap
+        return not is_any_gap and segment.has_room_for(entry, self._target_bytes)
+
     def _new_segment(self, entry: SegmentEntry, transactions: SeenTransactions) -> CleanedSegment:
         return CleanedSegment(
             partition=self._partition,
@@ -223,7 +228,7 @@ class CompactionRound:
 
     async def _replace(self, segment: CleanedSegment) -> None:
         """Put a segment in the place of its rows, unless nothing would be different."""
-        if segment.changed:
+        if segment.changed and not segment.rows[0].is_gap:
             built = segment.finish()
             swapped = await self._swapper.swap(self._partition, built, segment.rows, compacts=True)
             if swapped is None:

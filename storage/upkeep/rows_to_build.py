@@ -54,7 +54,7 @@ async def choose_rows(
     built: list[SegmentEntry] = []
     offset = unbuilt[0].start_offset
     for entry in await metadata.segments_before(partition, offset, MAX_MERGED):
-        if not entry.index_length or entry.end_offset + 1 != offset:
+        if not entry.index_length or entry.end_offset + 1 != offset or entry.is_gap:
             break
         if entry.length > size or entry.length + size > target_bytes:
             break

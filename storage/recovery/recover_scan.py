@@ -7,24 +7,28 @@ tell whether a producer has sent them twice. So is all of a segment that stands 
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
-from protocol.batch import batch_extents, read_header
+from protocol.batch import read_header
 from protocol.control_batch import EndMarker, read_end_marker
-from protocol.errors import CorruptBatch, ProtocolError
+from protocol.errors import ProtocolError
 from protocol.ids import Partition
 from storage import segment, wal_index
 from storage.errors import CorruptObject, ObjectMissing
 from storage.fsck.reconcile import read_tail
 from storage.objects.port import ObjectStore, StoredObject
-from storage.recovery.recover_scratch import FoundBatch, FoundSegment, Scratch
+from storage.recovery.recover_scratch import FoundSegment, Scratch
 from storage.recovery.recover_topics import FoundTopic, ToldTopics
+from storage.recovery.recover_upload import FoundRun, parse_upload
 from storage.segment_index import SegmentIndex
-from storage.wal_index import WalEnding, WalIndex, WalRun
+from storage.wal_index import WalEnding, WalIndex
 
 AT_ONCE: Final = 8  # of the writer's objects, each up to 8 MiB and some
+AGAIN_AFTER_S: Final = (0.1, 0.5)
+BAD: Final = (CorruptObject, ObjectMissing, ProtocolError)
 LONG_AGO_MS: Final = 0
 _FOLDER: Final = re.compile(r"(topics/[^/]+)/partitions/(\d+)/segments/[^/]+\.seg")
 
@@ -89,13 +93,22 @@ class Scan:
         self._scratch.settle()
 
     async def _read(self, stored: StoredObject) -> None:
+        """Read an object; one bad answer does not make it unreadable, which is final.
+
+        What is unreadable has no row, and what has none is deleted some day.
+        """
         read = self._read_segment if stored.path.startswith("topics/") else self._read_upload
+        for pause_s in AGAIN_AFTER_S:
+            with suppress(*BAD):
+                return await read(stored, is_last=False)
+            await asyncio.sleep(pause_s)
         try:
-            await read(stored)
-        except (CorruptObject, ObjectMissing, ProtocolError) as error:
+            await read(stored, is_last=True)
+        except BAD as error:
             self.scanned.unreadable.append(f"{stored.path}: {error}")
 
-    async def _read_segment(self, stored: StoredObject) -> None:
+    async def _read_segment(self, stored: StoredObject, *, is_last: bool) -> None:
+        del is_last  # it is whole, or nothing
         folder = _FOLDER.fullmatch(stored.path)
         if folder is None:
             raise CorruptObject("not the name of a segment")
@@ -148,26 +161,23 @@ class Scan:
                     self._know_producers(marker.producer_id)
                     self._scratch.add_ending(partition, header.base_offset, marker)
 
-    async def _read_upload(self, stored: StoredObject) -> None:
+    async def _read_upload(self, stored: StoredObject, *, is_last: bool) -> None:
         if stored.size < wal_index.FOOTER_BYTES:
             raise CorruptObject(f"{stored.size} bytes are too few")
         data = await self._objects.get(stored.path, 0, stored.size)
-        length = wal_index.parse_index_length(data)
-        if not wal_index.FOOTER_BYTES <= length <= len(data):
-            raise CorruptObject(f"an index of {length} bytes in an object of {stored.size}")
-        view = memoryview(data)
-        index = wal_index.parse_index(view[-length:])
-        if sum(run.length for run in index.runs) + length != stored.size:
-            raise CorruptObject("its index is not of its batches")
-        writer = index.writer_id.hex
+        upload = parse_upload(stored, data)
+        index, writer = upload.index, upload.index.writer_id.hex
+        if upload.damage and not is_last:
+            raise CorruptObject(upload.damage[0])
         if not self._scratch.add_upload(
             writer, index.sequence, stored.path, stored.size, index.written_ms
         ):
             self.scanned.repeated += 1
             return
         self.scanned.uploads += 1
-        for run in index.runs:
-            self._take_run(stored.path, index, run, view[run.start : run.start + run.length])
+        self.scanned.unreadable += (f"{stored.path}, {damage}" for damage in upload.damage)
+        for found in upload.runs:
+            self._take_run(index, found)
         self._told.take(index)
         for topic, partition, sequence, base_offsets in index.places:
             told = Partition(index.topics[topic][0], partition)
@@ -177,39 +187,15 @@ class Scan:
             ended = Partition(index.topics[one.topic][0], one.partition)
             self._scratch.add_ending(ended, one.offset, _marker_of(one))
 
-    def _take_run(self, path: str, index: WalIndex, run: WalRun, data: memoryview) -> None:
+    def _take_run(self, index: WalIndex, found: FoundRun) -> None:
+        run = found.run
         topic_id, name = index.topics[run.topic]
         topic = self._topic(topic_id, index.written_ms, run.partition)
         if topic.configs is None and name:
             topic.name = name
         self.scanned.last_leader_epoch = max(self.scanned.last_leader_epoch, run.leader_epoch)
-        batches: list[FoundBatch] = []
-        try:
-            for start, length, record_count in batch_extents(data):
-                header = read_header(data, start)
-                self._know_producers(header.producer_id)
-                batches.append(
-                    FoundBatch(
-                        leader_epoch=run.leader_epoch,
-                        writer=index.writer_id.hex,
-                        sequence=index.sequence,
-                        path=path,
-                        byte_start=run.start + start,
-                        byte_length=length,
-                        record_count=record_count,
-                        run_offset=run.expected_offset,
-                        max_timestamp_ms=header.max_timestamp_ms,
-                        base_timestamp_ms=header.base_timestamp_ms,
-                        producer_id=header.producer_id,
-                        producer_epoch=header.producer_epoch,
-                        base_sequence=header.base_sequence,
-                        transactional=int(header.is_transactional),
-                        crc=header.crc,
-                    )
-                )
-        except CorruptBatch as error:  # what is behind it in the run has lost its place
-            self.scanned.unreadable.append(f"{path}, the run at byte {run.start}: {error}")
-        self._scratch.add_batches(Partition(topic_id, run.partition), batches)
+        self._know_producers(*(one.producer_id for one in found.batches))
+        self._scratch.add_batches(Partition(topic_id, run.partition), found.batches)
 
     def _topic(self, topic_id: UUID, seen_ms: int, partition: int) -> FoundTopic:
         topic = self.scanned.topics.setdefault(topic_id, FoundTopic())

@@ -1,0 +1,86 @@
+"""Recovery from a store that gives bad answers: only what stays bad is unreadable."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from storage.errors import ObjectMissing
+from storage.objects.port import Owned
+from storage.recovery import recover_scan
+from tests.storage.stored_log import StoredLog, stored_log
+from tests.storage.test_recover_changed import records_of
+from tests.storage.test_recover_store import recover, sweep
+
+Answer = Callable[[str, Owned], Owned]
+
+
+def is_damaged(_: str, data: Owned) -> Owned:
+    return bytearray(bytes(data[:-1]) + bytes([data[-1] ^ 1]))
+
+
+def is_damaged_at_the_start(_: str, data: Owned) -> Owned:
+    """Of an object of a writer, this is a batch; of a segment's index, what tells of blocks."""
+    return bytearray(bytes(data[:65]) + bytes([data[65] ^ 1]) + bytes(data[66:]))
+
+
+def is_missing(path: str, _: Owned) -> Owned:
+    raise ObjectMissing(path)
+
+
+@pytest.fixture
+async def log(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StoredLog]:
+    """Two segments, and two objects of the writer behind them; nobody waits between two tries."""
+    monkeypatch.setattr(recover_scan, "AGAIN_AFTER_S", (0.0, 0.0))
+    async with stored_log() as opened:
+        for number in range(2):
+            await opened.write(b"%300d" % number, b"more")
+            await opened.build()
+        await opened.write(b"a", b"b")
+        await opened.write(b"c", b"d")
+        await sweep(opened)
+        yield opened
+
+
+def answer_badly(
+    log: StoredLog, monkeypatch: pytest.MonkeyPatch, answer: Answer, times: int
+) -> None:
+    """Let the first reads of each object go wrong."""
+    get, tried = log.objects.get, Counter[str]()
+
+    async def answer_at_first(path: str, start: int, length: int) -> Owned:
+        data = await get(path, start, length)
+        if not path.startswith(("topics/", "wal/")):
+            return data
+        tried[path] += 1
+        return answer(path, data) if tried[path] <= times else data
+
+    monkeypatch.setattr(log.objects, "get", answer_at_first)
+
+
+@pytest.mark.parametrize("answer", [is_damaged, is_damaged_at_the_start, is_missing])
+async def test_a_bad_answer_is_not_the_last_one(
+    log: StoredLog, monkeypatch: pytest.MonkeyPatch, answer: Answer
+) -> None:
+    # Given a store of which the first two reads of each object go wrong
+    before = await records_of(log)
+    answer_badly(log, monkeypatch, answer, 2)
+
+    # When the index is recovered, then nothing is missing
+    report = await recover(log)
+    assert report.unreadable == []
+    assert (report.segments, report.uploads) == (2, 2)
+    assert await records_of(log) == before
+
+
+async def test_what_stays_bad_is_told_once(log: StoredLog) -> None:
+    # Given an object of the writer of which one batch of two stays damaged
+    (*_, first, last) = await log.rows()
+    content = bytearray(log.content(first.path))
+    content[first.start + 65] ^= 1
+    log.spoil(first.path, bytes(content))
+
+    # When the index is recovered, then that is unreadable, and all else is there
+    report = await recover(log)
+    assert [first.path in line for line in report.unreadable] == [True]
+    assert (await log.rows())[-1] == last

@@ -94,7 +94,8 @@ def reconcile(
     Nothing is deleted where it looks as if Postgres had lost something (because it was restored
     from an older backup, say): where the store is another cluster's, where more than one object
     in a hundred or more than 1,000 have no row, or where one has records from behind the end of
-    a log.
+    a log; nor where one may have what `streamctl recover` did not find: a segment that cannot be
+    read, or offsets that a log has only a gap for.
 
     Examples:
       streamctl reconcile --data ./streamhouse-data --dry-run

@@ -8,6 +8,7 @@ import typer
 
 from storage.fsck.fsck import Progress, check_same_cluster
 from storage.fsck.fsck_objects import SHARDS
+from storage.fsck.orphans import OrphanNeeded
 from storage.fsck.reconcile import IndexTooOld, Reconciler
 from storage.metadata.metadata_postgres import PostgresMetadata
 from streamctl.errors import Failure
@@ -38,6 +39,8 @@ def run_reconcile(
             f"{error}: it looks as if the database had lost them; nothing was deleted",
             fix="restore a newer backup of Postgres, or rebuild the index: streamctl recover",
         ) from error
+    except OrphanNeeded as error:
+        raise Failure(f"{error}; nothing was deleted", fix=error.fix) from error
 
 
 async def _reconcile(

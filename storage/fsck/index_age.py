@@ -16,7 +16,7 @@ from protocol.ids import Partition
 from storage import segment, wal_index
 from storage.errors import CorruptObject, MetadataWentBack, ObjectMissing
 from storage.fsck.fsck_objects import PAGE
-from storage.fsck.reconcile import read_tail
+from storage.fsck.index_tail import read_tail
 from storage.metadata.port import MetadataStore
 from storage.objects.port import ObjectStore, StoredObject
 

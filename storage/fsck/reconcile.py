@@ -4,7 +4,8 @@ Whoever uploads has reserved the path before, and its row goes after its bytes. 
 without a row was stored when everybody had given it up: an upload that arrived hours late. There
 are next to none of these. Where there are many, where one has records from behind the end of a log,
 or where one has offsets of a row whose own object is not there, it is not the store that has too
-much: the index has lost something. Then nothing is deleted.
+much: the index has lost something. Then nothing is deleted; nor where one may have what a recovery
+did not find: offsets that the log has only a gap for, or a segment's bytes that nobody can read.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -12,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from protocol.ids import Partition
-from storage import segment, wal_index
-from storage.errors import CorruptObject, ObjectMissing, ObjectStoreUnavailable
+from storage.errors import ObjectMissing, ObjectStoreUnavailable
 from storage.fsck.fsck_objects import OLD_MS, PAGE, SHARDS
+from storage.fsck.orphans import OrphanNeeded, extents_of, is_segment
+from storage.gap_segment import is_gap
 from storage.metadata.port import MetadataStore
-from storage.objects.port import ObjectStore, Owned, StoredObject
+from storage.objects.port import ObjectStore, StoredObject
 from storage.segment_entry import SegmentEntry
 
 MAX_ORPHANS: Final = 1000
@@ -58,7 +60,7 @@ class Reconciler:
         """Look through the store; yield how many of SHARDS are done.
 
         Raises:
-            IndexTooOld: nothing may be deleted.
+            IndexTooOld, OrphanNeeded: nothing may be deleted.
             MetadataUnavailable, ObjectStoreUnavailable: no answer.
         """
         for done, shard in enumerate(SHARDS, 1):
@@ -108,33 +110,36 @@ class Reconciler:
 
         Raises:
             IndexTooOld: one does.
+            OrphanNeeded: it may have what a recovery did not find.
         """
-        ends, start_offset = await self._ends(orphan)
-        if orphan.path.startswith("topics/"):
-            for partition in ends:
+        extents = await extents_of(self._objects, orphan)
+        if is_segment(orphan):
+            for partition in extents:
                 if await self._metadata.topic_folder(partition.topic_id) is None:
                     raise IndexTooOld(
                         f"{orphan.path} has no row, and is of topic {partition.topic_id}, which "
                         f"the database never had a segment of"
                     )
-        offsets = await self._metadata.partition_offsets(list(ends))
-        for partition, end_offset in ends.items():
+        offsets = await self._metadata.partition_offsets(list(extents))
+        for partition, (start_offset, end_offset) in extents.items():
             if partition in offsets and offsets[partition].high_watermark < end_offset:
                 raise IndexTooOld(
                     f"{orphan.path} has no row, and records up to offset {end_offset - 1:,} of "
                     f"partition {partition.index} of topic {partition.topic_id}, whose log ends at "
                     f"{offsets[partition].high_watermark:,} in the database"
                 )
-            if start_offset is not None:
-                await self._check_is_replaced(orphan, partition, start_offset, end_offset)
+            await self._check_is_replaced(orphan, partition, start_offset, end_offset)
 
     async def _check_is_replaced(
         self, orphan: StoredObject, partition: Partition, start_offset: int, end_offset: int
     ) -> None:
-        """Check that the rows of an orphaned segment's offsets have their objects.
+        """Check that the rows of an orphan's offsets have more than a gap, and their objects.
+
+        Of what a writer uploaded, nobody knows that it ever had the offsets that it expected.
 
         Raises:
-            IndexTooOld: one has not: the segment had come in its place since.
+            IndexTooOld: a segment had come in the place of one without its object since.
+            OrphanNeeded: one has only a gap.
         """
         while start_offset < end_offset:
             rows = await self._metadata.segments_from(partition, start_offset, ROWS_AT_ONCE)
@@ -143,6 +148,10 @@ class Reconciler:
             for row in rows:
                 if row.start_offset >= end_offset:
                     return
+                if row.is_gap and not is_gap(orphan.path):
+                    raise _fills_gap(orphan, partition, row)
+                if not is_segment(orphan):
+                    continue
                 if not await self._is_there(row) and await self._is_in_index(partition, row):
                     raise IndexTooOld(
                         f"{orphan.path} has no row, and offsets of partition {partition.index} of "
@@ -164,58 +173,13 @@ class Reconciler:
     async def _is_in_index(self, partition: Partition, row: SegmentEntry) -> bool:
         return await self._metadata.segments_from(partition, row.end_offset, 1) == [row]
 
-    async def _ends(self, orphan: StoredObject) -> tuple[dict[Partition, int], int | None]:
-        """Return where the logs of its records have to end at least; none if it is unreadable.
 
-        Returns:
-            that; and where a built segment begins.
-        """
-        try:
-            if orphan.path.startswith("topics/"):
-                data = await self._tail(orphan, segment.FOOTER_BYTES, segment.parse_index_length)
-                found = segment.parse_index(data)
-                ends = {Partition(found.topic_id, found.partition): found.end_offset + 1}
-                return ends, found.start_offset
-            data = await self._tail(orphan, wal_index.FOOTER_BYTES, wal_index.parse_index_length)
-            index = wal_index.parse_index(data)
-        except CorruptObject:  # an upload that was cut short, or none of ours: no log needs it
-            return {}, None
-        ends = {}
-        for run in index.runs:
-            if run.expected_offset != wal_index.UNKNOWN_OFFSET:
-                partition = Partition(index.topics[run.topic][0], run.partition)
-                end_offset = run.expected_offset + run.record_count
-                ends[partition] = max(ends.get(partition, 0), end_offset)
-        return ends, None
-
-    async def _tail(
-        self, orphan: StoredObject, footer_bytes: int, length_of: Callable[[Owned], int]
-    ) -> Owned:
-        return await read_tail(self._objects, orphan, footer_bytes, length_of)
-
-
-async def read_tail(
-    objects: ObjectStore,
-    stored: StoredObject,
-    footer_bytes: int,
-    length_of: Callable[[Owned], int],
-) -> Owned:
-    """Return the index at the end of an object.
-
-    Args:
-        objects: where it is.
-        stored: the object.
-        footer_bytes: how many bytes tell how long the index is.
-        length_of: reads that from them.
-
-    Raises:
-        CorruptObject: it does not end like one.
-        ObjectMissing, ObjectStoreUnavailable: it cannot be read.
-    """
-    if stored.size < footer_bytes:
-        raise CorruptObject(f"{stored.size} bytes are too few")
-    first = await objects.get(stored.path, stored.size - footer_bytes, footer_bytes)
-    length = length_of(first)
-    if not footer_bytes <= length <= stored.size:
-        raise CorruptObject(f"an index of {length} bytes in an object of {stored.size}")
-    return await objects.get(stored.path, stored.size - length, length)
+def _fills_gap(orphan: StoredObject, partition: Partition, row: SegmentEntry) -> OrphanNeeded:
+    return OrphanNeeded(
+        f"{orphan.path} has no row, and perhaps offsets of partition {partition.index} of topic "
+        f"{partition.topic_id} that the log lacks: {row.start_offset:,} to {row.end_offset:,}",
+        fix=(
+            "stop the brokers, and rebuild the index in an empty database: streamctl recover. Or "
+            "take the object out of the store yourself, if these records are not wanted"
+        ),
+    )

@@ -18,7 +18,7 @@ from protocol.errors import ProtocolError
 from protocol.ids import Partition
 from storage import segment, wal_index
 from storage.errors import CorruptObject, ObjectMissing
-from storage.fsck.reconcile import read_tail
+from storage.fsck.index_tail import read_tail
 from storage.objects.port import ObjectStore, StoredObject
 from storage.recovery.recover_scratch import FoundSegment, Scratch
 from storage.recovery.recover_topics import FoundTopic, ToldTopics

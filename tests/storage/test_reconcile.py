@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from storage.errors import ObjectStoreUnavailable
+from storage.fsck.orphans import OrphanNeeded
 from storage.fsck.reconcile import IndexTooOld, Reconciler
+from storage.objects.port import Owned
+from storage.segment_entry import SegmentEntry
 from tests.clients.confluent import Confluent
 from tests.storage.recovering import building_broker, read, send, streamctl
 from tests.storage.stored_log import HOUR_MS, StoredLog, stored_log
+from tests.storage.test_recover_store import recover, sweep
 
 
 @pytest.fixture
@@ -30,6 +34,19 @@ async def reconciled(log: StoredLog) -> Reconciler:
     async for _ in reconciler.find():
         pass
     return reconciler
+
+
+async def recover_with_gap(log: StoredLog) -> tuple[SegmentEntry, bytes]:
+    """Recover a store that lacks a segment between others; return its row, and its bytes."""
+    await log.write(b"%300d" % 1)  # a segment of its own
+    lost = await log.build()
+    await log.write(b"%300d" % 2)
+    await log.build()
+    await sweep(log)
+    content = log.content(lost.path)
+    log.spoil(lost.path, None)
+    assert (await recover(log)).topics[0].lost
+    return lost, content
 
 
 async def stored(log: StoredLog) -> set[str]:
@@ -121,6 +138,67 @@ async def test_a_segment_that_came_in_the_place_of_what_is_gone_is_not_deleted(
     log.spoil(built.path, None)
     with pytest.raises(IndexTooOld, match=f"{built.path}, which the store has not"):
         await reconciled(log)
+
+
+@pytest.mark.parametrize("what", ["segment", "writer's"])
+async def test_what_the_log_has_only_a_gap_for_is_not_deleted(log: StoredLog, what: str) -> None:
+    # Given a recovery that lacked a segment, which was put back since without a row, or an object
+    # of the writer with some of that
+    lost, content = await recover_with_gap(log)
+    if what == "segment":
+        orphan = lost.path
+        await log.objects.put(orphan, [content])
+    else:
+        log.ends[log.partition()] = lost.start_offset
+        orphan = await log.write(b"x", commit=False)
+    log.ahead_ms = 3 * HOUR_MS
+
+    # When the store is looked through, then nothing may be deleted, and it is said what helps
+    with pytest.raises(OrphanNeeded, match=f"{orphan} has no row") as refused:
+        await reconciled(log)
+    assert "streamctl recover" in refused.value.fix
+
+
+async def test_what_stands_for_a_gap_and_has_no_row_is_deleted(log: StoredLog) -> None:
+    # Given what a recovery had stored that failed at the very end
+    await recover_with_gap(log)
+    (gap,) = [row.path for row in await log.rows() if row.is_gap]
+    rest = gap.replace(".gap.seg", "0.gap.seg")
+    await log.objects.put(rest, [log.content(gap)])
+    log.ahead_ms = 3 * HOUR_MS
+    assert [one.path for one in (await reconciled(log)).found.orphans] == [rest]
+
+
+async def test_a_segment_that_cannot_be_read_is_not_deleted(log: StoredLog) -> None:
+    # Given a segment without a row, of which nobody can tell what it has
+    row = (await log.rows())[0]
+    orphan = row.path.replace(".seg", ".00000000.seg")
+    await log.objects.put(orphan, [log.content(row.path)[:-1]])
+    log.ahead_ms = 3 * HOUR_MS
+    with pytest.raises(OrphanNeeded, match=f"{orphan} has no row, and cannot be read") as refused:
+        await reconciled(log)
+    assert "take it out of the store yourself" in refused.value.fix
+
+
+async def test_a_segment_that_could_not_be_read_just_once_is_like_others(
+    log: StoredLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a rest of a segment, and a store whose first answer is wrong
+    row = (await log.rows())[0]
+    orphan = row.path.replace(".seg", ".00000000.seg")
+    await log.objects.put(orphan, [log.content(row.path)])
+    log.ahead_ms = 3 * HOUR_MS
+    get, asked = log.objects.get, set[str]()
+
+    async def damage_once(path: str, start: int, length: int) -> Owned:
+        data = await get(path, start, length)
+        if path != orphan or path in asked:
+            return data
+        asked.add(path)
+        return bytearray(length)
+
+    monkeypatch.setattr(log.objects, "get", damage_once)
+    assert [one.path for one in (await reconciled(log)).found.orphans] == [orphan]
 
 
 async def test_a_segment_of_a_topic_that_nobody_knows_is_not_deleted(log: StoredLog) -> None:

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.markup import escape
 
 from storage.recovery.recover import Recovery
@@ -26,6 +27,7 @@ def run_recover(
 
     Raises:
         Failure: it cannot be rebuilt; the database is as it was.
+        Exit: (1) it is rebuilt, but not from all that there was.
     """
     try:
         report = asyncio.run(_recover(postgres, store, data, dry_run=dry_run))
@@ -33,11 +35,15 @@ def run_recover(
         raise Failure(
             str(error), fix="make a new database, and name it with --postgres; keep the old one"
         ) from error
-    if as_json:
-        shown: Any = asdict(report)
-        print_json({**shown, "not_recovered": list(NOT_RECOVERED), "dry_run": dry_run})
-    else:
-        _print(report, dry_run=dry_run)
+    try:
+        if as_json:
+            shown: Any = asdict(report)
+            print_json({**shown, "not_recovered": list(NOT_RECOVERED), "dry_run": dry_run})
+        else:
+            _print(report, dry_run=dry_run)
+    finally:  # also if nobody reads it
+        if not report.is_whole:
+            raise typer.Exit(1)
 
 
 async def _recover(

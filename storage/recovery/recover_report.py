@@ -59,3 +59,8 @@ class RecoveryReport:
     unreadable: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     next_producer_id: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was lost or left out, or may have been."""
+        return not (self.unreadable or self.left_out or any(one.lost for one in self.topics))

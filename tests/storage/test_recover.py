@@ -314,6 +314,26 @@ def test_nothing_is_written_into_a_database_that_is_not_empty(tmp_path: Path) ->
         assert "make a new database" in said.err
 
 
+def test_what_is_not_all_there_is_a_failure(tmp_path: Path) -> None:
+    with building_broker(tmp_path) as broker:
+        # Given a store with an object that cannot be read
+        Confluent(bootstrap=broker.bootstrap).create_topic("t", partition_count=1)
+        sent = send(broker, "t", numbered("v", 3))
+        (folder := tmp_path / "objects" / "wal" / "00").mkdir(parents=True, exist_ok=True)
+        (folder / "damaged").write_bytes(b"bytes")
+        lose_postgres(broker)
+
+        # When it is recovered, then all the rest is there, but scripts hear that it is not all
+        tried = streamctl("recover", "--data", str(broker.data), "--dry-run", "--json")
+        assert (tried.exit_code, len(tried.json["unreadable"])) == (1, 1), tried.err
+        said = streamctl("recover", "--data", str(broker.data))
+        assert said.exit_code == 1
+        assert "1 topic recovered" in said.out
+        assert "unreadable: wal/00/damaged" in said.err
+        broker.start()
+        assert read(broker, "t") == sent
+
+
 def test_a_dry_run_leaves_an_empty_database(tmp_path: Path) -> None:
     with building_broker(tmp_path) as broker:
         Confluent(bootstrap=broker.bootstrap).create_topic("t", partition_count=1)

@@ -15,23 +15,29 @@ which has the offsets of each batch before it is begun. So, if anything dies
   to the same offsets.
 - after it, before Spark has noted it: the next run does it again, and its write is left out.
 - a new checkpoint has a new id: the job refuses to copy into a topic that has records, then.
+- one of both topics was made again: the new one has nothing of what the checkpoint says was copied,
+  the old one's offsets begin anew. The checkpoint keeps the ids of both, which are looked at before
+  each batch, so the job refuses to go on.
 A source that was compacted or retained between two tries of a batch changes nothing of this: the
 batch was committed as a whole, or it was not.
 """
 
 import asyncio
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Final
 
 import typer
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
+from spark.jobs.checked_query import CheckedBatches, CheckedQuery
 from spark.jobs.options import JobFailed, PipelineOptions, Source, WrongUsage, pipeline, run
 from spark.jobs.queries import Counted, Goal, measured
-from spark.jobs.topics import read_stream
+from spark.jobs.topic_ids import KeptIds, made_again
+from spark.jobs.topics import read_stream, topic_ids
 from spark.log_location import POSTGRES
 from spark.session import Package
 from spark.sinks.hadoop_files import HadoopFiles
@@ -115,16 +121,19 @@ def copy_topic(
 
     Raises:
         LookupError: the topics cannot be what was asked for.
-        JobFailed: the query failed; a run after this one goes on where it was.
+        JobFailed: the query failed, and a run after this one goes on where it was; or the
+            checkpoint is of other topics.
     """
     is_resumed = HadoopFiles(session=session, path=options.checkpoint).exists("metadata")
     count = asyncio.run(_prepare(options, copy, is_resumed=is_resumed))
     writer = BatchWriter(options=options, partition_count=count, compression=compression)
     limited = options.with_reader(**{MAX_OFFSETS: str(BATCH_OFFSETS)})
+    check = partial(_refuse_other_topics, session, options, copy)
     goal, done = Goal.now(limited), Counted()
     while True:
+        check()
         one_run = Counted()
-        _finish(_start(session, limited, writer), one_run)
+        _finish(_start(session, limited, check, writer), one_run)
         done.add(one_run)
         if goal.is_reached(one_run):
             return done
@@ -136,25 +145,55 @@ async def _prepare(options: PipelineOptions, copy: Copy, *, is_resumed: bool) ->
         return await prepare_target(stores.metadata, copy, is_resumed=is_resumed)
 
 
-def _start(session: SparkSession, options: PipelineOptions, writer: BatchWriter) -> StreamingQuery:
+def _refuse_other_topics(session: SparkSession, options: PipelineOptions, copy: Copy) -> None:
+    """Refuse topics that the checkpoint is not of; names stay when topics are made again.
+
+    Raises:
+        JobFailed: one is another one.
+    """
+    log = replace(options, source=Source.direct, topics=(copy.target,))
+    source, target = topic_ids(session, options), topic_ids(session, log)
+    kept = KeptIds(checkpoint=HadoopFiles(session=session, path=options.checkpoint))
+    before, now = kept.all(), source | target
+    anew = f"give another --checkpoint, or remove {options.checkpoint}: it then begins anew"
+    if copy.target not in target:
+        raise JobFailed(f"{copy.target} was deleted while it was written", fix=anew)
+    for topic in sorted(before.keys() - now):
+        others = " and ".join(sorted(now.keys() - before))
+        raise JobFailed(f"{options.checkpoint} is of {topic}, not of {others}", fix=anew)
+    for topic in made_again(before, now):
+        raise JobFailed(
+            f"the topic {topic} was made again: {options.checkpoint} is of the one before",
+            fix=anew if topic in target else f"give another --output, too, and {anew}",
+        )
+    kept.keep(now)
+
+
+def _start(
+    session: SparkSession,
+    options: PipelineOptions,
+    check: Callable[[], None],
+    writer: BatchWriter,
+) -> CheckedQuery:
     writer.known.clear()
-    stream = read_stream(session, options).writeStream.foreachBatch(writer)
+    batches = CheckedBatches(check=check, write=writer)
+    stream = read_stream(session, options).writeStream.foreachBatch(batches)
     query = stream.trigger(**options.trigger()).start(checkpointLocation=options.checkpoint)
     writer.query_id = str(query.id)
     writer.known.set()
-    return query
+    return CheckedQuery(query=query, batches=batches)
 
 
-def _finish(query: StreamingQuery, one_run: Counted) -> None:
+def _finish(running: CheckedQuery, one_run: Counted) -> None:
     try:
-        while not query.awaitTermination(POLL_S):
-            one_run.note(query)
-        one_run.note(query)
+        while not running.wait(POLL_S):
+            one_run.note(running.query)
+        one_run.note(running.query)
     except StreamingQueryException as error:
         reason = str(error).partition("\n")[0]
         raise JobFailed(f"the copy has failed: {reason}", fix="run it again") from error
     finally:
-        query.stop()
+        running.query.stop()
 
 
 if __name__ == "__main__":

@@ -120,6 +120,11 @@ async def prepare_target(metadata: MetadataStore, copy: Copy, *, is_resumed: boo
         raise CopyRefused(f"there is no topic {copy.source}")
     if copy.source == copy.target:
         raise CopyRefused("a topic cannot be copied into itself: name another one")
+    if is_resumed and copy.target not in topics:
+        raise CopyRefused(
+            f"{copy.target} is gone, and with it what was copied: to begin anew, give another"
+            " --checkpoint, or remove the one of the copy"
+        )
     target = topics.get(copy.target) or await _made(metadata, copy, topics[copy.source])
     if copy.partition_count not in {None, target.partition_count}:
         raise CopyRefused(f"{copy.target} is there, and has {target.partition_count} partitions")

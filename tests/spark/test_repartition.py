@@ -1,16 +1,19 @@
 """A topic in another one with more partitions: which records, where, in which order, how often."""
 
+import shutil
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
 from spark.jobs import repartition
 from spark.jobs.options import JobFailed, PipelineOptions, Source
 from spark.jobs.repartition import BatchWriter, copy_topic
+from spark.jobs.topic_ids import DIRECTORY
 from spark.upkeep.repartitioning import Copy, CopyRefused, place
 from tests.clients.confluent import Confluent
 from tests.clients.records import ConsumedRecord, SentRecord, check_dense_offsets
@@ -92,6 +95,7 @@ def test_every_record_is_copied_once_and_keys_keep_their_order(
 
     # And a run after it copies what came since, and no more
     send_rounds(confluent.bootstrap, topic, later)
+    shutil.rmtree(tmp_path / "checkpoint" / DIRECTORY)  # versions before kept no ids of topics
     again = copy_topic(session, options, replace(copy, partition_count=None))
     check_copy(confluent.consume(options.output), [*flat(first), *flat(later)])
     assert again.records == len(flat(later))
@@ -137,6 +141,91 @@ def test_a_batch_that_spark_has_not_noted_is_not_written_again(
     stranger = replace(options, checkpoint=str(tmp_path / "other"))
     with pytest.raises(CopyRefused, match="has records already"):
         copy_topic(session, stranger, copy)
+
+
+@pytest.mark.parametrize("source", list(Source))
+def test_a_copy_goes_on_only_from_and_into_the_topics_that_it_was_of(
+    source: Source,
+    session: SparkSession,
+    confluent: Confluent,
+    location_options: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    # Given a copy, whose target is deleted
+    topic = f"narrow-again-{source}"
+    confluent.create_topic(topic, partition_count=2, configs=FOR_EVER)
+    sent = rounds_of(4, 100)
+    send_rounds(confluent.bootstrap, topic, sent)
+    options = options_of(confluent, location_options, source, tmp_path, topic)
+    options = options.with_reader(failOnDataLoss="false")
+    copy = Copy(source=topic, target=options.output, partition_count=COUNT)
+    copy_topic(session, options, copy)
+    delete(confluent, options.output)
+
+    # When a run goes on, then it makes none that would have only what is new
+    wider = replace(copy, partition_count=2 * COUNT)
+    with pytest.raises(CopyRefused, match="is gone, and with it what was copied"):
+        copy_topic(session, options, wider)
+
+    # Nor does it go on into one that was made again, or into another one
+    confluent.create_topic(options.output, partition_count=2 * COUNT, configs=FOR_EVER)
+    with pytest.raises(JobFailed, match=f"{options.output} was made again") as refused:
+        copy_topic(session, options, wider)
+    assert f"another --checkpoint, or remove {options.checkpoint}" in refused.value.fix
+    confluent.create_topic(f"{topic}-other", partition_count=COUNT, configs=FOR_EVER)
+    other = replace(options, output=f"{topic}-other")
+    with pytest.raises(JobFailed, match=f"is of {options.output}, not of {topic}-other"):
+        copy_topic(session, other, replace(copy, target=other.output))
+
+    # And a new checkpoint has all of it
+    anew = replace(options, checkpoint=str(tmp_path / "anew"))
+    copy_topic(session, anew, wider)
+    check_copy(confluent.consume(options.output), flat(sent))
+
+    # When the source is made again, then what it has is not taken for what follows
+    delete(confluent, topic)
+    confluent.create_topic(topic, partition_count=2, configs=FOR_EVER)
+    send_rounds(confluent.bootstrap, topic, rounds_of(6, 100, start=1_000))
+    with pytest.raises(JobFailed, match=f"the topic {topic} was made again"):
+        copy_topic(session, anew, wider)
+    check_copy(confluent.consume(options.output), flat(sent))
+
+
+@pytest.mark.parametrize("source", list(Source))
+def test_a_copy_does_not_go_on_into_a_topic_that_is_made_again_meanwhile(
+    source: Source,
+    session: SparkSession,
+    confluent: Confluent,
+    location_options: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a topic that is copied in several batches
+    topic = f"narrow-meanwhile-{source}"
+    confluent.create_topic(topic, partition_count=2, configs=FOR_EVER)
+    send_rounds(confluent.bootstrap, topic, rounds_of(4, 100))
+    options = options_of(confluent, location_options, source, tmp_path, topic)
+
+    class Disturbed(BatchWriter):
+        def __call__(self, batch: DataFrame, batch_id: int) -> None:
+            BatchWriter.__call__(self, batch, batch_id)
+            if batch_id == 0:
+                delete(confluent, options.output)
+                confluent.create_topic(options.output, partition_count=COUNT, configs=FOR_EVER)
+
+    # When the new one is made again between two of them
+    monkeypatch.setattr(repartition, "BatchWriter", Disturbed)
+    copy = Copy(source=topic, target=options.output, partition_count=COUNT)
+    with pytest.raises(JobFailed, match=f"{options.output} was made again"):
+        copy_topic(session, options, copy)
+
+    # Then it has not the second without the first
+    assert confluent.consume(options.output) == []
+
+
+def delete(confluent: Confluent, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": confluent.bootstrap})
+    admin.delete_topics([topic])[topic].result(timeout=30)
 
 
 def test_topics_that_cannot_be_copied_are_refused(

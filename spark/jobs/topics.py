@@ -12,11 +12,13 @@ from spark.jobs.options import PipelineOptions, Source, WrongUsage
 from spark.jobs.task_errors import LIST_TOPICS
 from spark.jobs.topic_ids import in_hexadecimal
 from spark.log_location import POSTGRES
+from spark.sources.direct_stream import COMMIT_GROUP, MAX_OFFSETS
 from spark.sources.kafka import client_options
 from spark.sources.kept_connection import KeptConnection
 from spark.sources.log_index import LogIndex
 
 _MISSING: Final = "UnknownTopicOrPartitionException"
+_OF_STREAMS: Final = {name.lower() for name in (MAX_OFFSETS, COMMIT_GROUP)}
 _FORMATS: Final = {Source.kafka: "kafka", Source.direct: "streamhouse"}
 
 
@@ -42,11 +44,15 @@ def read_stream(
 def read_now(
     session: SparkSession, options: PipelineOptions, *, are_there: bool = False
 ) -> DataFrame:
-    """Return what the topics have now. Takes and raises what `read_stream` does."""
+    """Return what the topics have now. Takes and raises what `read_stream` does.
+
+    Options that only a stream has are left out: a job's are of its query, and a batch refuses them.
+    """
     if not are_there:
         refuse_missing(session, options)
-    reader = session.read.format(_FORMATS[options.source])
-    return reader.options(**reader_options(options)).load()
+    given = reader_options(options)
+    of_batch = {name: value for name, value in given.items() if name.lower() not in _OF_STREAMS}
+    return session.read.format(_FORMATS[options.source]).options(**of_batch).load()
 
 
 def reader_options(options: PipelineOptions) -> dict[str, str]:

@@ -211,6 +211,34 @@ def test_the_other_source_makes_the_table_anew(
     assert contents(direct.warehouse)[0] == [0, 1]
 
 
+@pytest.mark.parametrize("source", Source)
+def test_columns_are_found_out_whatever_a_stream_is_told(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    location_options: dict[str, str],
+    source: Source,
+) -> None:
+    # Given options that only a stream has; sources tell names apart without regard to case
+    made = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.delta)()
+    reader = {"maxoffsetspertrigger": "2"}
+    if source is Source.direct:
+        reader["commitGroup"] = f"{topic}-loader"
+    options = replace(made.options, source=source, log=location_options, reader=reader)
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":%d}' % number for number in range(5)])
+
+    # When a table is made whose columns nobody named, then they are found, and the stream has them
+    loading = replace(made, options=options)
+    assert load(loading) == 5
+    assert contents(loading.warehouse) == ([*range(5)], [])
+
+    # And so it is when it is made anew
+    swap_if_whole(loading, backfill(loading))
+    assert contents(loading.warehouse) == ([*range(5)], [])
+
+
 @pytest.mark.parametrize("table_format", [TableFormat.delta, TableFormat.iceberg])
 def test_a_loader_ends_when_another_one_takes_the_table(
     session: SparkSession,

@@ -10,9 +10,8 @@ import asyncio
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-import structlog
-
 from protocol.ids import Partition
+from spark.jobs.options import JobFailed
 from spark.upkeep.partition_work import PartitionDone, PartitionOrder, PartitionWork, in_turns
 from spark.upkeep.stores import UpkeepStores, open_upkeep
 from storage.metadata.segments import CleanableRange, TaskKind
@@ -21,8 +20,6 @@ from storage.upkeep.compaction import PAGE, Compactor
 from storage.upkeep.compaction_round import dirty_offset
 from storage.upkeep.task_lease import claimed
 from storage.usage_counter import charged
-
-log = structlog.get_logger()
 
 TRIES: Final = 5
 """A builder may merge segments under a round; what the round did until then counts."""
@@ -33,6 +30,7 @@ async def plan_compactions(order: PartitionOrder) -> list[PartitionWork]:
 
     Raises:
         LookupError: there is no topic of a name, or its cleanup policy is not to compact.
+        JobFailed: not all configs of the cluster can be read; one may say to keep records.
         WrongStore, MetadataUnavailable, ObjectStoreUnavailable: as `open_upkeep`.
     """
     async with open_upkeep(order.upkeep) as stores:
@@ -60,9 +58,12 @@ def _partitions(stores: UpkeepStores, topics: Collection[str]) -> list[Partition
     others = [policy.name for _, policy in wanted if not policy.compact]
     if topics and others:
         raise LookupError(f"the cleanup.policy of {', '.join(sorted(others))} is not compact")
-    if not stores.policies.is_whole:
-        log.warning("nothing is compacted", reason="not all configs of the cluster can be read")
-        return []
+    if stores.policies.unread:
+        raise JobFailed(
+            "nothing is compacted, for not all configs of the cluster can be read: "
+            + "; ".join(stores.policies.unread),
+            fix="run the job of the brokers' version, or set them anew (kafka-configs.sh --alter)",
+        )
     return [
         Partition(topic_id, index)
         for topic_id, policy in wanted

@@ -28,8 +28,8 @@ class ClusterPolicies:
     """The policies of all topics, and what is set of the cluster, as of the last refresh.
 
     Attributes:
-        is_whole: whether all that is set of the cluster could be read; where not, what stands in
-            for the rest may keep less.
+        unread: what is set of the cluster and could not be read, and why; what stands in for it may
+            keep less.
     """
 
     def __init__(self, metadata: MetadataStore, started_with: Mapping[str, str]) -> None:
@@ -38,7 +38,7 @@ class ClusterPolicies:
         Raises:
             InvalidConfig: brokers refuse one of these values.
         """
-        self.is_whole = True
+        self.unread: tuple[str, ...] = ()
         self._metadata = metadata
         self._started_with = read_started_with(started_with)
         self._policies = TopicPolicies(metadata, self._defaults({}))
@@ -62,7 +62,7 @@ class ClusterPolicies:
 
     def cleaning(self, topic_id: UUID) -> TopicPolicy | None:
         """Return the same for compaction; None as well while something may say to keep records."""
-        return self._policies.get(topic_id) if self.is_whole else None
+        return None if self.unread else self._policies.get(topic_id)
 
     def all(self) -> Iterable[tuple[UUID, TopicPolicy]]:
         """Return every topic that has a policy."""
@@ -92,7 +92,7 @@ class ClusterPolicies:
         cluster_wide, unread = parse_values(
             configs, DYNAMIC_CONFIGS, lambda name: unknown_name("broker", name, DYNAMIC_CONFIGS)
         )
-        self.is_whole = not unread
+        self.unread = tuple(unread)
         if unread:
             log.warning("dynamic configs do not count", reason="; ".join(unread))
         self._policies.follow(self._defaults(cluster_wide))

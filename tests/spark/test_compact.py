@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from spark.jobs.options import JobFailed
 from spark.upkeep.building import build_partitions, plan_builds
 from spark.upkeep.compacting import compact_partitions, plan_compactions
 from spark.upkeep.partition_work import Outcome, PartitionDone, PartitionOrder
@@ -120,8 +121,11 @@ def test_nothing_is_compacted_while_the_clusters_configs_cannot_be_read(
     lag = {"log.cleaner.min.compaction.lag.ms": "30d"}
     set_cluster_wide(cluster, lag)
 
-    # When the job runs, then it finds nothing to do, until that can be read again
-    assert compact(session, cluster, "keys", everything=True) == []
+    # When the job runs, then it fails and says why, until that can be read again
+    for everything in (True, False):
+        with pytest.raises(JobFailed, match="not all configs of the cluster can be read") as failed:
+            compact(session, cluster, everything=everything)
+        assert "log.cleaner.min.compaction.lag.ms" in failed.value.message
     set_cluster_wide(cluster, dict.fromkeys(lag))
     (done,) = compact(session, cluster, "keys", everything=True)
     assert done.outcome is Outcome.DONE

@@ -9,7 +9,8 @@ maps, unless those are ignored. A missing field, or null, is null. A null value 
 row of nulls: its key says what is gone.
 
 JSON text converts as Spark's from_json does it: a number or an object becomes text in a column of
-strings; text never becomes a number.
+strings; text becomes no number but a decimal. Numbers that it would change on the way do not fit:
+see `spark.tables.fitting`.
 """
 
 import json
@@ -20,8 +21,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from spark.tables.fitting import is_changed, kept_as, read_as
 from spark.tables.unknown import FIELDS, begins_object, unknown_paths
 
 RECORD = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
@@ -114,15 +116,22 @@ def _evaluated_once(value: Column) -> Column:
 def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame:
     """Add `row` and `reason` to records whose JSON text is `value`."""
     text = value.cast("string")
-    parsed_schema = StructType([*_nullable(values.columns), *StructType().add(_CORRUPT, "string")])
+    columns = [StructField(one.name, read_as(one.dataType)) for one in values.columns]
+    parsed_schema = StructType([*columns, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     # Spark would take the first of several objects in an array, and nothing for the text `null`
     parsed = records.withColumn("parsed", F.from_json(text, parsed_schema, options)).withColumn(
         "listed", F.from_json(_listed(text), f"array<{FIELDS}>")
     )
-    told, kept = F.get(F.col("listed"), F.lit(0)), F.col("parsed")
+    told, found = F.get(F.col("listed"), F.lit(0)), F.col("parsed")
+    kept = {one.name: kept_as(found[one.name], one.dataType) for one in values.columns}
+    changed = {
+        one.name: is_changed(told[one.name], found[one.name], one.dataType)
+        for one in values.columns
+    }
     wrong = _names(
-        (one.name, told[one.name].isNotNull() & kept[one.name].isNull()) for one in values.columns
+        (name, told[name].isNotNull() & (column.isNull() | changed[name]))
+        for name, column in kept.items()
     )
     missing = _names(
         (one.name, kept[one.name].isNull()) for one in values.columns if not one.nullable
@@ -133,14 +142,14 @@ def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame
         .when(~begins_object(text), F.lit("the value is not a JSON object"))
         .when(~_is_whole(F.col("listed"), text), F.lit("the value is not one JSON object"))
         .when(wrong != "", F.concat(F.lit("does not fit its column: "), wrong))
-        .when(kept[_CORRUPT].isNotNull(), F.lit("a part does not fit its column"))
+        .when(found[_CORRUPT].isNotNull(), F.lit("a part does not fit its column"))
         .when(missing != "", F.concat(F.lit("is missing: "), missing))
     )
     if not values.ignore_unknown:
         unknown = F.array_distinct(unknown_paths(told, values.columns))
         names = F.array_join(F.sort_array(unknown), ", ")
         reason = reason.when(F.size(unknown) > 0, F.concat(F.lit("has no column: "), names))
-    row = F.struct(*(kept[one.name].alias(one.name) for one in values.columns))
+    row = F.struct(*(column.alias(name) for name, column in kept.items()))
     return parsed.withColumn("row", row).withColumn("reason", reason)
 
 
@@ -245,10 +254,6 @@ def _widens(given: DataType, wanted: DataType) -> bool:
     """Return whether every value of one type is one of the other."""
     names = (given.simpleString(), wanted.simpleString())
     return names[0] == names[1] or names in _WIDENINGS
-
-
-def _nullable(columns: StructType) -> StructType:
-    return StructType([type(one)(one.name, one.dataType) for one in columns])
 
 
 def _names(conditions: Iterable[tuple[str, Column]]) -> Column:

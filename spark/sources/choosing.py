@@ -11,6 +11,7 @@ from spark.sources.log_index import LogIndex, Topics
 from spark.sources.offsets_by_time import first_offset_at
 from spark.sources.read_options import EARLIEST, LATEST, Bound, OfPartitions, ReadOptions
 from spark.sources.read_options import Topics as WantedTopics
+from storage.errors import ObjectMissing
 from storage.objects.port import ObjectStore
 from storage.partition_offsets import PartitionOffsets
 
@@ -27,7 +28,7 @@ class NoSuchTime(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chooser:
-    """Answers of one snapshot.
+    """Answers of one snapshot; where it names objects that are gone, a time's are of a later one.
 
     Attributes:
         location: of the objects that are looked into to find a timestamp; not opened otherwise.
@@ -106,13 +107,22 @@ class Chooser:
         async with opening as objects:
             for each, timestamp_ms in times.items():
                 end = self.readable_end(found[each])
-                offset = await first_offset_at(
-                    self.index, objects, each, timestamp_ms, found[each].log_start_offset
-                )
+                start_offset = found[each].log_start_offset
+                offset = await self._first_at(objects, each, timestamp_ms, start_offset)
                 if (offset is None or offset >= end) and is_start:
                     self._refuse_late(bound, each, timestamp_ms)
                 chosen[each] = end if offset is None else min(offset, end)
         return chosen
+
+    async def _first_at(
+        self, objects: ObjectStore, partition: TopicPartition, timestamp_ms: int, start_offset: int
+    ) -> int | None:
+        """Look a time up, in rows of now where those of the snapshot were swapped and are gone."""
+        try:
+            return await first_offset_at(self.index, objects, partition, timestamp_ms, start_offset)
+        except ObjectMissing:
+            async with LogIndex.open(self.location.postgres) as index:
+                return await first_offset_at(index, objects, partition, timestamp_ms, start_offset)
 
     def _refuse_late(self, bound: Bound, partition: TopicPartition, timestamp_ms: int) -> None:
         if not self.options.latest_if_too_late:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._resource import ResourceType
 
 from spark.log_location import LogLocation
-from spark.sources.choosing import NoSuchTime, UnknownTopic
+from spark.sources.choosing import Chooser, NoSuchTime, UnknownTopic
+from spark.sources.log_index import LogIndex
 from spark.sources.planning import DataLoss
+from spark.sources.read_options import ReadOptions
 from spark.sources.split import Split
 from storage.snapshots import Snapshots
 from tests.clients.confluent import CALL_TIMEOUT_S, Confluent
@@ -118,6 +121,35 @@ def test_rows_that_were_swapped_are_planned_again(
     assert read_records({**options, "startingOffsets": f'{{"{topic}": {{"0": 77}}}}'}) == [
         record for record in consumed if record.offset >= 77
     ]
+
+
+def test_a_time_is_looked_up_again_where_rows_were_swapped(long_logs: LongLogs) -> None:
+    # Given a snapshot of objects of the writer
+    topic = "swapped-times"
+    long_logs.create(topic, KEPT)
+    swapping = ExitStack()
+    swapping.enter_context(long_logs.unbuilt(topic))
+    write(long_logs.bootstrap, topic, 10)
+    planned = objects_of(plan_read(at(long_logs, topic)), long_logs.broker.data)
+    times = [record.timestamp_ms for record in read_records(at(long_logs, topic))]
+    options = at(long_logs, topic, startingTimestamp=str(times[130]))
+
+    def swap() -> None:
+        swapping.close()
+        long_logs.await_built(topic)
+        until(lambda: not any(path.exists() for path in planned))
+
+    async def look() -> list[int]:
+        location = LogLocation.of(options)
+        async with LogIndex.open(location.postgres) as index:
+            read = ReadOptions.of(options)
+            chooser = Chooser(index=index, location=location, options=read)
+            found = await chooser.partitions()
+            await asyncio.to_thread(swap)
+            return [*(await chooser.starts(found)).values()]
+
+    # When they are built and gone before a time is looked up in it, then it is found all the same
+    assert asyncio.run(look()) == [times.index(times[130])]
 
 
 def make_snapshot(options: dict[str, str], topic: str) -> None:

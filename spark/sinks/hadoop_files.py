@@ -54,7 +54,8 @@ class HadoopFiles:
         """Write a file that is not there; who reads it finds all of it, or nothing.
 
         Raises:
-            FileExistsError: somebody has written it.
+            FileExistsError: somebody has written it. On S3 (s3a), where a rename replaces, that is
+                not noticed of who does so at the same moment.
         """
         files, target = self._at(name)
         if files.getUri().getScheme() == "file":

@@ -8,8 +8,9 @@ Below the directory of a table:
     g1_redone_1/…             dead letters of it that became rows later
 
 A file sink takes the batches of one query, once each, by their number. So each generation has its
-own directory and its own checkpoint, and a swap is one new file of `_pointer`: atomic on file
-systems whose rename does not replace, and on object stores, where a PUT is all or nothing.
+own directory and its own checkpoint, and a swap is one new file of `_pointer`: all or nothing. On
+file systems whose rename does not replace, only one of two swaps at the same moment succeeds; on S3
+(s3a) both do, and the later one counts.
 """
 
 import json

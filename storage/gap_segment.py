@@ -3,7 +3,8 @@
 They are built segments like others, for whoever reads them. But what they stand for may be put back
 later, and counts more than they do when the index is recovered again: so they are never merged with
 others. Compaction may leave empty segments, too, which count: it is the name that tells,
-`….gap.seg`. Versions before that did not give them one.
+`….gap.seg`. Versions before that did not give them one. Behind the last segment batches without
+records stand for them, until brokers build a segment of these and what follows.
 """
 
 import os

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from protocol.batch import read_header
 from storage.gap_segment import is_gap
 
 
@@ -36,5 +37,11 @@ class SegmentEntry:
 
     @property
     def is_gap(self) -> bool:
-        """Whether it stands for what a recovery did not find, and stays by itself for that."""
+        """Whether it stands for what a recovery did not find.
+
+        Between built segments that is one of its own; behind them, until the builder has been
+        there, a batch without records in the index.
+        """
+        if self.inline is not None:
+            return read_header(self.inline).record_count == 0
         return is_gap(self.path)

@@ -147,13 +147,12 @@ class GroupUpkeep:
     async def _expire(self) -> None:
         while True:
             await asyncio.sleep(self._expiry.check_interval_ms / 1000)
-            try:
-                gone = await self._expire_left_topics()
-                if self._coordinates(EXPIRY_KEY):
+            gone = await self._expire_left_topics()
+            if self._coordinates(EXPIRY_KEY):
+                try:
                     gone += await self._store.expire_offsets(self._expiry.retention_ms)
-            except MetadataUnavailable as error:
-                log.warning("offsets not expired yet", reason=str(error))
-                continue
+                except MetadataUnavailable as error:
+                    log.warning("offsets not expired yet", reason=str(error))
             if gone:
                 log.info("offsets expired", offsets_and_groups=gone)
 
@@ -165,10 +164,17 @@ class GroupUpkeep:
         gone = 0
         for runner in self._table.running():
             subscribed = runner.machine.subscribed_topics()
-            if runner.machine.state is GroupState.STABLE and subscribed is not None:
+            if runner.machine.state is not GroupState.STABLE or subscribed is None:
+                continue
+            try:
                 gone += await self._store.expire_left_topics(
                     runner.group_id, runner.owner_epoch, subscribed, self._expiry.retention_ms
                 )
+            except MetadataUnavailable as error:
+                group_id = runner.group_id
+                log.warning("offsets not expired yet", group_id=group_id, reason=str(error))
+            except Exception:  # of what one group says; it must not end the upkeep of all others
+                log.exception("bug in the expiry of offsets", group_id=runner.group_id)
         return gone
 
 

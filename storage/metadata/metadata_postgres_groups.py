@@ -143,7 +143,7 @@ class PostgresGroups:
             "group_expire_left_topics",
             to_stored(group_id),
             owner_epoch,
-            list(subscribed),
+            [to_stored(name) for name in subscribed],  # of clients: any text
             retention_ms,
         )
         return int(rows[0][0])

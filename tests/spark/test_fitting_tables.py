@@ -74,3 +74,23 @@ def test_a_column_of_large_numbers_takes_no_fractions(session: SparkSession) -> 
     # When fractions come, then they are not rounded
     later = decode(records(session, b'{"n":0.75}', b'{"n":1.4}', b'{"n":2}'), values)
     assert reasons(later) == [*["does not fit its column: n"] * 2, None]
+
+
+def test_what_must_not_be_null_inside_of_a_column_stands_beside_a_decimal(
+    session: SparkSession,
+) -> None:
+    columns = parse_columns(
+        "item struct<id: bigint not null, price: decimal(10,2)>,"
+        " list array<struct<id: bigint not null, price: decimal(10,2)>>"
+    )
+    given = records(
+        session,
+        b'{"item":{"id":1,"price":1.25},"list":[{"id":2,"price":2.5}]}',
+        b'{"item":{"id":1,"price":1.255}}',
+    )
+    decoded = decode(given, Values(columns=columns)).cache()
+    assert reasons(decoded) == [None, "does not fit its column: item"]
+    shown = rows_of(decoded).select(F.to_json(F.struct("item", "list"))).collect()
+    assert [row[0] for row in shown] == [
+        '{"item":{"id":1,"price":1.25},"list":[{"id":2,"price":2.50}]}'
+    ]

@@ -159,6 +159,23 @@ async def test_what_the_log_has_only_a_gap_for_is_not_deleted(log: StoredLog, wh
     assert "streamctl recover" in refused.value.fix
 
 
+async def test_what_the_log_lacks_behind_its_last_segment_is_not_deleted(log: StoredLog) -> None:
+    # Given a recovery that lacked an object of the writer, which was put back since
+    log.ends[log.partition()] = (await log.rows())[-1].end_offset + 1
+    paths = [await log.write(b"x") for _ in range(3)]
+    await sweep(log)
+    content = log.content(paths[1])
+    log.spoil(paths[1], None)
+    assert (await recover(log)).topics[0].lost
+    log.spoil(paths[1], content)
+    log.ahead_ms = 3 * HOUR_MS
+
+    # When the store is looked through, then nothing may be deleted; recovered again, it is there
+    with pytest.raises(OrphanNeeded, match=f"{paths[1]} has no row"):
+        await reconciled(log)
+    assert not (await recover(log)).topics[0].lost
+
+
 async def test_what_stands_for_a_gap_and_has_no_row_is_deleted(log: StoredLog) -> None:
     # Given what a recovery had stored that failed at the very end
     await recover_with_gap(log)

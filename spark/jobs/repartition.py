@@ -158,6 +158,10 @@ def _refuse_other_topics(session: SparkSession, options: PipelineOptions, copy: 
     anew = f"give another --checkpoint, or remove {options.checkpoint}: it then begins anew"
     if copy.target not in target:
         raise JobFailed(f"{copy.target} was deleted while it was written", fix=anew)
+    if copy.source not in source:
+        raise JobFailed(
+            f"{copy.source} was deleted while it was copied", fix="name one that is there"
+        )
     for topic in sorted(before.keys() - now):
         others = " and ".join(sorted(now.keys() - before))
         raise JobFailed(f"{options.checkpoint} is of {topic}, not of {others}", fix=anew)

@@ -9,6 +9,7 @@ What is wider has 38 digits, too, so fewer are left for fractions the more a col
 column of decimals itself the number that is told is compared as well, as a double.
 """
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Final
 
@@ -36,24 +37,14 @@ LAST_S: Final = 253_402_300_799
 
 def read_as(kind: DataType) -> DataType:
     """Return the type that JSON is read as for a column of this type."""
-    match kind:
-        case DecimalType():
-            return DecimalType(DIGITS_COUNT, DIGITS_COUNT - (kind.precision - kind.scale))
-        case ArrayType():
-            return ArrayType(read_as(kind.elementType), kind.containsNull)
-        case MapType():
-            return MapType(kind.keyType, read_as(kind.valueType), kind.valueContainsNull)
-        case StructType():
-            return StructType(
-                [StructField(one.name, read_as(one.dataType), one.nullable) for one in kind]
-            )
-        case _:
-            return kind
+    if isinstance(kind, DecimalType):
+        return DecimalType(DIGITS_COUNT, DIGITS_COUNT - (kind.precision - kind.scale))
+    return _with_nulls(kind, read_as)
 
 
 def kept_as(read: Column, kind: DataType) -> Column:
     """Return what was read as its column's type; what it has no room for is null."""
-    return read.try_cast(kind) if _has(kind, DecimalType) else read
+    return read.try_cast(_nullable(kind)) if _has(kind, DecimalType) else read
 
 
 def is_changed(told: Column, read: Column, kind: DataType) -> Column:
@@ -100,6 +91,23 @@ def _is_no_time(text: Column, kind: DataType) -> Column:
         case _:
             raise AssertionError(f"no time in {kind}")
     return F.coalesce(found, F.lit(False))
+
+
+def _nullable(kind: DataType) -> DataType:
+    """Return the type with nulls allowed inside of it: JSON is read so, and no cast undoes that."""
+    return _with_nulls(kind, _nullable)
+
+
+def _with_nulls(kind: DataType, inside: Callable[[DataType], DataType]) -> DataType:
+    match kind:
+        case ArrayType():
+            return ArrayType(inside(kind.elementType))
+        case MapType():
+            return MapType(kind.keyType, inside(kind.valueType))
+        case StructType():
+            return StructType([StructField(one.name, inside(one.dataType)) for one in kind])
+        case _:
+            return kind
 
 
 def _has(kind: DataType, wanted: type[DataType]) -> bool:

@@ -73,11 +73,11 @@ def joined_at_once(all_settings: Sequence[Settings]) -> Iterator[list[Crowding]]
                 yield crowd
             finally:
                 stop.set()
+                for one in living:  # whose failure is why the block failed
+                    one.result()
     finally:
         with ThreadPoolExecutor(len(crowd)) as threads:
             list(threads.map(Crowding.close, crowd))
-    for one in living:
-        one.result()
 
 
 def seconds_until(condition: Callable[[], bool], *, timeout_s: float) -> float | None:

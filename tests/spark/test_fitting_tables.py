@@ -1,6 +1,7 @@
 """Numbers that Spark's JSON reader would change on their way into columns."""
 
-import pytest
+from typing import Final
+
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -8,61 +9,65 @@ from spark.jobs.logic import Logic, parse_columns
 from spark.tables.decoded import Values, decode, rows_of
 from tests.spark.test_decoded_tables import reasons, records
 
-HUGE = "9" * 38
+HUGE: Final = "9" * 38
 
 
-@pytest.mark.parametrize(
-    ("kind", "number", "kept"),
-    [
-        ("decimal(10,2)", "10.05", "10.05"),
-        ("decimal(10,2)", "10.0500", "10.05"),
-        ("decimal(10,2)", "1005e-2", "10.05"),
-        ("decimal(10,2)", "-0.0", "0.00"),
-        ("decimal(10,2)", "10.005", None),
-        ("decimal(10,2)", "99999999.996", None),
-        ("decimal(10,2)", "123456789", None),
-        ("decimal(20,0)", "18446744073709551615", "18446744073709551615"),
-        ("decimal(20,0)", "1.0", "1"),
-        ("decimal(20,0)", "1.4", None),
-        ("decimal(20,0)", "1e-18", None),
-        ("decimal(20,2)", "123456789012345678.25", "123456789012345678.25"),
-        ("decimal(20,2)", "123456789012345678.251", None),
-        ("decimal(38,0)", HUGE, HUGE),
-        ("decimal(38,0)", "0.75", None),
-        ("decimal(38,20)", "0.12345678901234567891", "0.12345678901234567891"),
-        ("decimal(38,20)", "1.00000000000000000001", "1.00000000000000000001"),
-        ("array<decimal(10,2)>", "[1.25,null]", "[1.25, null]"),
-        ("array<decimal(10,2)>", "[1.25,1.255]", None),
-        ("struct<x: decimal(10,2), y: string>", '{"x":1.25}', "{1.25, null}"),
-        ("struct<x: decimal(10,2), y: string>", '{"x":1.255}', None),
-        ("array<map<string, decimal(4,0)>>", '[{"k":1.5}]', None),
-        ("array<map<string, decimal(4,0)>>", '[{"k":1}]', "[{k -> 1}]"),
-        ("timestamp", '"2026-06-24T10:00:00Z"', "2026-06-24 10:00:00"),
-        ("timestamp", "1782295200", "2026-06-24 10:00:00"),
-        ("timestamp", "-1", "1969-12-31 23:59:59"),
-        ("timestamp", "1782295200000", None),  # milliseconds
-        ("timestamp", "1782295200000000", None),  # whose seconds Spark has no room for
-        ("struct<t: timestamp, z: int>", '{"t":1782295200000}', None),
-        ("array<map<string, timestamp>>", '[null,{"k":1782295200000}]', None),
-        ("array<map<string, timestamp>>", '[null,{"k":1}]', "[null, {k -> 1970-01-01 00:00:01}]"),
-    ],
-)
-def test_a_number_is_kept_as_it_is_or_its_record_is_a_dead_letter(
-    session: SparkSession, kind: str, number: str, kept: str | None
-) -> None:
-    # Given a value, and one whose field is null
-    given = records(session, f'{{"n":{number}}}'.encode(), b'{"n":null}')
-    columns = parse_columns(f"n {kind}")
+CASES: Final[list[tuple[str, str, str | None]]] = [
+    ("decimal(10,2)", "10.05", "10.05"),
+    ("decimal(10,2)", "10.0500", "10.05"),
+    ("decimal(10,2)", "1005e-2", "10.05"),
+    ("decimal(10,2)", "-0.0", "0.00"),
+    ("decimal(10,2)", "10.005", None),
+    ("decimal(10,2)", "99999999.996", None),
+    ("decimal(10,2)", "123456789", None),
+    ("decimal(20,0)", "18446744073709551615", "18446744073709551615"),
+    ("decimal(20,0)", "1.0", "1"),
+    ("decimal(20,0)", "1.4", None),
+    ("decimal(20,0)", "1e-18", None),
+    ("decimal(20,2)", "123456789012345678.25", "123456789012345678.25"),
+    ("decimal(20,2)", "123456789012345678.251", None),
+    ("decimal(38,0)", HUGE, HUGE),
+    ("decimal(38,0)", "0.75", None),
+    ("decimal(38,20)", "0.12345678901234567891", "0.12345678901234567891"),
+    ("decimal(38,20)", "1.00000000000000000001", "1.00000000000000000001"),
+    ("array<decimal(10,2)>", "[1.25,null]", "[1.25, null]"),
+    ("array<decimal(10,2)>", "[1.25,1.255]", None),
+    ("struct<x: decimal(10,2), y: string>", '{"x":1.25}', "{1.25, null}"),
+    ("struct<x: decimal(10,2), y: string>", '{"x":1.255}', None),
+    ("array<map<string, decimal(4,0)>>", '[{"k":1.5}]', None),
+    ("array<map<string, decimal(4,0)>>", '[{"k":1}]', "[{k -> 1}]"),
+    ("timestamp", '"2026-06-24T10:00:00Z"', "2026-06-24 10:00:00"),
+    ("timestamp", "1782295200", "2026-06-24 10:00:00"),
+    ("timestamp", "-1", "1969-12-31 23:59:59"),
+    ("timestamp", "1782295200000", None),  # milliseconds
+    ("timestamp", "1782295200000000", None),  # whose seconds Spark has no room for
+    ("struct<t: timestamp, z: int>", '{"t":1782295200000}', None),
+    ("array<map<string, timestamp>>", '[null,{"k":1782295200000}]', None),
+    ("array<map<string, timestamp>>", '[null,{"k":1}]', "[null, {k -> 1970-01-01 00:00:01}]"),
+]
+"""The type of a column, a field's JSON, and what is kept of it; None if it does not fit."""
+
+
+def test_a_number_is_kept_as_it_is_or_its_record_is_a_dead_letter(session: SparkSession) -> None:
+    # Given a column for each case, a record with that field alone, and one whose field is null
+    columns = parse_columns(", ".join(f"n{at} {kind}" for at, (kind, _, _) in enumerate(CASES)))
+    told = [f'{{"n{at}":{number}}}'.encode() for at, (_, number, _) in enumerate(CASES)]
+    nulls = [f'{{"n{at}":null}}'.encode() for at in range(len(CASES))]
 
     # When
-    decoded = decode(given, Values(columns=columns)).cache()
+    decoded = decode(records(session, *told, *nulls), Values(columns=columns)).cache()
 
     # Then
-    assert reasons(decoded) == [None if kept else "does not fit its column: n", None]
-    rows = rows_of(decoded).where("_kafka_offset = 0")
-    assert rows.schema["n"].dataType == columns["n"].dataType
-    shown = [row[0] for row in rows.select(F.col("n").cast("string")).collect()]
-    assert shown == ([] if kept is None else [kept])
+    misfits = [
+        None if kept else f"does not fit its column: n{at}" for at, (*_, kept) in enumerate(CASES)
+    ]
+    assert reasons(decoded) == [*misfits, *[None] * len(CASES)]
+    rows = rows_of(decoded)
+    kinds = [rows.schema[name].dataType for name in columns.names]
+    assert kinds == [one.dataType for one in columns]
+    texts = rows.select("_kafka_offset", *(F.col(name).cast("string") for name in columns.names))
+    shown = {row[0]: row[row[0] + 1] for row in texts.collect() if row[0] < len(CASES)}
+    assert shown == {at: kept for at, (*_, kept) in enumerate(CASES) if kept is not None}
 
 
 def test_a_column_of_large_numbers_takes_no_fractions(session: SparkSession) -> None:

@@ -16,7 +16,7 @@ from spark.jobs.loading import Loading
 from spark.jobs.options import JobFailed, Source, WrongUsage
 from spark.jobs.replay import backfill, swap_if_whole
 from spark.jobs.topic_ids import DIRECTORY
-from spark.jobs.topics import topic_ids
+from spark.jobs.topics import read_now, topic_ids
 from spark.jobs.warehouse import load
 from spark.sinks.lake_batches import TakenOver
 from spark.sinks.warehouse import TableFormat, positions
@@ -209,6 +209,25 @@ def test_the_other_source_makes_the_table_anew(
     with pytest.raises(JobFailed, match="was written with --source direct"):
         load(run(Source.kafka))
     assert contents(direct.warehouse)[0] == [0, 1]
+
+
+@pytest.mark.parametrize("source", Source)
+def test_a_batch_leaves_out_what_only_a_stream_is_told(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    location_options: dict[str, str],
+    source: Source,
+) -> None:
+    made = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.parquet)()
+    reader = {"maxoffsetspertrigger": "2"}  # sources tell names apart without regard to case
+    if source is Source.direct:
+        reader["commitGroup"] = f"{topic}-loader"
+    options = replace(made.options, source=source, log=location_options, reader=reader)
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b"1", b"2", b"3"])
+    assert read_now(session, options).count() == 3
 
 
 @pytest.mark.parametrize("source", Source)

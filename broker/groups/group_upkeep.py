@@ -163,16 +163,17 @@ class GroupUpkeep:
         """
         gone = 0
         for runner in self._table.running():
+            if runner.machine.state is not GroupState.STABLE:
+                continue
             subscribed = runner.machine.subscribed_topics()
-            if runner.machine.state is not GroupState.STABLE or subscribed is None:
+            if subscribed is None:
                 continue
             try:
                 gone += await self._store.expire_left_topics(
                     runner.group_id, runner.owner_epoch, subscribed, self._expiry.retention_ms
                 )
             except MetadataUnavailable as error:
-                group_id = runner.group_id
-                log.warning("offsets not expired yet", group_id=group_id, reason=str(error))
+                log.warning("offsets not expired yet", group_id=runner.group_id, reason=str(error))
             except Exception:  # of what one group says; it must not end the upkeep of all others
                 log.exception("bug in the expiry of offsets", group_id=runner.group_id)
         return gone

@@ -1,17 +1,14 @@
 """What objects without a row have: where the logs of their records would be."""
 
-import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
-from typing import Final
 
 from protocol.ids import Partition
 from storage import segment, wal_index
+from storage.bad_answers import read_thrice
 from storage.errors import CorruptObject, ObjectMissing
 from storage.fsck.index_tail import read_tail
 from storage.objects.port import ObjectStore, StoredObject
 
-AGAIN_AFTER_S: Final = (0.1, 0.5)
 Extents = Mapping[Partition, tuple[int, int]]
 """The first offset, and one past the last."""
 
@@ -35,12 +32,8 @@ async def extents_of(objects: ObjectStore, orphan: StoredObject) -> Extents:
         OrphanNeeded: it is a segment, and cannot be read.
         ObjectMissing, ObjectStoreUnavailable: no answer.
     """
-    for pause_s in AGAIN_AFTER_S:  # one bad answer says nothing of an object
-        with suppress(CorruptObject, ObjectMissing):
-            return await _read(objects, orphan)
-        await asyncio.sleep(pause_s)
     try:
-        return await _read(objects, orphan)
+        return await read_thrice(lambda _: _read(objects, orphan), (CorruptObject, ObjectMissing))
     except CorruptObject as error:
         if is_segment(orphan):
             raise OrphanNeeded(

@@ -27,33 +27,6 @@ PooledConnection: TypeAlias = "PoolConnectionProxy[asyncpg.Record]"
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 
 
-async def _fetch_unhurried(
-    connection: PooledConnection,
-    name: str,
-    arguments: Sequence[object],
-    timeout_s: float,
-    config: PostgresConfig,
-) -> list[asyncpg.Record]:
-    """Run a statement that may take `timeout_s` on the server.
-
-    It is the session that is told so: were it a transaction around the statement, a process that
-    stops in it would keep what it has locked from others.
-    """
-    try:
-        await _allow_time(connection, timeout_s)
-        rows = await connection.fetch(query(name), *arguments, timeout=timeout_s)
-        await _allow_time(connection, config.statement_timeout_s)
-    except BaseException:
-        with suppress(asyncpg.InterfaceError):
-            connection.terminate()  # it would be as patient with whatever comes next
-        raise
-    return list(rows)
-
-
-async def _allow_time(connection: PooledConnection, timeout_s: float) -> None:
-    await connection.execute(query("session_allow_time"), f"{int(timeout_s * 1000)}ms")
-
-
 class PostgresPool:
     """Connections for everything but commits."""
 
@@ -110,7 +83,7 @@ class PostgresPool:
     ) -> list[asyncpg.Record]:
         """Run a statement that may take `timeout_s` on the server, too; else as fetch()."""
         async with self._connection() as connection:
-            return await _fetch_unhurried(connection, name, arguments, timeout_s, self._config)
+            return await self._fetch_unhurried(connection, name, arguments, timeout_s)
 
     async def fetch_durable(
         self, name: str, *arguments: object, timeout_s: float | None = None
@@ -133,13 +106,33 @@ class PostgresPool:
                 if timeout_s is None:
                     rows = await connection.fetch(query(name), *arguments)
                 else:
-                    rows = await _fetch_unhurried(
-                        connection, name, arguments, timeout_s, self._config
-                    )
+                    rows = await self._fetch_unhurried(connection, name, arguments, timeout_s)
             finally:
                 with suppress(asyncpg.InterfaceError):  # it broke, and is out of the pool already
                     connection.remove_log_listener(warnings.hear)
         warnings.check()
+        return list(rows)
+
+    async def _fetch_unhurried(
+        self,
+        connection: PooledConnection,
+        name: str,
+        arguments: Sequence[object],
+        timeout_s: float,
+    ) -> list[asyncpg.Record]:
+        """Run a statement that may take `timeout_s` on the server.
+
+        It is the session that is told so: were it a transaction around the statement, a process
+        that stops in it would keep what it has locked from others.
+        """
+        try:
+            await _allow_time(connection, timeout_s)
+            rows = await connection.fetch(query(name), *arguments, timeout=timeout_s)
+            await _allow_time(connection, self._config.statement_timeout_s)
+        except BaseException:
+            with suppress(asyncpg.InterfaceError):
+                connection.terminate()  # it would be as patient with whatever comes next
+            raise
         return list(rows)
 
     @asynccontextmanager
@@ -163,6 +156,10 @@ class PostgresPool:
         with suppress(*NO_ANSWER):
             async with asyncio.timeout(GOODBYE_S):
                 await self._pool.close()
+
+
+async def _allow_time(connection: PooledConnection, timeout_s: float) -> None:
+    await connection.execute(query("session_allow_time"), f"{int(timeout_s * 1000)}ms")
 
 
 async def check_sessions(first: PostgresPool, second: PostgresPool) -> None:

@@ -7,7 +7,6 @@ tell whether a producer has sent them twice. So is all of a segment that stands 
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
@@ -17,6 +16,7 @@ from protocol.control_batch import EndMarker, read_end_marker
 from protocol.errors import ProtocolError
 from protocol.ids import Partition
 from storage import segment, wal_index
+from storage.bad_answers import read_thrice
 from storage.errors import CorruptObject, ObjectMissing
 from storage.fsck.index_tail import read_tail
 from storage.objects.port import ObjectStore, StoredObject
@@ -27,7 +27,6 @@ from storage.segment_index import SegmentIndex
 from storage.wal_index import WalEnding, WalIndex
 
 AT_ONCE: Final = 8  # of the writer's objects, each up to 8 MiB and some
-AGAIN_AFTER_S: Final = (0.1, 0.5)
 BAD: Final = (CorruptObject, ObjectMissing, ProtocolError)
 LONG_AGO_MS: Final = 0
 _FOLDER: Final = re.compile(r"(topics/[^/]+)/partitions/(\d+)/segments/[^/]+\.seg")
@@ -97,18 +96,19 @@ class Scan:
 
         What is unreadable has no row, and what has none is deleted some day.
         """
-        read = self._read_segment if stored.path.startswith("topics/") else self._read_upload
-        for pause_s in AGAIN_AFTER_S:
-            with suppress(*BAD):
-                return await read(stored, is_last=False)
-            await asyncio.sleep(pause_s)
+
+        async def read(is_last: bool) -> None:
+            if stored.path.startswith("topics/"):
+                await self._read_segment(stored)
+            else:
+                await self._read_upload(stored, is_last=is_last)
+
         try:
-            await read(stored, is_last=True)
+            await read_thrice(read, BAD)
         except BAD as error:
             self.scanned.unreadable.append(f"{stored.path}: {error}")
 
-    async def _read_segment(self, stored: StoredObject, *, is_last: bool) -> None:
-        del is_last  # it is whole, or nothing
+    async def _read_segment(self, stored: StoredObject) -> None:
         folder = _FOLDER.fullmatch(stored.path)
         if folder is None:
             raise CorruptObject("not the name of a segment")

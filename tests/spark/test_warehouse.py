@@ -211,51 +211,40 @@ def test_the_other_source_makes_the_table_anew(
     assert contents(direct.warehouse)[0] == [0, 1]
 
 
-@pytest.mark.parametrize("source", Source)
-def test_a_batch_leaves_out_what_only_a_stream_is_told(
+@pytest.fixture(params=Source)
+def streaming(
+    request: pytest.FixtureRequest,
     session: SparkSession,
     confluent: Confluent,
     topic: str,
     tmp_path: Path,
     location_options: dict[str, str],
-    source: Source,
-) -> None:
-    made = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.parquet)()
-    reader = {"maxoffsetspertrigger": "2"}  # sources tell names apart without regard to case
-    if source is Source.direct:
-        reader["commitGroup"] = f"{topic}-loader"
-    options = replace(made.options, source=source, log=location_options, reader=reader)
-    confluent.create_topic(topic, partition_count=1)
-    send(confluent, topic, [b"1", b"2", b"3"])
-    assert read_now(session, options).count() == 3
-
-
-@pytest.mark.parametrize("source", Source)
-def test_columns_are_found_out_whatever_a_stream_is_told(
-    session: SparkSession,
-    confluent: Confluent,
-    topic: str,
-    tmp_path: Path,
-    location_options: dict[str, str],
-    source: Source,
-) -> None:
-    # Given options that only a stream has; sources tell names apart without regard to case
+) -> Loading:
+    """Loading five records with options that only a stream has."""
     made = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.delta)()
-    reader = {"maxoffsetspertrigger": "2"}
-    if source is Source.direct:
+    reader = {"maxoffsetspertrigger": "2"}  # sources tell names apart without regard to case
+    if request.param is Source.direct:
         reader["commitGroup"] = f"{topic}-loader"
-    options = replace(made.options, source=source, log=location_options, reader=reader)
+    options = replace(made.options, source=request.param, log=location_options, reader=reader)
     confluent.create_topic(topic, partition_count=1)
     send(confluent, topic, [b'{"id":%d}' % number for number in range(5)])
+    return replace(made, options=options)
 
+
+def test_a_batch_leaves_out_what_only_a_stream_is_told(
+    session: SparkSession, streaming: Loading
+) -> None:
+    assert read_now(session, streaming.options).count() == 5
+
+
+def test_columns_are_found_out_whatever_a_stream_is_told(streaming: Loading) -> None:
     # When a table is made whose columns nobody named, then they are found, and the stream has them
-    loading = replace(made, options=options)
-    assert load(loading) == 5
-    assert contents(loading.warehouse) == ([*range(5)], [])
+    assert load(streaming) == 5
+    assert contents(streaming.warehouse) == ([*range(5)], [])
 
     # And so it is when it is made anew
-    swap_if_whole(loading, backfill(loading))
-    assert contents(loading.warehouse) == ([*range(5)], [])
+    swap_if_whole(streaming, backfill(streaming))
+    assert contents(streaming.warehouse) == ([*range(5)], [])
 
 
 @pytest.mark.parametrize("table_format", [TableFormat.delta, TableFormat.iceberg])

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from storage import bad_answers
 from storage.errors import ObjectMissing
 from storage.objects.port import Owned
-from storage.recovery import recover_scan
 from tests.storage.stored_log import StoredLog, stored_log
 from tests.storage.test_recover_changed import records_of
 from tests.storage.test_recover_store import recover, sweep
@@ -31,7 +31,7 @@ def is_missing(path: str, _: Owned) -> Owned:
 @pytest.fixture
 async def log(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[StoredLog]:
     """Two segments, and two objects of the writer behind them; nobody waits between two tries."""
-    monkeypatch.setattr(recover_scan, "AGAIN_AFTER_S", (0.0, 0.0))
+    monkeypatch.setattr(bad_answers, "AGAIN_AFTER_S", (0.0, 0.0))
     async with stored_log() as opened:
         for number in range(2):
             await opened.write(b"%300d" % number, b"more")

@@ -1,9 +1,11 @@
 """Takeovers, moves to other brokers, idle groups and expiry."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+from structlog.testing import capture_logs
 
 from broker.groups import group_upkeep
 from broker.groups.group_upkeep import EXPIRY_KEY
@@ -238,3 +240,31 @@ async def test_offsets_of_topics_that_a_group_has_left_expire(store: HeldGroups)
         await asyncio.sleep(0.05)
         assert not second.done()
         assert store._groups["preparing"].offsets == store._groups["unknown"].offsets == both
+
+
+async def test_a_bug_in_the_expiry_of_one_group_leaves_the_others_theirs(
+    store: HeldGroups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given two groups that have left a topic, and a store that takes one of them badly
+    expire, told = store.expire_left_topics, []
+
+    async def expire_left_topics(group_id: str, *rest: Any) -> int:
+        told.append(group_id)
+        if group_id == "a":
+            raise ValueError("not as text")
+        return await expire(group_id, *rest)
+
+    monkeypatch.setattr(store, "expire_left_topics", expire_left_topics)
+    (left,) = await create_partitions(store, 1, name="left")
+    reads = [Protocol(name="range", metadata=subscription("read"))]
+    async with world(store, retention_ms=-1, check_interval_ms=20) as here:
+        for group_id in ("a", "b"):
+            member = await here.stable(group_id, protocols=reads)
+            offsets = {left: CommittedOffset(offset=1)}
+            await here.commit(group_id, offsets, member_id=member, generation_id=1)
+
+        # Then it is told, again and again, and the other one's offsets expire
+        with capture_logs() as lines:
+            await until(lambda: not store._groups["b"].offsets and told.count("a") >= 2)
+        assert {line["group_id"] for line in lines if line["log_level"] == "error"} == {"a"}
+        assert store._groups["a"].offsets

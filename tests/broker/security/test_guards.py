@@ -36,6 +36,7 @@ PLACES_ONLY: Final = ROOT / "storage" / "recovery" / "recover_scratch.py"
 CATCHING_BUGS: Final = Counter(
     {
         "broker/dispatch.py": 2,
+        "broker/groups/group_upkeep.py": 1,
         "broker/groups/group_writes.py": 1,
         "broker/network/ordered_answers.py": 1,
         "broker/transactions/transaction_upkeep.py": 1,
@@ -43,7 +44,7 @@ CATCHING_BUGS: Final = Counter(
         "storage/worker_threads.py": 1,
     }
 )
-"""How often bugs are caught: they cost one request, row or partition, or go to who waits for it."""
+"""How often bugs are caught: they cost one request, group, row or partition, or go to who waits."""
 
 STATEMENT_CALLS: Final = {"execute", "fetch", "fetchrow", "fetchval", "executemany", "prepare"}
 SECRET: Final = re.compile(

@@ -10,7 +10,8 @@ from coordinator.classic_rebalance import (
     sync_deadline_passed,
 )
 from coordinator.classic_state import ClassicState, remove_member
-from coordinator.effects import Effect, Reply
+from coordinator.consumer_deadlines import Deadline
+from coordinator.effects import Effect, Expired, Reply
 from coordinator.events import Leave, LeavingMember
 
 
@@ -46,6 +47,7 @@ def time_passed(state: ClassicState, now_ms: int) -> list[Effect]:
         del state.pending[member_id]
     for member in [*state.members.values()]:
         if member.may_expire and member.expires_ms <= now_ms:
+            effects.append(Expired(member_id=member.member_id, reason=Deadline.SESSION.value))
             effects += remove_member(state, member.member_id)
     effects += _after_loss(state, now_ms, members_lost=len(state.members) < count_before)
     if state.sync_deadline_ms is not None and state.sync_deadline_ms <= now_ms:

@@ -8,7 +8,8 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.classic_document import save
 from coordinator.classic_state import ClassicState, InitialDelay, answer_parked_sync, joined
-from coordinator.effects import Effect, Reply
+from coordinator.consumer_deadlines import Deadline
+from coordinator.effects import Effect, Expired, Reply
 from coordinator.snapshots import GroupState
 
 MIN_POSTPONED_MS = 1_000
@@ -63,9 +64,11 @@ def join_deadline_passed(state: ClassicState, now_ms: int) -> list[Effect]:
 
 def sync_deadline_passed(state: ClassicState, now_ms: int) -> list[Effect]:
     """Remove members that learned of the generation but never asked for their assignment."""
-    for member_id in state.unsynced:
+    expired: list[Effect] = []
+    for member_id in sorted(state.unsynced):
         state.members.remove(member_id)  # nothing is parked: it did not sync, and may not join
-    return begin_rebalance(state, now_ms)
+        expired.append(Expired(member_id=member_id, reason=Deadline.SYNC.value))
+    return expired + begin_rebalance(state, now_ms)
 
 
 def _cancel_syncs(state: ClassicState, now_ms: int) -> list[Effect]:
@@ -85,21 +88,23 @@ def _complete_join(state: ClassicState, now_ms: int) -> list[Effect]:
     A static member that did not join stays until its session ends: it is expected back (KIP-345).
     """
     members = state.members
+    expired: list[Effect] = []
     for member in [*members.values()]:
         if member.parked_join is None and member.instance_id is None:
             members.remove(member.member_id)
+            expired.append(Expired(member_id=member.member_id, reason=Deadline.JOIN.value))
     state.initial = None
     if members and not members.elect_joined_leader():
         postponed_ms = max(members.rebalance_timeout_ms, MIN_POSTPONED_MS)
         state.join_deadline_ms = now_ms + postponed_ms  # only static members, all of them away
-        return []
+        return expired
     state.join_deadline_ms = None
     state.generation_id += 1
     if not members:
         state.state = GroupState.EMPTY
         state.protocol_name = None
-        return [save(state)]
-    return _tell_members(state, now_ms)
+        return [*expired, save(state)]
+    return expired + _tell_members(state, now_ms)
 
 
 def _tell_members(state: ClassicState, now_ms: int) -> list[Effect]:

@@ -19,7 +19,7 @@ from coordinator.consumer_member import (
     Member,
 )
 from coordinator.descriptions import ConsumerDescription
-from coordinator.effects import Effect
+from coordinator.effects import Effect, Expired
 from coordinator.events import ConsumerEvent, ConsumerHeartbeat, TimerFired, TopicsChanged
 from coordinator.snapshots import GroupSnapshot
 from coordinator.subscriptions import Subscription
@@ -126,11 +126,15 @@ class ConsumerGroup:
     def _expire(self, now_ms: int) -> list[Effect]:
         """Remove the members who did not do in time what they had to; assign if it is time."""
         fired = self.core.deadlines.fired(now_ms)
-        late = {member_id: None for member_id, _ in fired if member_id != THE_GROUP}
+        late = {member_id: deadline for member_id, deadline in fired if member_id != THE_GROUP}
         if late:
             self.core.remove(late)
         self.core.assign(now_ms)
-        return self.core.effects()
+        expired = [
+            Expired(member_id=member_id, reason=deadline.value)
+            for member_id, deadline in late.items()
+        ]
+        return [*expired, *self.core.effects()]
 
     def check_commit(self, *, member_id: str, generation_id: int) -> ErrorCode:
         """Tell whether a member may commit offsets at this epoch."""

@@ -29,4 +29,12 @@ class ArmTimer:
     deadline_ms: int | None
 
 
-Effect = Save | Reply | ArmTimer
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """Tell the log that a member was removed, since it did not do something in time."""
+
+    member_id: str
+    reason: str
+
+
+Effect = Save | Reply | ArmTimer | Expired

@@ -25,7 +25,7 @@ from broker.groups.group_writes import (
 from broker.http.metrics import GroupMetrics
 from broker.refusals import Refusal
 from coordinator.config import GroupConfig
-from coordinator.effects import ArmTimer, Effect, Reply, Save
+from coordinator.effects import ArmTimer, Effect, Expired, Reply, Save
 from coordinator.events import ClassicEvent, ConsumerEvent, TimerFired
 from coordinator.group import Group
 from coordinator.snapshots import GroupSnapshot
@@ -172,6 +172,13 @@ class GroupRunner:
                     self._reply(effect)
                 case ArmTimer():
                     self._timer.arm(effect.deadline_ms)
+                case Expired():
+                    log.info(
+                        "member removed",
+                        group_id=self.group_id,
+                        member_id=effect.member_id,
+                        reason=effect.reason,
+                    )
 
     def _save(self, snapshot: GroupSnapshot) -> None:
         if snapshot.generation_id != self._generation_id:

@@ -2,6 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
+
+STANDSTILL_MS: Final = 100
+"""A timer that is so late tells that this process, or its machine, stood still."""
+
+READING_MS: Final = 1_000
+"""After it heartbeats are read that came meanwhile, for as long as it took, but no longer."""
 
 
 def loop_ms() -> int:
@@ -49,6 +56,15 @@ class GroupTimer:
             self._handle.cancel()
 
     def _fire(self, deadline_ms: int) -> None:
+        """Be due; after a standstill only when what members sent meanwhile has been read."""
+        late_ms = loop_ms() - deadline_ms
+        if late_ms < STANDSTILL_MS:
+            self._be_due(deadline_ms)
+            return
+        wait_s = min(late_ms, READING_MS) / 1000
+        self._handle = asyncio.get_running_loop().call_later(wait_s, self._be_due, deadline_ms)
+
+    def _be_due(self, deadline_ms: int) -> None:
         self._handle = self._deadline_ms = None
         self._due(deadline_ms)
 

@@ -25,7 +25,7 @@ from coordinator.answers import (
 )
 from coordinator.classic import ClassicGroup
 from coordinator.config import ClassicConfig, ConsumerConfig, GroupConfig
-from coordinator.effects import ArmTimer, Effect, Reply, Save
+from coordinator.effects import ArmTimer, Effect, Expired, Reply, Save
 from coordinator.events import (
     ClassicEvent,
     Heartbeat,
@@ -118,6 +118,8 @@ class Player:
                     lines.append(f"reply {token} {written_answer(answer)}")
                 case ArmTimer(deadline_ms=deadline_ms):
                     lines.append(f"arm {'never' if deadline_ms is None else deadline_ms}")
+                case Expired(member_id=member_id, reason=reason):
+                    lines.append(f"expired {member_id}: {reason}")
         return lines
 
     def _commit(self, fields: Mapping[str, str], now_ms: int) -> str:

@@ -22,7 +22,7 @@ from coordinator.answers import (
 )
 from coordinator.classic import ClassicGroup
 from coordinator.config import ClassicConfig, ConsumerConfig, GroupConfig
-from coordinator.effects import ArmTimer, Effect, Reply, Save
+from coordinator.effects import ArmTimer, Effect, Expired, Reply, Save
 from coordinator.events import ClassicEvent, Heartbeat, Join, Leave, Sync, TimerFired
 from coordinator.snapshots import GroupSnapshot, GroupState
 
@@ -177,6 +177,8 @@ class Runner:
                 case ArmTimer(deadline_ms=deadline_ms):
                     assert deadline_ms is None or deadline_ms >= self.now_ms
                     self.deadline_ms = deadline_ms
+                case Expired(member_id=member_id):
+                    assert member_id not in {one.member_id for one in self.group.describe().members}
 
     def _reply(self, reply: Reply) -> None:
         assert reply.token in self.asked, "a request is answered once"

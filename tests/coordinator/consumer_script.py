@@ -31,7 +31,7 @@ from coordinator.consumer_core import ConsumerCore
 from coordinator.consumer_member import Member, MemberState
 from coordinator.consumer_protocol import read_assignment
 from coordinator.descriptions import ConsumerDescription
-from coordinator.effects import ArmTimer, Effect, Reply, Save
+from coordinator.effects import ArmTimer, Effect, Expired, Reply, Save
 from coordinator.events import ConsumerHeartbeat, Join, Protocol, TopicsChanged
 from coordinator.group import Group
 from coordinator.snapshots import GroupSnapshot, GroupType
@@ -153,6 +153,8 @@ class Player:
                     lines.append(f"reply {token} {_written_answer(answer)}")
                 case ArmTimer(deadline_ms=deadline_ms):
                     lines.append(f"arm {'never' if deadline_ms is None else deadline_ms}")
+                case Expired(member_id=member_id, reason=reason):
+                    lines.append(f"expired {member_id}: {reason}")
         return lines
 
     def _ask_commit(self, fields: Mapping[str, str], now_ms: int) -> list[str]:

@@ -13,7 +13,7 @@ from coordinator.answers import Answer, ConsumerHeartbeatAnswer
 from coordinator.catalog import Catalog, CatalogTopic
 from coordinator.config import ClassicConfig, ConsumerConfig, GroupConfig
 from coordinator.descriptions import ConsumerDescription
-from coordinator.effects import ArmTimer, Effect, Reply, Save
+from coordinator.effects import ArmTimer, Effect, Expired, Reply, Save
 from coordinator.events import (
     ClassicEvent,
     ConsumerEvent,
@@ -180,6 +180,8 @@ class Cluster:
                     self.mail[token] = answer
                 case ArmTimer(deadline_ms=deadline_ms):
                     self.deadline_ms = deadline_ms
+                case Expired(member_id=member_id):
+                    assert member_id not in {one.member_id for one in self.group.describe().members}
 
     def fail_over(self) -> None:
         """Go on with what was saved, at another coordinator, which has no timer yet."""

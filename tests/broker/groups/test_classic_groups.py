@@ -1,12 +1,15 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup over the wire, oldest and newest versions."""
 
 import asyncio
+import os
+import signal
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.broker.groups.conftest import MakeMember
+from tests.support.broker import BrokerProcess
 from tests.support.group_members import stable, until_rebalance
 from tests.support.group_wire import (
     DESCRIBE_GROUPS,
@@ -115,6 +118,33 @@ async def test_a_member_that_is_silent_is_taken_out(member: MakeMember) -> None:
     assert again.generation_id == generation_id + 1
     assert len(again.members) == 1
     assert await second.heartbeat() == ErrorCode.unknown_member_id
+
+
+async def test_a_broker_that_stood_still_reads_heartbeats_before_it_misses_them(
+    group_broker: BrokerProcess, client: WireClient, member: MakeMember, group: str
+) -> None:
+    # Given members with a short session timeout
+    first, second = await member(session_timeout_ms=300), await member(session_timeout_ms=300)
+    await stable(first, second)
+
+    # When the broker stands still for longer than that, and one of them is heard of meanwhile
+    os.kill(group_broker.process.pid, signal.SIGSTOP)
+    beat = heartbeat_request(group, first.member_id, first.generation_id)
+    await client.send(encode_frame(beat, 1))
+    await asyncio.sleep(0.6)
+    os.kill(group_broker.process.pid, signal.SIGCONT)
+
+    # Then that one is still a member, and the other is not, which the log tells
+    _, answer = await client.receive(beat)
+    assert answer.error_code is not ErrorCode.unknown_member_id
+    await until_rebalance(first)
+    assert await second.heartbeat() == ErrorCode.unknown_member_id
+    (line,) = [
+        line
+        for line in group_broker.log.read_text().splitlines()
+        if "removed" in line and group in line
+    ]
+    assert second.member_id in line
 
 
 async def test_a_static_member_comes_back_without_a_rebalance(member: MakeMember) -> None:

@@ -33,6 +33,8 @@ class ProducerIds:
                 return self._next - 1
         finally:
             self._asking -= 1
+            if self._asking == 0:  # what is left is of those who went away, and old by and by
+                self._next = self._end
 
     async def _reserve(self, count: int) -> None:
         first = await self._metadata.allocate_producer_ids(count)

@@ -65,6 +65,21 @@ async def test_who_goes_away_or_meets_an_error_costs_nobody_else_an_id() -> None
     assert await ids.take() == 3
 
 
+async def test_an_id_of_one_who_went_away_is_not_given_out_later() -> None:
+    # Given some that ask, of which the last goes away while its id is on its way
+    metadata = CountedMetadata()
+    ids, other = ProducerIds(metadata), ProducerIds(metadata)
+    asking = [asyncio.create_task(ids.take()) for _ in range(3)]
+    while metadata.asked != [1, 2]:
+        await asyncio.sleep(0)
+    asking[2].cancel()
+    await asyncio.wait(asking)
+
+    # When another broker gives out an id, then the next one here is higher
+    given = await other.take()
+    assert await ids.take() > given
+
+
 async def test_what_was_given_out_is_not_given_again_by_a_database_that_went_back() -> None:
     # Given ids of which some are given out, and a standby that has not heard of most of them
     metadata = CountedMetadata()

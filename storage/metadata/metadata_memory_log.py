@@ -229,8 +229,11 @@ class MemoryPartition:
         del self.aborted[:count]
         return count
 
-    def forget_producers(self, written_ms: int, limit: int) -> int:
-        """Forget at most `limit` that wrote last then, or before, and have nothing open here."""
+    def forget_producers(self, written_ms: int, limit: int, next_producer_id: int) -> int:
+        """Forget at most `limit` that wrote last then, or before, and have nothing open here.
+
+        Those of other clusters, from `next_producer_id` on, may go on here anyway.
+        """
         unused = [
             producer_id
             for producer_id, producer in self._producers.items()
@@ -238,7 +241,8 @@ class MemoryPartition:
         ][:limit]
         for producer_id in unused:
             del self._producers[producer_id]
-        self.forgotten_producer_id = max([self.forgotten_producer_id, *unused])
+        own = (producer_id for producer_id in unused if producer_id < next_producer_id)
+        self.forgotten_producer_id = max([self.forgotten_producer_id, *own])
         return len(unused)
 
 

@@ -12,6 +12,7 @@ from storage.segment_entry import SegmentEntry
 class MemoryRetention:
     """What has had its time; see SegmentStore for what each method promises."""
 
+    _next_producer_id: int
     _now_ms: Callable[[], int]
     _partitions: Mapping[Partition, MemoryPartition]
     _deleted: dict[Partition, MemoryPartition]  # of deleted topics, until their rows are purged
@@ -53,7 +54,7 @@ class MemoryRetention:
         written_ms = self._now_ms() - unused_ms
         gone = 0
         for log in self._partitions.values():
-            gone += log.forget_producers(written_ms, limit - gone)
+            gone += log.forget_producers(written_ms, limit - gone, self._next_producer_id)
         return gone
 
     async def doom_abandoned(self, older_than_ms: int, limit: int) -> int:

@@ -15,6 +15,7 @@ from tests.contracts.metadata_stores import KINDS, create_partitions, write
 from tests.contracts.segment_side import ALL, HOUR_MS, Segments, open_segments
 
 EARLY = "OutOfOrderSequence"
+FOREIGN = 2**60
 
 
 @pytest.fixture(params=KINDS)
@@ -67,6 +68,24 @@ async def test_a_producer_of_another_cluster_goes_on(segments: Segments) -> None
     assert await write(segments.store, partition, producer + 1, 0, 90) == EARLY
     assert await write(segments.store, partition, producer + 1, 0, 80) == 10
     assert await write(segments.store, partition, producer, 0, 70) == EARLY
+
+
+async def test_a_producer_of_another_cluster_that_is_forgotten_lets_nobody_else_go_on(
+    segments: Segments,
+) -> None:
+    # Given a partition that has forgotten one of its own producers, and one of another cluster
+    (partition,) = await segments.partitions(1)
+    own = await segments.store.allocate_producer_ids(1)
+    assert await write(segments.store, partition, own, 0, 0) == 0
+    assert await write(segments.store, partition, FOREIGN, 0, 70) == 10
+    await segments.passes(2 * HOUR_MS)
+    assert await segments.store.expire_producers(HOUR_MS, ALL) == 2
+
+    # Then these two may go on, but nobody who came later
+    later = await segments.store.allocate_producer_ids(1)
+    assert await write(segments.store, partition, later, 0, 5) == EARLY
+    assert await write(segments.store, partition, own, 0, 10) == 20
+    assert await write(segments.store, partition, FOREIGN, 0, 80) == 30
 
 
 async def test_who_is_forgotten_last_counts_whatever_its_id(segments: Segments) -> None:

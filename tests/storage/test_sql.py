@@ -14,6 +14,7 @@ from tests.contracts.metadata_stores import create_partitions, write
 from tests.support.postgres import create_database, create_empty_database
 
 FORGOTTEN_PRODUCERS = "0017_forgotten_producers"
+FOREIGN_PRODUCERS = "0027_ids_and_judges"
 
 
 @pytest.fixture
@@ -95,15 +96,22 @@ async def test_statements_reach_rows_by_key(postgres_dsn: str) -> None:
     await store.close()
 
 
+async def open_as_before(
+    migration: str, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> PostgresMetadata:
+    """Return the store of an empty database that lacks a migration, and all after it."""
+    older = [each for each in migrations() if each.name < migration]
+    with monkeypatch.context() as patched:
+        patched.setattr("storage.postgres.migrate.migrations", lambda: older)
+        return await PostgresMetadata.open(dsn)
+
+
 async def test_what_producers_wrote_before_an_upgrade_may_be_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given a database from before it was written down what partitions forget of producers
     dsn = await create_empty_database()
-    older = [each for each in migrations() if each.name < FORGOTTEN_PRODUCERS]
-    with monkeypatch.context() as patched:
-        patched.setattr("storage.postgres.migrate.migrations", lambda: older)
-        store = await PostgresMetadata.open(dsn)
+    store = await open_as_before(FORGOTTEN_PRODUCERS, dsn, monkeypatch)
     (known,) = await create_partitions(store, 1, name="known")
     (gone,) = await create_partitions(store, 1, name="gone")
     assert await store.allocate_producer_ids(1000) == 0
@@ -120,6 +128,27 @@ async def test_what_producers_wrote_before_an_upgrade_may_be_forgotten(
     for partition in (known, *await create_partitions(store, 1, name="gone")):
         assert await write(store, partition, producer=999, epoch=0, sequence=7) == 0
         assert await write(store, partition, new, 0, 7) == "OutOfOrderSequence"
+    await store.close()
+
+
+async def test_what_partitions_forgot_of_other_clusters_is_made_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a database of old, where a partition has forgotten an id that this cluster will not reach
+    dsn = await create_empty_database()
+    store = await open_as_before(FOREIGN_PRODUCERS, dsn, monkeypatch)
+    (partition,) = await create_partitions(store, 1)
+    connection: Connection = await asyncpg.connect(dsn)
+    await connection.execute(
+        "UPDATE streamhouse_internal.partitions SET forgotten_producer_id = 1::bigint << 60"
+    )
+    await connection.close()
+
+    # When it is brought up to date, then who comes later begins with its first batch there
+    assert FOREIGN_PRODUCERS in await migrate(dsn, PostgresConfig())
+    later = await store.allocate_producer_ids(1)
+    assert await write(store, partition, later, 0, 5) == "OutOfOrderSequence"
+    assert await write(store, partition, later - 1, 0, 5) == 0
     await store.close()
 
 

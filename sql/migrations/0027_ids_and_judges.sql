@@ -1,0 +1,103 @@
+-- Ids of producers that are another cluster's, or made up, say nothing of what a partition has forgotten
+-- of this cluster's: one such id, higher than all that will ever be given out, and any producer could go
+-- on in that partition for ever, with a batch before it lost (0017).
+UPDATE streamhouse_internal.partitions AS p SET forgotten_producer_id = c.next_producer_id - 1
+FROM streamhouse_internal.cluster AS c
+WHERE p.forgotten_producer_id >= c.next_producer_id;
+
+-- Look at p_visited producers' states behind a key; remove at most p_limit that nobody wrote with for so
+-- long, unless a transaction of the producer is open there. next_*: the key to go on behind; null at the
+-- end.
+CREATE OR REPLACE FUNCTION streamhouse_internal.expire_producers(
+    p_unused interval, p_topic_id uuid, p_partition int, p_producer_id bigint, p_visited int,
+    p_limit int,
+    OUT next_topic_id uuid, OUT next_partition int, OUT next_producer_id bigint, OUT removed int
+)
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $function$
+DECLARE
+    oldest CONSTANT timestamptz := clock_timestamp() - p_unused;
+    topic_ids uuid[]; partitions int[]; producer_ids bigint[];  -- that are old enough
+    visited bigint;
+    doomed tid[];
+    forgotten record;
+BEGIN
+    SELECT
+        count(*), (array_agg(s.topic_id))[p_visited], (array_agg(s.partition))[p_visited],
+        (array_agg(s.producer_id))[p_visited],
+        (array_agg(s.topic_id) FILTER (WHERE s.updated_at <= oldest))[:p_limit],
+        (array_agg(s.partition) FILTER (WHERE s.updated_at <= oldest))[:p_limit],
+        (array_agg(s.producer_id) FILTER (WHERE s.updated_at <= oldest))[:p_limit]
+    INTO
+        visited, next_topic_id, next_partition, next_producer_id, topic_ids, partitions, producer_ids
+    FROM (
+        SELECT f.topic_id, f.partition, f.producer_id, f.updated_at
+        FROM streamhouse_internal.producers AS f
+        WHERE (f.topic_id, f.partition, f.producer_id) > (p_topic_id, p_partition, p_producer_id)
+        ORDER BY f.topic_id, f.partition, f.producer_id
+        LIMIT p_visited
+    ) AS s;
+    removed := 0;
+    IF producer_ids IS NULL THEN
+        RETURN;
+    END IF;
+    IF cardinality(producer_ids) = p_limit THEN  -- there may be more of them
+        next_topic_id := topic_ids[p_limit];
+        next_partition := partitions[p_limit];
+        next_producer_id := producer_ids[p_limit];
+    END IF;
+    PERFORM  -- the rows are locked as they are reached, in the order of the array: no deadlock
+    FROM (
+        SELECT DISTINCT d.topic_id, d.partition
+        FROM unnest(topic_ids, partitions) AS d (topic_id, partition)
+        ORDER BY d.topic_id, d.partition
+        OFFSET 0
+    ) AS w
+    CROSS JOIN LATERAL (
+        SELECT FROM streamhouse_internal.partitions AS p
+        WHERE p.topic_id = w.topic_id AND p.partition = w.partition
+        FOR UPDATE
+    ) AS locked;
+    doomed := ARRAY(
+        SELECT s.place
+        FROM unnest(topic_ids, partitions, producer_ids) AS w (topic_id, partition, producer_id)
+        CROSS JOIN LATERAL (  -- where it is gone, purge_topic has the states
+            SELECT FROM streamhouse_internal.partitions AS f
+            WHERE f.topic_id = w.topic_id AND f.partition = w.partition
+            OFFSET 0
+        ) AS known
+        CROSS JOIN LATERAL (
+            SELECT f.ctid AS place
+            FROM streamhouse_internal.producers AS f
+            WHERE f.topic_id = w.topic_id AND f.partition = w.partition
+                AND f.producer_id = w.producer_id AND f.updated_at <= oldest
+            OFFSET 0
+        ) AS s
+        WHERE NOT EXISTS (
+            SELECT FROM streamhouse_internal.transaction_partitions AS t
+            WHERE t.producer_id = w.producer_id AND t.topic_id = w.topic_id
+                AND t.partition = w.partition
+            OFFSET 0
+        )
+    );
+    FOR forgotten IN
+        WITH deleted AS (
+            DELETE FROM streamhouse_internal.producers AS s WHERE s.ctid = ANY (doomed)
+            RETURNING s.topic_id, s.partition, s.producer_id
+        )
+        SELECT d.topic_id, d.partition, max(d.producer_id) AS producer_id
+        FROM deleted AS d
+        CROSS JOIN streamhouse_internal.cluster AS c
+        WHERE d.producer_id < c.next_producer_id  -- others go on wherever they like, anyway
+        GROUP BY d.topic_id, d.partition
+    LOOP
+        UPDATE streamhouse_internal.partitions AS p SET forgotten_producer_id = forgotten.producer_id
+        WHERE p.topic_id = forgotten.topic_id AND p.partition = forgotten.partition
+            AND p.forgotten_producer_id < forgotten.producer_id;
+    END LOOP;
+    removed := cardinality(doomed);
+END
+$function$;

@@ -101,3 +101,100 @@ BEGIN
     removed := cardinality(doomed);
 END
 $function$;
+
+-- Whether a broker has been silent for the time to live, and for half of it while its judge was heard
+-- of. A judge that was silent himself for almost as long, because this database was away, would call
+-- dead whoever is not back before him.
+CREATE FUNCTION streamhouse_internal.is_silent(
+    p_heartbeat_at timestamptz, p_judge_at timestamptz, p_now timestamptz, p_time_to_live interval
+) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+AS $function$
+    SELECT NOT streamhouse_internal.is_recent(p_heartbeat_at, p_now, p_time_to_live)
+        AND NOT streamhouse_internal.is_recent(p_heartbeat_at, p_judge_at, p_time_to_live / 2);
+$function$;
+
+-- Say that a broker is alive, call dead who is not, and see who is. No row: another process has
+-- registered with that identity since. Whatever changes the set of live brokers, this one's return
+-- included, is decided and done under the cluster's lock. All else takes only this broker's row and
+-- waits for no disk: nothing is lost if a heartbeat is. Nor does a burial wait for that lock, which may
+-- be held for long, by who deletes a big topic: all judges would be silent together then. One of the
+-- next heartbeats buries.
+CREATE OR REPLACE FUNCTION streamhouse_internal.broker_heartbeat(
+    p_node_id int, p_incarnation uuid, p_known_generation bigint, p_time_to_live interval
+)
+RETURNS TABLE (this_node_id int, generation bigint, node_id int, addresses text[], rack text)
+LANGUAGE plpgsql VOLATILE
+AS $function$
+DECLARE
+    right_now timestamptz := clock_timestamp();
+    mine streamhouse_internal.brokers;
+    judges boolean;  -- has itself been heard of for long enough to call others dead
+    buries boolean;
+    knows_too_much boolean;  -- of what this database has lost
+    buried boolean := false;
+BEGIN
+    SELECT * INTO mine FROM streamhouse_internal.brokers AS b
+    WHERE b.node_id = p_node_id AND b.incarnation = p_incarnation;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    judges := streamhouse_internal.is_recent(mine.heartbeat_at, right_now, p_time_to_live)
+        AND mine.returned_at < right_now - p_time_to_live;
+    buries := judges AND EXISTS (
+        SELECT FROM streamhouse_internal.brokers AS b
+        WHERE b.live AND streamhouse_internal.is_silent(
+            b.heartbeat_at, mine.heartbeat_at, right_now, p_time_to_live
+        )
+    );
+    knows_too_much := p_known_generation > (
+        SELECT c.broker_generation FROM streamhouse_internal.cluster AS c
+    );
+    IF buries AND mine.live AND NOT knows_too_much THEN
+        PERFORM FROM streamhouse_internal.cluster FOR UPDATE SKIP LOCKED;
+        buries := FOUND;
+    END IF;
+    IF mine.live AND NOT buries AND NOT knows_too_much THEN
+        UPDATE streamhouse_internal.brokers AS b
+        SET heartbeat_at = clock_timestamp(), session_pid = pg_backend_pid(),
+            returned_at = CASE
+                WHEN streamhouse_internal.is_recent(b.heartbeat_at, right_now, p_time_to_live)
+                THEN b.returned_at ELSE clock_timestamp()
+            END
+        WHERE b.node_id = p_node_id AND b.incarnation = p_incarnation AND b.live;
+        IF FOUND THEN
+            PERFORM set_config('synchronous_commit', 'off', true);
+            RETURN QUERY SELECT * FROM streamhouse_internal.live_brokers(p_node_id);
+            RETURN;
+        END IF;  -- else somebody has called it dead this very moment
+    END IF;
+    PERFORM FROM streamhouse_internal.cluster FOR UPDATE;  -- before any broker's row: no deadlock
+    SELECT * INTO mine FROM streamhouse_internal.brokers AS b
+    WHERE b.node_id = p_node_id AND b.incarnation = p_incarnation;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    UPDATE streamhouse_internal.brokers AS b
+    SET heartbeat_at = clock_timestamp(), session_pid = pg_backend_pid(), live = true,
+        returned_at = CASE
+            WHEN mine.live
+                AND streamhouse_internal.is_recent(b.heartbeat_at, right_now, p_time_to_live)
+            THEN b.returned_at ELSE clock_timestamp()
+        END
+    WHERE b.node_id = p_node_id;
+    IF judges AND mine.live THEN
+        UPDATE streamhouse_internal.brokers AS b SET live = false
+        WHERE b.live AND b.node_id <> p_node_id
+            AND streamhouse_internal.is_silent(
+                b.heartbeat_at, mine.heartbeat_at, right_now, p_time_to_live
+            );
+        buried := FOUND;
+    END IF;
+    IF buried OR NOT mine.live OR p_known_generation > (
+        SELECT c.broker_generation FROM streamhouse_internal.cluster AS c
+    ) THEN
+        PERFORM streamhouse_internal.next_broker_generation(p_known_generation);
+    END IF;
+    RETURN QUERY SELECT * FROM streamhouse_internal.live_brokers(p_node_id);
+END
+$function$;

@@ -11,7 +11,7 @@ Contract, checked for Postgres and for the in-memory fake by tests/contracts/tes
   lagged).
 - A broker that has not been heard of for the time to live is dead as soon as another one sends its
   heartbeat, unless that one was away, too: then it is the database that was away, and everybody
-  gets the time to come back.
+  gets the time to come back. For half of that time, the other one must have been heard of.
 """
 
 from collections.abc import Sequence

@@ -81,11 +81,12 @@ class MemoryBrokers:
         steady = mine.live and mine.heartbeat_ms >= oldest_ms
         judges = steady and mine.returned_ms < oldest_ms
         changed = not mine.live or known_generation > self._generation
+        silent_ms = min(oldest_ms, mine.heartbeat_ms - time_to_live_ms // 2)
         mine.live, mine.heartbeat_ms = True, now_ms
         if not steady:
             mine.returned_ms = now_ms
         for one in self._brokers.values():
-            if judges and one.live and one.heartbeat_ms < oldest_ms:
+            if judges and one.live and one.heartbeat_ms < silent_ms:
                 one.live, changed = False, True
         if changed:
             lost = known_generation > self._generation

@@ -228,6 +228,28 @@ async def test_when_all_were_away_nobody_is_called_dead(registry: Registry) -> N
     assert await third.beat() == [0, 1, 2]
 
 
+async def test_when_all_were_almost_away_for_too_long_nobody_is_called_dead(
+    registry: Registry,
+) -> None:
+    # Given two brokers, the first of which is heard of just after the second
+    first, second = await steady(registry, "a:1", "b:1")
+    await registry.passes(TTL_MS // 10)
+    await first.beat()
+
+    # When both are away for a time that is over for the second, and not yet for the first
+    await registry.passes(TTL_MS * 19 // 20)
+    assert await first.beat() == [0, 1]
+
+    # Then the second goes on, if it is back before the first is heard of again
+    assert await second.beat() == [0, 1]
+    assert second.seen.generation == 1
+    await registry.passes(TTL_MS // 10)
+    await first.beat()
+    await registry.passes(TTL_MS * 19 // 20)
+    assert await first.beat() == [0, 1]
+    assert await first.beat() == [0]
+
+
 async def test_who_leaves_is_gone_at_once(registry: Registry) -> None:
     first, second = await steady(registry, "a:1", "b:1")
     assert await second.leave() == [0]

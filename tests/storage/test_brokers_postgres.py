@@ -87,6 +87,35 @@ async def test_a_broker_that_is_called_dead_while_it_beats_takes_a_generation_of
     await store.close()
 
 
+async def test_a_heartbeat_waits_for_nobody_to_call_another_broker_dead() -> None:
+    # Given two brokers, the second of which is silent, and somebody who deletes a big topic
+    dsn = await create_database()
+    store = await PostgresMetadata.open(dsn, PostgresConfig(pool_size=2))
+    ids = [uuid4(), uuid4()]
+    for incarnation, address in zip(ids, ("a:1", "b:1"), strict=True):
+        await register(store, incarnation, address)
+    first, deleting = [await asyncpg.connect(dsn) for _ in range(2)]
+    await configure(first, PostgresConfig())
+    await deleting.execute(
+        "UPDATE streamhouse_internal.brokers SET returned_at = returned_at - $1::interval, "
+        "heartbeat_at = heartbeat_at - CASE node_id WHEN 1 THEN $1::interval ELSE '1s' END",
+        timedelta(milliseconds=2 * TTL_MS),
+    )
+    silent = "SELECT clock_timestamp() - heartbeat_at FROM streamhouse.brokers WHERE node_id = 0"
+    async with deleting.transaction():
+        await deleting.execute("SELECT FROM streamhouse_internal.cluster FOR UPDATE")
+
+        # When the first one is heard of meanwhile, then that counts
+        assert told(await first.fetch(HEARTBEAT, 0, ids[0], 1, TTL_MS)) == (1, [0, 1])
+        assert await first.fetchval(silent) < timedelta(seconds=1)
+
+    # And the next time it calls the second one dead
+    assert told(await first.fetch(HEARTBEAT, 0, ids[0], 1, TTL_MS)) == (2, [0])
+    for connection in (first, deleting):
+        await connection.close()
+    await store.close()
+
+
 async def one_dead_broker() -> tuple[PostgresMetadata, list[Connection]]:
     """Return the store of a cluster whose only broker has stopped, and connections to it."""
     dsn = await create_database()

@@ -134,7 +134,7 @@ async def test_what_producers_wrote_before_an_upgrade_may_be_forgotten(
 async def test_what_partitions_forgot_of_other_clusters_is_made_good(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a database of old, where a partition has forgotten an id that this cluster will not reach
+    # Given a database of old, where a partition has forgotten an id that is not reached here
     dsn = await create_empty_database()
     store = await open_as_before(FOREIGN_PRODUCERS, dsn, monkeypatch)
     (partition,) = await create_partitions(store, 1)

@@ -66,6 +66,7 @@ class Members:
         self._warned_s = float("-inf")
         self._answered_s = float("-inf")  # when that was asked which was answered last
         self._asking = asyncio.Lock()  # a heartbeat must not come after the goodbye
+        self._known_generation = -1  # the highest of which is known that it was given
         self.current = BrokerSet(Membership(node_id=-1, generation=-1, brokers=()))
 
     async def join(
@@ -148,7 +149,7 @@ class Members:
         return await self._store.broker_heartbeat(
             self.current.membership.node_id,
             self._incarnation,
-            known_generation=self.current.generation,
+            known_generation=self._known_generation,
             time_to_live_ms=TIME_TO_LIVE_MS,
         )
 
@@ -180,8 +181,14 @@ class Members:
             log.warning("no news of other brokers", reason=str(error))
 
     def _take(self, membership: Membership) -> None:
-        if membership.generation <= self.current.generation:  # an answer that was overtaken
+        current = self.current.membership
+        if membership.generation == current.generation and membership != current:
+            # Postgres went back, to a standby that lagged, and has given it again since. So that
+            # everybody hears of the set that is, the next heartbeat takes it for lost once more.
+            self._known_generation = current.generation + 1
+        if membership.generation <= current.generation:  # an answer that was overtaken
             return
+        self._known_generation = membership.generation
         log.info(
             "brokers changed",
             generation=membership.generation,

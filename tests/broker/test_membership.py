@@ -1,4 +1,7 @@
-"""When a broker is cut off; what follows is in test_cut_off.py and groups/test_cut_off.py."""
+"""What a broker believes of the others, and when it is cut off from them.
+
+What follows is in test_cut_off.py and groups/test_cut_off.py.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -85,6 +88,33 @@ async def test_one_of_several_is_cut_off_until_it_is_answered(
     store.is_away = False
     await store.beats(2)
     assert told[2:] == [(False, generation)]
+
+
+async def test_a_generation_that_is_another_set_than_was_seen_is_not_believed(
+    members: Members, store: Store
+) -> None:
+    # Given two brokers, the second of which a failover has lost
+    lost = Members(store, UUID(int=2))
+    await lost.join(["PLAINTEXT://two:9092"], rack=None, preferred_node_id=1, alone=False)
+    await store.beats(2)
+    seen = members.current.membership
+    assert (seen.generation, len(seen.brokers)) == (1, 2)
+    del store._brokers[1]
+    store._generation = 0
+
+    # When another one takes the generation in which the second came
+    other = Members(store, UUID(int=3))
+    await other.join(["PLAINTEXT://three:9092"], rack=None, preferred_node_id=2, alone=False)
+    assert other.current.generation == seen.generation
+    await store.beats(3)
+
+    # Then both go on in one that nobody has seen, and that lasts
+    assert [one.node_id for one in members.current.membership.brokers] == [0, 2]
+    generation = members.current.generation
+    assert generation > seen.generation
+    await other._ask(other._send_heartbeat)
+    await store.beats(3)
+    assert other.current.generation == members.current.generation == generation
 
 
 async def test_a_lone_broker_is_never_cut_off(

@@ -283,6 +283,13 @@ async def test_a_generation_that_was_seen_is_not_given_again(registry: Registry)
     assert await second.beat() == [0, 1]
     assert second.seen.generation == 9
 
+    # And so it does if one of them has seen the latest with another set, and asks for a later one
+    second.seen = replace(second.seen, generation=10)
+    assert await second.beat() == [0, 1]
+    assert second.seen.generation == 12
+    assert await first.beat() == [0, 1]
+    assert first.seen.generation == 12
+
 
 async def test_a_heartbeat_that_comes_after_the_goodbye_revives_nobody(registry: Registry) -> None:
     first, second = await steady(registry, "a:1", "b:1")

@@ -59,6 +59,7 @@ class Topics:
         self._by_name: dict[str, KnownTopic] = {}
         self._by_id: dict[UUID, KnownTopic] = {}
         self._version = 0
+        self._server = 0
         self._changed_here: set[UUID] = set()
         self._doubted: list[Topic] = []
         self._watchers: list[Callable[[], None]] = []
@@ -228,8 +229,9 @@ class Topics:
     async def _load_changes(self) -> None:
         """Take over what changed.
 
-        Read all anew if Postgres has gone back, to a standby: its version is older, or it refuses
-        what rests on a topic as it is known here, and has no news of that topic.
+        Read all anew if Postgres may have gone back, to a standby: it is another server, its
+        version is older, or it refuses what rests on a topic as it is known here, and has no news
+        of that topic.
         """
         begin = self._version
         doubted, self._doubted = self._doubted, []
@@ -252,14 +254,15 @@ class Topics:
         is younger than the answer.
 
         Returns:
-            The version that the copy has come to; None if Postgres has gone back.
+            The version that the copy has come to; None if Postgres may have gone back.
         """
         since, news, unsettled = begin, News(), News()
         while True:
             self._changed_here.clear()
             changes = await self._metadata.topic_changes(since)
-            if changes.version < since:
+            if since > 0 and (changes.version < since or changes.server != self._server):
                 return None
+            self._server = changes.server
             latest = unsettled | self._news(changes, all_topics=since == 0)
             await self._take(latest)
             news |= latest

@@ -39,6 +39,7 @@ class EntityConfigs:
         }
         self._watchers: list[tuple[EntityKind, Watcher]] = []
         self._version = 0
+        self._server = 0
         self._altered_here = 0
         self._loading = SharedLoad(self._load_changes)
 
@@ -87,8 +88,9 @@ class EntityConfigs:
         while True:
             altered_here, since = self._altered_here, self._version
             changes = await self._store.entity_config_changes(since)
-            if changes.version < since:
-                self._version = 0  # Postgres has gone back, to a standby
+            is_other, self._server = changes.server != self._server, changes.server
+            if since > 0 and (is_other or changes.version < since):
+                self._version = 0  # Postgres may have gone back, to a standby
             elif altered_here == self._altered_here:
                 break  # else the answer may be older than what was altered here meanwhile
         self._version = changes.version

@@ -1,7 +1,9 @@
 -- The version of the metadata and what changed after version $1 (bigint): a topic as it is now, or
 -- only the id of a deleted one. One row with a null topic_id if nothing did. A single statement, so
--- version and topics are of one moment.
+-- version and topics are of one moment. server: when it was started, microseconds; so a standby that
+-- took over is another one. (What tells its timeline, not every hosted Postgres has.)
 SELECT
+    (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS server,
     c.metadata_version, t.topic_id, t.deleted, t.name, t.partition_count, t.replication_factor,
     t.configs
 FROM streamhouse_internal.cluster AS c

@@ -70,6 +70,7 @@ class TopicPolicies:
         self._topics: dict[UUID, Topic] = {}
         self._policies: dict[UUID, TopicPolicy] = {}
         self._version = 0
+        self._server = 0
         self._turn = asyncio.Lock()
 
     async def refresh(self) -> None:
@@ -79,8 +80,10 @@ class TopicPolicies:
             MetadataUnavailable: no answer; the copy stays as it was.
         """
         async with self._turn:  # else an older answer may come after a newer one
-            changes = await self._metadata.topic_changes(self._version)
-            if changes.version < self._version:  # Postgres has gone back, to a standby
+            since = self._version
+            changes = await self._metadata.topic_changes(since)
+            if since > 0 and (changes.version < since or changes.server != self._server):
+                # Postgres may have gone back, to a standby.
                 changes = await self._metadata.topic_changes(0)
                 self._policies.clear()
                 self._topics.clear()
@@ -90,6 +93,7 @@ class TopicPolicies:
             for topic in changes.changed:
                 self._take(topic)
             self._version = changes.version
+            self._server = changes.server
 
     def follow(self, defaults: TopicValues) -> None:
         """Let topics follow other defaults from now on."""

@@ -3,7 +3,8 @@
 Contract, checked for Postgres and for the in-memory fake by tests/contracts/test_entity_configs.py:
 - All changes of one call happen together, or none.
 - Versions are those of the metadata, shared with topics: each call takes the next one, and who asks
-  for changes with the version of the last answer misses nothing.
+  for changes with the version of the last answer misses nothing, unless another server answers
+  (see topics.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,9 +67,11 @@ class EntityChanges:
 
     Attributes:
         version: of this answer; ask with it the next time.
+        server: which one answered, and since when it has been running.
     """
 
     version: int
+    server: int
     configs: EntityConfigValues
 
 

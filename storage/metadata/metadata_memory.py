@@ -48,6 +48,9 @@ class MemoryMetadata(
     Args:
         random: where ids come from, so that a seeded simulation repeats itself.
         now_ms: the database's clock.
+
+    Attributes:
+        server: which one this is, where a test lets another take over.
     """
 
     def __init__(self, random: Random, now_ms: Callable[[], int] = lambda: 0) -> None:
@@ -59,6 +62,7 @@ class MemoryMetadata(
         self._cluster_id = base64.urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
         self._store_id: str | None = None
         self._version = 0
+        self.server = 0
         self._topics: dict[UUID, Topic] = {}
         self._changed: dict[UUID, int] = {}  # version of each topic, there or deleted
         self._partitions: dict[Partition, MemoryPartition] = {}
@@ -167,6 +171,7 @@ class MemoryMetadata(
         newer = [topic_id for topic_id, at in self._changed.items() if at > since_version]
         return TopicChanges(
             version=self._version,
+            server=self.server,
             changed=[self._topics[topic_id] for topic_id in newer if topic_id in self._topics],
             deleted=[
                 topic_id for topic_id in newer if since_version and topic_id not in self._topics

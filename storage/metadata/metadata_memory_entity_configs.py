@@ -10,6 +10,7 @@ class MemoryEntityConfigs:
     """Configs of entities; see EntityConfigStore for what each method promises."""
 
     _version: int
+    server: int
 
     def __init__(self) -> None:
         self._entities: dict[Entity, tuple[dict[str, str], int]] = {}
@@ -20,7 +21,7 @@ class MemoryEntityConfigs:
             for entity, (configs, version) in self._entities.items()
             if version > since_version
         }
-        return EntityChanges(version=self._version, configs=newer)
+        return EntityChanges(version=self._version, server=self.server, configs=newer)
 
     async def alter_entity_configs(self, changes: Sequence[EntityChange]) -> EntityConfigValues:
         for change in changes:

@@ -29,7 +29,9 @@ class PostgresEntityConfigs:
     async def entity_config_changes(self, since_version: int) -> EntityChanges:
         rows = await self._pool.fetch("entity_config_find_changes", since_version)
         found = [row for row in rows if row["kind"] in _KINDS]
-        return EntityChanges(version=rows[0]["metadata_version"], configs=_configs(found))
+        return EntityChanges(
+            version=rows[0]["metadata_version"], server=rows[0]["server"], configs=_configs(found)
+        )
 
     async def alter_entity_configs(self, changes: Sequence[EntityChange]) -> EntityConfigValues:
         rows = await self._pool.fetch_durable(

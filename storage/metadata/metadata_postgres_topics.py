@@ -34,6 +34,7 @@ class PostgresTopics:
         found = [row for row in rows if row["topic_id"] is not None]
         return TopicChanges(
             version=rows[0]["metadata_version"],
+            server=rows[0]["server"],
             changed=await read_rows([row for row in found if not row["deleted"]], _topic),
             deleted=[row["topic_id"] for row in found if row["deleted"]],
         )

@@ -2,7 +2,9 @@
 
 Contract, checked for Postgres and the in-memory fake by tests/contracts/test_metadata_topics.py:
 - A name is one live topic's; a topic that is made again under it has another id.
-- Who asks for changes since the version of the answer before misses none.
+- Who asks for changes since the version of the answer before misses none, unless another server
+  answers: a standby that was promoted may have lost that version, and given it again since. Who
+  reads everything then misses nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,11 +35,13 @@ class TopicChanges:
 
     Attributes:
         version: of this answer; ask with it the next time.
+        server: which one answered, and since when it has been running.
         changed: topics created or altered, as they are now.
         deleted: ids of topics that are gone.
     """
 
     version: int
+    server: int
     changed: Sequence[Topic]
     deleted: Sequence[UUID]
 

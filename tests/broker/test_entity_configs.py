@@ -83,6 +83,20 @@ async def test_a_copy_follows_a_database_that_went_back(store: MemoryMetadata) -
     assert configs.all(EntityKind.GROUP) == {"reports": {"b": "1"}}
 
 
+async def test_a_copy_follows_a_database_that_went_back_and_says_so(store: MemoryMetadata) -> None:
+    # Given a copy of what a database has lost in a failover, and as many changes made since
+    configs, other = EntityConfigs(store), Entity(EntityKind.GROUP, "reports")
+    await configs.alter([change(GROUP, a="1")])
+    await configs.refresh()
+    standby = MemoryMetadata(Random(8))
+    await standby.alter_entity_configs([change(other, b="1")])
+
+    # When another server answers, then the next look finds what is
+    configs._store, standby.server = standby, 1
+    await configs.refresh()
+    assert configs.all(EntityKind.GROUP) == {"reports": {"b": "1"}}
+
+
 async def test_what_a_database_that_went_back_has_lost_is_not_in_force(
     store: MemoryMetadata,
 ) -> None:

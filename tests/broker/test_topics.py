@@ -114,6 +114,29 @@ async def test_a_copy_that_postgres_contradicts_without_news_is_read_anew(
     assert standby.asked[-1] > 0
 
 
+@pytest.mark.parametrize("before", [(), ("earlier",)])
+async def test_a_topic_that_took_the_version_of_a_lost_one_is_found(
+    before: tuple[str, ...],
+) -> None:
+    # Given a copy of what Postgres has lost in a failover, and as many changes made since
+    store, standby = Store(), Store()
+    topics = topics_of(store)
+    await create(store, *before, "lost")
+    await topics.refresh()
+    await create(standby, *before)
+    standby._random.seed(8)  # what it gains is not what was lost
+    await create(standby, "gained")
+    topics._metadata, standby.server = standby, 1
+
+    # When a client asks for what was made since, then it is found, and what was lost is gone
+    assert await topics.find("gained") is not None
+    assert set(known_topics(topics)) == {*before, "gained"}
+
+    # And the next look only looks for news
+    await topics.refresh()
+    assert standby.asked[-1] > 0
+
+
 async def test_a_name_that_passes_to_another_topic_is_known_all_the_time() -> None:
     # Given a topic that another broker deletes and makes again
     store = Store()

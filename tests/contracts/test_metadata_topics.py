@@ -81,6 +81,7 @@ async def test_changes_are_told_since_a_version(store: MetadataStore) -> None:
     assert list(changes.changed) == [altered]
     assert list(changes.deleted) == [two.topic_id]
     now = await store.topic_changes(changes.version)
+    assert now.server == changes.server == (await store.entity_config_changes(0)).server
     assert (list(now.changed), list(now.deleted), now.version) == ([], [], changes.version)
 
     # And who knows nothing hears of what is there

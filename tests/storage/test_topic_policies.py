@@ -111,7 +111,8 @@ async def test_a_topic_that_cannot_be_read_whole_has_no_policy(configs: dict[str
     assert [policy.name for _, policy in policies.all()] == ["plain"]
 
 
-async def test_policies_follow_a_database_that_went_back() -> None:
+@pytest.mark.parametrize("changes_since", [0, 2])
+async def test_policies_follow_a_database_that_went_back(changes_since: int) -> None:
     # Given policies of what a database has lost in a failover
     metadata, standby = MemoryMetadata(Random(1)), MemoryMetadata(Random(1))
     for store in (metadata, standby):
@@ -122,8 +123,11 @@ async def test_policies_follow_a_database_that_went_back() -> None:
     policies = TopicPolicies(metadata, read_broker_config({}).topic_values)
     await policies.refresh()
 
-    # When the standby becomes the database, then the next look finds what its topics ask for
-    policies._metadata = standby
+    # When the standby becomes the database, perhaps with as many changes since, then the next look
+    # finds what its topics ask for
+    for _ in range(changes_since):
+        await standby.alter_topic_configs(kept, {}, replace=False, expected=None)
+    policies._metadata, standby.server = standby, 1
     await policies.refresh()
     ((topic_id, policy),) = policies.all()
     assert topic_id == kept

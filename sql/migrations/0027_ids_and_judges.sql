@@ -1,3 +1,8 @@
+-- ids_from_server: when the server was started that gave out the last ids of producers. A standby that
+-- takes over is another one: it may not have heard of the last ids that were given out.
+ALTER TABLE streamhouse_internal.cluster
+    ADD COLUMN ids_from_server timestamptz NOT NULL DEFAULT pg_postmaster_start_time();
+
 -- Ids of producers that are another cluster's, or made up, say nothing of what a partition has forgotten
 -- of this cluster's: one such id, higher than all that will ever be given out, and any producer could go
 -- on in that partition for ever, with a batch before it lost (0017).

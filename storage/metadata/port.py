@@ -208,7 +208,8 @@ class MetadataStore(
     async def allocate_producer_ids(self, count: int) -> int:
         """Reserve `count` producer ids that nobody was or will be given; return the first.
 
-        They ascend: a partition tells by a producer's id whether it can have forgotten it.
+        They ascend: a partition tells by a producer's id whether it can have forgotten it. A
+        standby that takes over leaves out more of them than it may have missed.
         """
 
     async def close(self) -> None:

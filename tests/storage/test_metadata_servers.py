@@ -181,6 +181,31 @@ async def retried_until_connected(store: PostgresMetadata) -> None:
                 raise
 
 
+async def test_a_server_that_lagged_and_took_over_gives_no_producer_id_again() -> None:
+    # Given producer ids of which most are not known to the server that takes over
+    with short_directory() as home, external_postgres(home / "server") as postgres:
+        async with connected(postgres.dsn) as store:
+            known = await store.allocate_producer_ids(1)
+            assert await store.allocate_producer_ids(10_000) == known + 1
+            server = (await store.topic_changes(0)).server
+        postgres.kill_all()
+        postgres.start()
+        connection: Connection = await asyncpg.connect(postgres.dsn)
+        set_back = "UPDATE streamhouse_internal.cluster SET next_producer_id = $1"
+        await connection.execute(set_back, known + 1)
+        await connection.close()
+
+        # When it is asked, then it is another one, and its first id is higher than all of them
+        async with connected(postgres.dsn) as store:
+            assert (await store.topic_changes(0)).server != server
+            first = await store.allocate_producer_ids(1)
+            assert first > known + 10_000
+
+            # And after that they follow each other
+            assert await store.allocate_producer_ids(5) == first + 1
+            assert await store.allocate_producer_ids(1) == first + 6
+
+
 async def test_nobody_there_is_unavailable_and_no_password_is_told() -> None:
     # Given an address where nobody listens
     with short_directory() as home:

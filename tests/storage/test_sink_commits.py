@@ -13,8 +13,9 @@ import pytest
 from protocol.ids import Partition
 from storage.errors import CommitOutcomeUnknown, MetadataUnavailable, UnknownPartition
 from storage.metadata.metadata_postgres import PostgresMetadata
-from storage.metadata.port import TransactionUse
+from storage.metadata.port import BatchCommit, TransactionUse
 from storage.postgres.postgres_connection import Connection
+from storage.segment_entry import SegmentEntry
 from storage.sink_commits import BatchOvertaken, SinkBatch, SinkCommits, SinkObject, SinkVerdict
 from tests.contracts.metadata_stores import (
     CONFIG,
@@ -50,6 +51,11 @@ class Cluster:
             for number, partition in enumerate(place for place in places for _ in range(2))
         )
         return SinkObject(path=path, size=100 * len(batches) + 56, batches=batches)
+
+    async def rows(self, partitions: Sequence[Partition]) -> list[list[SegmentEntry]]:
+        """Return each partition's index, without the names of objects."""
+        found = [await whole_log(self.store, partition) for partition in partitions]
+        return [[replace(row, path="") for row in of_partition] for of_partition in found]
 
     async def ends(self, partitions: Sequence[Partition]) -> list[int]:
         """Return high watermarks, after a look at the whole index of each partition."""
@@ -98,6 +104,56 @@ async def test_a_batch_is_in_all_its_partitions_in_the_order_of_its_objects(
     rows = await whole_log(cluster.store, partitions[0])
     assert [(row.start_offset, row.path) for row in rows] == [(0, second.path), (10, first.path)]
     assert await cluster.states(first, second) == ["live", "live"]
+
+
+async def test_a_job_leaves_the_same_index_as_a_broker(cluster: Cluster) -> None:
+    # Given objects whose batches are adjacent, and are not, and have timestamps in some order
+    of_job, of_broker = [sorted(await create_partitions(cluster.store, 2)) for _ in range(2)]
+
+    def layouts(first: Partition, second: Partition) -> list[list[BatchCommit]]:
+        return [
+            [
+                a_batch(first, 0, records=1, timestamp_ms=5),
+                a_batch(first, 100, records=2, timestamp_ms=9),
+                a_batch(first, 200, records=3, timestamp_ms=-1),
+                a_batch(first, 350, records=4, length=50),
+                a_batch(second, 400, records=5),
+            ],
+            [a_batch(second, 0, records=6), a_batch(second, 200, records=7)],
+            [a_batch(first, 200, records=8, timestamp_ms=1), a_batch(second, 300, records=9)],
+        ]
+
+    # When both commit them, to partitions that have something already
+    for first in (of_job[0], of_broker[0]):
+        await commit(cluster.store, [a_batch(first, 0)])
+    for batches in layouts(*of_broker):
+        await commit(cluster.store, batches)
+    objects = []
+    for number, batches in enumerate(layouts(*of_job)):
+        await cluster.sink.reserve(path := f"wal/like-{number}", longer=HOUR)
+        objects.append(SinkObject(path=path, size=500, batches=tuple(batches)))
+    await cluster.sink.commit(batch_of(*objects))
+
+    # Then all is the same
+    assert await cluster.ends(of_job) == await cluster.ends(of_broker) == [28, 27]
+    rows = await cluster.rows(of_job)
+    assert rows == await cluster.rows(of_broker)
+    assert [len(of_partition) for of_partition in rows] == [4, 4]
+
+
+async def test_brokers_wait_no_longer_because_of_many_objects(cluster: Cluster) -> None:
+    # Given many objects for a partition
+    (partition,) = await create_partitions(cluster.store, 1)
+    objects = [await cluster.stored([partition]) for _ in range(50)]
+    connection: Connection = await asyncpg.connect(cluster.dsn)
+    versions = "SELECT (ctid::text::point)[1]::int FROM streamhouse_internal.partitions"
+    before = await connection.fetchval(versions)
+
+    # When they are committed, then its row, which producers wait for, has been written once
+    await cluster.sink.commit(batch_of(*objects))
+    assert await connection.fetchval(versions) == before + 1
+    assert await cluster.ends([partition]) == [50 * 20]
+    await connection.close()
 
 
 async def test_a_batch_that_comes_again_changes_nothing(cluster: Cluster) -> None:

@@ -27,6 +27,7 @@ OPERATIONS: Final = tuple(
 _DESCRIBE_ACLS: Final = 29
 _CLUSTER_NAME: Final = "kafka-cluster"
 _CLUSTER: Final = ResourceType.BROKER  # librdkafka's word for it
+_USER: Final = "User:"
 
 
 def named_resource(
@@ -64,8 +65,12 @@ def acl_filter(
 
 
 def principal_of(user: str) -> str:
-    """Return the principal of a user's name, which may be one already."""
-    return user if ":" in user else f"User:{user}"
+    """Return the principal of a user's name, which may be one already.
+
+    Nobody who logs in is of another type, but names may have colons, as those of Kubernetes'
+    service accounts have: if what is before one were a type, the ACL would count for nobody.
+    """
+    return user if user.startswith(_USER) else f"{_USER}{user}"
 
 
 def operation_of(text: str) -> AclOperation:

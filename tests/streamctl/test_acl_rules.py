@@ -47,3 +47,8 @@ def test_an_acl_reads_as_a_sentence(binding: AclBinding, said: str) -> None:
 
 def test_a_user_may_be_a_principal_already() -> None:
     assert principal_of("alice") == principal_of("User:alice") == "User:alice"
+
+
+def test_a_users_name_may_have_colons() -> None:
+    account = "system:serviceaccount:prod:etl"
+    assert principal_of(account) == principal_of(f"User:{account}") == f"User:{account}"

@@ -152,24 +152,25 @@ def test_who_follows_the_advice_gets_there(
     assert refusals
 
 
+@pytest.mark.parametrize("user", ["alice", "team:alice"])
 def test_an_administrator_sets_up_a_user(
-    secured: Secured, run_here: RunHere, admin: list[str], tmp_path: Path
+    secured: Secured, run_here: RunHere, admin: list[str], tmp_path: Path, user: str
 ) -> None:
     # Given a user, a topic and the ACLs for it, all made by commands
     (tmp_path / "password").write_text("wonderland\n")
     topic, group = f"of-{tmp_path.name}", f"group-of-{tmp_path.name}"
     operations = ("--operation", "read", "--operation", "write")
     for command in (
-        ("user", "set-password", "alice", "--password-file", str(tmp_path / "password")),
+        ("user", "set-password", user, "--password-file", str(tmp_path / "password")),
         ("topic", "create", "--name", topic, "--partitions", "1"),
-        ("acl", "add", "--user", "alice", *operations, "--topic", topic),
-        ("acl", "add", "--user", "alice", "--operation", "read", "--group", group),
+        ("acl", "add", "--user", user, *operations, "--topic", topic),
+        ("acl", "add", "--user", user, "--operation", "read", "--group", group),
     ):
         ended = run_here(*command, *admin)
         assert ended.exit_code == 0, ended
 
     # Then the user can do that, and no more
-    login = secured.login("alice", "SASL_SSL", "SCRAM-SHA-256").but(password="wonderland")
+    login = secured.login(user, "SASL_SSL", "SCRAM-SHA-256").but(password="wonderland")
     options = _options(login, tmp_path / "client.properties")
     Streamctl(bootstrap="").well("produce", "--topic", topic, *options, stdin=b"one\n")
     reading = ("consume", "--topic", topic, "--from-beginning", "--limit", "1")
@@ -180,14 +181,14 @@ def test_an_administrator_sets_up_a_user(
     assert "GROUP_AUTHORIZATION_FAILED" in refused.err
 
     # And what was made is listed, in Kafka's own words for programs
-    listed = run_here("acl", "list", "--user", "alice", "--format", "json", *admin)
+    listed = run_here("acl", "list", "--user", user, "--format", "json", *admin)
     assert {(one["resource"], one["operation"]) for one in json.loads(listed.text)} == {
         ("topic", "read"),
         ("topic", "write"),
         ("group", "read"),
     }
     users = run_here("user", "list", "--format", "json", *admin)
-    assert {"admin", "alice"} <= {one["name"] for one in json.loads(users.text)}
+    assert {"admin", user} <= {one["name"] for one in json.loads(users.text)}
 
 
 def test_acls_of_every_kind_are_listed(

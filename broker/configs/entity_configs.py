@@ -62,14 +62,16 @@ class EntityConfigs:
             ConfigsChanged: something else than what is expected is set of one of them.
             MetadataUnavailable: no answer; all of it was done, or nothing.
         """
-        before = self._version
+        before = self._altered_here, self._version
         try:
             altered = await self._store.alter_entity_configs(changes)
         except ConfigsChanged:
             self._version = 0  # read all anew: Postgres may even have gone back, to a standby
             raise
+        if (self._altered_here, self._version) != before:
+            await self.refresh()  # the answer may be older than what has been taken meanwhile
+            return
         self._altered_here += 1
-        self._version = min(self._version, before)  # others may have altered the same meanwhile
         self._take(altered)
 
     async def refresh(self) -> None:

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from broker.configs.entity_configs import EntityConfigs
-from storage.errors import ConfigsChanged
+from storage.errors import ConfigsChanged, MetadataUnavailable
 from storage.metadata.entity_configs import (
     Entity,
     EntityChange,
@@ -150,9 +150,12 @@ class Slow(MemoryMetadata):
         self.made = asyncio.Event()
         self.let_go = asyncio.Event()
         self.holds = False
+        self.is_away = False
 
     async def entity_config_changes(self, since_version: int) -> EntityChanges:
         self.asked += 1
+        if self.is_away:
+            raise MetadataUnavailable("away")
         answer = await super().entity_config_changes(since_version)
         await self._hold()
         return answer
@@ -203,6 +206,42 @@ async def test_a_change_whose_answer_comes_late_does_not_hide_a_later_one() -> N
     store.let_go.set()
     await altering
 
-    # Then the next poll brings what is set
-    await here.refresh()
+    # Then what is set is in force, without another poll
     assert here.get(GROUP.kind, GROUP.name) == {"a": "2"}
+
+
+async def test_changes_made_here_count_in_their_order_not_in_that_of_their_answers() -> None:
+    # Given a change made here whose answer is under way
+    store = Slow()
+    configs = EntityConfigs(store)
+    store.holds = True
+    first = asyncio.create_task(configs.alter([change(GROUP, a="1", b="1")]))
+    await store.made.wait()
+
+    # When another takes back what it set, and is answered before it
+    await configs.alter([change(GROUP, a=None)])
+    assert configs.get(GROUP.kind, GROUP.name) == {"b": "1"}
+    store.let_go.set()
+    await first
+
+    # Then it stays taken back
+    assert configs.get(GROUP.kind, GROUP.name) == {"b": "1"}
+
+
+async def test_a_late_answer_counts_for_nothing_while_postgres_is_away() -> None:
+    # Given a change made here whose answer is under way, and another that took it back
+    store = Slow()
+    configs = EntityConfigs(store)
+    store.holds = True
+    first = asyncio.create_task(configs.alter([change(GROUP, a="1")]))
+    await store.made.wait()
+    await configs.alter([change(GROUP, a=None)])
+
+    # When the answer comes, but no other does any more
+    store.is_away = True
+    store.let_go.set()
+
+    # Then whoever made it is not told that it is in force, and it is not
+    with pytest.raises(MetadataUnavailable):
+        await first
+    assert not configs.get(GROUP.kind, GROUP.name)

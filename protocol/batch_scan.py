@@ -2,7 +2,9 @@
 
 Decompression is bounded (protocol/compression.py). Where the broker's clock set the timestamps
 (LogAppendTime, KIP-32), all records of a batch have its maximum timestamp. Batches of compacted
-segments may have gaps between their offsets, or no record at all.
+segments may have gaps between their offsets, or no record at all. Not all batches are looked into
+when they come: where records are looked for by time, those that cannot be read are as their header
+says, so that one producer's garbage hides nobody else's records.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,6 +13,7 @@ from typing import Final
 
 from protocol.batch import HEADER_BYTES, BatchHeader, read_header
 from protocol.compression import decompress, decompress_stored
+from protocol.errors import CorruptBatch, DecompressedTooLarge, InvalidRecords
 from protocol.records import scan_records
 
 NAMED_BYTES: Final = 64
@@ -51,16 +54,12 @@ def records_without_key(batch: memoryview) -> tuple[int, Sequence[int]]:
 def find_first_at_or_after(
     batches: Sequence[memoryview], timestamp_ms: int, start_offset: int = 0
 ) -> FoundTimestamp | None:
-    """Return the first record from `start_offset` on whose timestamp is >= `timestamp_ms`.
-
-    Raises:
-        CorruptBatch, DecompressedTooLarge, InvalidRecords: a batch in question cannot be read.
-    """
+    """Return the first record from `start_offset` on whose timestamp is >= `timestamp_ms`."""
     for batch in batches:
         header = read_header(batch)
         if header.max_timestamp_ms < timestamp_ms or not _reaches(header, start_offset):
             continue
-        for found in _timestamps(batch, header):
+        for found in _timestamps(batch, header, start_offset):
             if found.timestamp_ms >= timestamp_ms and found.offset >= start_offset:
                 return found
     return None
@@ -74,9 +73,6 @@ def find_max_timestamp(
     Args:
         batches: of one run.
         start_offset: records before it do not count.
-
-    Raises:
-        CorruptBatch, DecompressedTooLarge, InvalidRecords: a batch in question cannot be read.
     """
     headers = [(read_header(batch), batch) for batch in batches]
     asked = [pair for pair in headers if _reaches(pair[0], start_offset)]
@@ -85,7 +81,7 @@ def find_max_timestamp(
     for header, batch in asked:  # one is enough, unless its latest records are before the start
         if not may_be_later(header.max_timestamp_ms, header.base_offset, latest):
             continue
-        for found in _timestamps(batch, header):
+        for found in _timestamps(batch, header, start_offset):
             is_later = may_be_later(found.timestamp_ms, found.offset, latest)
             if is_later and found.offset >= start_offset:
                 latest = found
@@ -102,14 +98,23 @@ def _reaches(header: BatchHeader, start_offset: int) -> bool:
     return header.record_count > 0 and header.base_offset + header.last_offset_delta >= start_offset
 
 
-def _timestamps(batch: memoryview, header: BatchHeader) -> Iterator[FoundTimestamp]:
-    """Yield each record; what a producer wrote into one that is beyond its batch is cut off."""
-    for offset_delta, timestamp_delta_ms, _ in _scan(batch, header, from_producer=False):
-        timestamp_ms = header.base_timestamp_ms + timestamp_delta_ms
-        if header.is_log_append_time:
-            timestamp_ms = header.max_timestamp_ms
-        timestamp_ms = max(min(timestamp_ms, header.max_timestamp_ms), _LEAST_TIMESTAMP_MS)
-        yield FoundTimestamp(header.base_offset + offset_delta, timestamp_ms)
+def _timestamps(
+    batch: memoryview, header: BatchHeader, start_offset: int
+) -> Iterator[FoundTimestamp]:
+    """Yield each record; what a producer wrote into one that is beyond its batch is cut off.
+
+    If not all of them can be read, the last one is what the header says of all from the start on.
+    """
+    try:
+        for offset_delta, timestamp_delta_ms, _ in _scan(batch, header, from_producer=False):
+            timestamp_ms = header.base_timestamp_ms + timestamp_delta_ms
+            if header.is_log_append_time:
+                timestamp_ms = header.max_timestamp_ms
+            timestamp_ms = max(min(timestamp_ms, header.max_timestamp_ms), _LEAST_TIMESTAMP_MS)
+            yield FoundTimestamp(header.base_offset + offset_delta, timestamp_ms)
+    except (CorruptBatch, DecompressedTooLarge, InvalidRecords):
+        first_offset = max(header.base_offset, start_offset)
+        yield FoundTimestamp(first_offset, header.max_timestamp_ms)
 
 
 def _scan(

@@ -1,8 +1,9 @@
 """Which record has a timestamp: the index leads to a row, that to blocks and the record (KIP-734).
 
 Blocks are read one after the other, only those that may have the record. What the headers say is
-trusted to rule a block out, never to name a record: so the search goes on where records hold less.
-One request may ask for every partition there is, so only some are searched at the same time.
+trusted to rule a block out, but names a record only where no more can be read: so the search goes
+on where records hold less. One request may ask for every partition there is, so only some are
+searched at the same time.
 """
 
 import asyncio

@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 from protocol.batch import batch_extents, read_header
 from protocol.compression import Codec
 from protocol.records import Record, build_batch, decode_records
+from tests.fuzz.batches import with_payload
 from tests.support.broker import BrokerProcess, start_broker
 from tests.support.wire import WireClient, fetch_request
 
@@ -182,6 +183,27 @@ async def test_offsets_by_time(wire: WireClient, topic: str) -> None:
     assert await find(-3) == (3, NOW_MS - 1500)
     assert await find(-2) == (0, -1)
     assert await find(-1) == (6, -1)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+async def test_records_that_nobody_can_read_are_found_by_the_time_of_their_batch(
+    wire: WireClient, topic: str, codec: Codec
+) -> None:
+    # Given a batch with no records behind its header, between others that are earlier
+    await wire.create_topic(topic)
+    await wire.produce(topic, batch(b"0", timestamp_ms=NOW_MS - 9000))
+    garbage = batch(b"1", b"2", timestamp_ms=NOW_MS - 5000, codec=codec)
+    await wire.produce(topic, with_payload(garbage, b"no records at all"))
+    await wire.produce(topic, batch(b"3", timestamp_ms=NOW_MS - 7000))
+
+    async def find(timestamp_ms: int) -> tuple[int, int, int]:
+        found = await wire.list_offset(topic, timestamp_ms)
+        return found.error_code, found.offset, found.timestamp
+
+    # When a time is looked for that only it can have, then it is the answer, and no error
+    assert await find(NOW_MS - 8000) == (ErrorCode.none, 1, NOW_MS - 5000)
+    assert await find(-3) == (ErrorCode.none, 1, NOW_MS - 5000)
+    assert await find(NOW_MS - 4999) == (ErrorCode.none, -1, -1)
 
 
 async def test_log_append_time_is_the_brokers_clock(wire: WireClient, topic: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from protocol.batch import TIMESTAMP_TYPE_BIT
+from protocol.batch import HEADER_BYTES, TIMESTAMP_TYPE_BIT
 from protocol.batch_scan import (
     NAMED_BYTES,
     FoundTimestamp,
@@ -14,6 +14,7 @@ from protocol.batch_scan import (
 )
 from protocol.errors import InvalidRecords
 from protocol.records import Record, build_batch
+from tests.fuzz.batches import with_payload
 
 
 @st.composite
@@ -105,6 +106,24 @@ def test_an_empty_batch_is_no_answer_whatever_its_header_says() -> None:
     assert find_max_timestamp([empty, filled]) == FoundTimestamp(5, 1)
     assert find_max_timestamp([empty]) is None
     assert find_max_timestamp([]) is None
+
+
+@pytest.mark.parametrize("start_offset", [0, 7])
+def test_records_that_cannot_be_read_are_as_their_header_says(start_offset: int) -> None:
+    # Given a batch whose last records cannot be read, before a batch of earlier ones
+    records = [Record(offset_delta=delta, timestamp_delta_ms=delta) for delta in range(4)]
+    whole = build_batch(records, base_offset=5, max_timestamp_ms=9)
+    spoilt = memoryview(with_payload(whole, whole[HEADER_BYTES:-4] + bytes(4)))
+    later = memoryview(build_batch([Record(offset_delta=0, timestamp_delta_ms=4)], base_offset=9))
+
+    # When a time is looked for that none of those before has, then its header answers
+    found = FoundTimestamp(max(start_offset, 5), 9)
+    assert find_first_at_or_after([spoilt, later], 4, start_offset) == found
+    assert find_max_timestamp([spoilt, later], start_offset) == found
+
+    # And one that can be read is found as ever
+    assert find_first_at_or_after([spoilt, later], 1, 5) == FoundTimestamp(6, 1)
+    assert find_first_at_or_after([spoilt, later], 4, 9) == FoundTimestamp(9, 4)
 
 
 @pytest.mark.parametrize(("start_offset", "expected"), [(0, 5), (6, 15), (16, None)])

@@ -34,6 +34,7 @@ from storage.errors import (
     UnknownPartition,
 )
 from storage.log import Log
+from storage.partition_log import UNKNOWN
 from storage.reading.read_planner import END, ColdRead
 from storage.reading.reader import Records
 from storage.usage_counter import charged
@@ -175,7 +176,7 @@ class Fetch:
             return ErrorCode.unknown_leader_epoch
         if not self._cluster.serves(log.partition) and not self._holds(one):
             return ErrorCode.not_leader_or_follower
-        if not log.log_start_offset <= partition.offset <= log.high_watermark:
+        if not UNKNOWN < log.log_start_offset <= partition.offset <= log.high_watermark:
             return ErrorCode.offset_out_of_range
         return None
 

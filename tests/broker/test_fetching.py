@@ -22,11 +22,11 @@ from broker.fetching import Fetch
 from broker.read_failures import ReadFailures
 from protocol.fetch import PartitionWanted, TopicWanted
 from protocol.fetch_response import PartitionAnswer
-from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 from storage.metadata.brokers import BrokerRecord, Membership
 from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.port import SegmentLookup
+from storage.partition_log import PartitionLog
 from storage.segment_entry import SegmentEntry
 from tests.storage.log_bench import LogBench, running_log
 
@@ -51,13 +51,14 @@ def alone(generation: int) -> BrokerSet:
     return BrokerSet(Membership(node_id=0, generation=generation, brokers=[only]))
 
 
-async def fetch_of(
-    bench: LogBench, cluster: Cluster, partition: Partition, *, leader_epoch: int = -1
+def fetch_of(
+    bench: LogBench, cluster: Cluster, log: PartitionLog, *, offset: int = 0, leader_epoch: int = -1
 ) -> tuple[Fetch, Wanted]:
-    """Return a fetch from offset 0 on, and what it is to answer."""
+    """Return a fetch from an offset on, and what it is to answer."""
+    partition = log.partition
     wanted = Wanted(
-        PartitionWanted(partition.index, leader_epoch, 0, 1 << 20),
-        await bench.known(partition),
+        PartitionWanted(partition.index, leader_epoch, offset, 1 << 20),
+        log,
         PartitionAnswer(partition.index),
     )
     looks = AllOfIt()
@@ -89,7 +90,8 @@ async def test_out_of_range_is_told_by_who_has_led_since_it_was_asked(
         (partition,) = await bench.create_partitions()
         await bench.append(partition, [b"a", b"b"])
         cluster = Cluster(cluster_id="c", brokers=alone(1), listener=0)
-        fetch, wanted = await fetch_of(bench, cluster, partition, leader_epoch=leader_epoch)
+        log = await bench.known(partition)
+        fetch, wanted = fetch_of(bench, cluster, log, leader_epoch=leader_epoch)
         answered = asyncio.create_task(fetch.run(min_bytes=1 << 20, max_wait_s=PATIENCE_S))
         await asyncio.sleep(0)
 
@@ -104,6 +106,24 @@ async def test_out_of_range_is_told_by_who_has_led_since_it_was_asked(
         assert wanted.answer.error_code == code
 
 
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_no_log_begins_before_offset_0_however_little_is_known_of_it(
+    is_known: bool,
+) -> None:
+    async with running_log() as bench:
+        # Given a partition whose offsets this broker may not have asked for yet
+        (partition,) = await bench.create_partitions()
+        log = await bench.known(partition) if is_known else PartitionLog(partition)
+        cluster = Cluster(cluster_id="c", brokers=alone(1), listener=0)
+
+        # When somebody fetches from -1 on
+        fetch, wanted = fetch_of(bench, cluster, log, offset=-1)
+        await fetch.run(min_bytes=1, max_wait_s=0)
+
+        # Then there is no such offset
+        assert wanted.answer.error_code == OUT_OF_RANGE
+
+
 async def test_postgres_goes_away_while_a_read_is_planned_again() -> None:
     async with running_log() as bench:
         # Given records whose object has been replaced since Postgres told where they are
@@ -114,7 +134,7 @@ async def test_postgres_goes_away_while_a_read_is_planned_again() -> None:
         await bench.restart()  # with nothing in memory
         await bench.objects.delete([one.path async for one in bench.objects.list("")])
         cluster = Cluster(cluster_id="c", brokers=alone(1), listener=0)
-        fetch, wanted = await fetch_of(bench, cluster, partition)
+        fetch, wanted = fetch_of(bench, cluster, await bench.known(partition))
 
         # When Postgres does not tell where they are now
         await fetch.run(min_bytes=1, max_wait_s=0)

@@ -148,6 +148,6 @@ def _time(value: object) -> float:
         seconds = float(value)
     except OverflowError:
         raise _Unacceptable from None
-    if not math.isfinite(seconds) or seconds < 0:
+    if not math.isfinite(seconds * 1000) or seconds < 0:  # it becomes milliseconds
         raise _Unacceptable
     return seconds

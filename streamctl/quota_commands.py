@@ -145,8 +145,8 @@ def set_quota(
     }
     if not limits:
         raise UsageError("no limit given", fix="say which: --produce-rate 10MB, --fetch-rate 10MB")
-    if any(value is not None and value < 0 for value in limits.values()):
-        raise UsageError("a limit is 0 or more", fix="streamctl quota delete takes one away")
+    if any(value is not None and not value > 0 for value in limits.values()):  # nor is NaN
+        raise UsageError("a limit is more than 0", fix="streamctl quota delete takes one away")
     entity = _entity(
         (Who.USER, user, user_default),
         (Who.CLIENT_ID, client_id, client_id_default),

@@ -1,5 +1,6 @@
 """The consumer protocol's state machine (KIP-848): one group, driven by its members' heartbeats."""
 
+from collections.abc import Set
 from dataclasses import replace
 from typing import Self
 
@@ -23,6 +24,7 @@ from coordinator.effects import Effect, Expired
 from coordinator.events import ConsumerEvent, ConsumerHeartbeat, TimerFired, TopicsChanged
 from coordinator.snapshots import GroupSnapshot
 from coordinator.subscriptions import Subscription
+from protocol.ids import Partition
 
 
 class ConsumerGroup:
@@ -136,29 +138,56 @@ class ConsumerGroup:
         ]
         return [*expired, *self.core.effects()]
 
-    def check_commit(self, *, member_id: str, generation_id: int) -> ErrorCode:
-        """Tell whether a member may commit offsets at this epoch."""
+    def check_commit(
+        self, *, member_id: str, generation_id: int, partitions: Set[Partition]
+    ) -> ErrorCode:
+        """Tell whether a member may commit offsets of all these partitions at this epoch."""
         if generation_id < 0 and not len(self.core.members):
             return ErrorCode.none  # a tool, or a consumer that assigns itself
-        return self._check_epoch(member_id, generation_id)
+        return self._check_committer(member_id, generation_id, partitions)
 
     def check_transactional_commit(
-        self, *, member_id: str, instance_id: str | None, generation_id: int
+        self,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        generation_id: int,
+        partitions: Set[Partition],
     ) -> ErrorCode:
         """Tell whether a TxnOffsetCommit may be done; who names no member is not checked."""
         names_member = bool(member_id) or instance_id is not None
         if generation_id < 0 and not (names_member and len(self.core.members)):
             return ErrorCode.none
-        code = self._check_epoch(member_id, generation_id)
+        code = self._check_committer(member_id, generation_id, partitions)
         if code is ErrorCode.stale_member_epoch:  # no version of TxnOffsetCommit knows it
             return ErrorCode.illegal_generation
         return code
 
-    def check_fetch(self, *, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Tell whether a member may fetch committed offsets at this epoch."""
+    def check_fetch(
+        self, *, member_id: str | None, member_epoch: int, is_saving: bool
+    ) -> ErrorCode:
+        """Tell whether a member may fetch committed offsets at this epoch.
+
+        While the group is saved, a member may not have been told its epoch, and comes with the one
+        before; Kafka goes by what has been written, too.
+        """
         if not member_id and member_epoch < 0:
             return ErrorCode.none
+        member = self.core.members.get(member_id or "")
+        if member is not None and is_saving and member.may_believe_in(member_epoch):
+            return ErrorCode.none
         return self._check_epoch(member_id or "", member_epoch)
+
+    def _check_committer(self, member_id: str, epoch: int, partitions: Set[Partition]) -> ErrorCode:
+        """Accept the previous epoch, too, of who has held all of them since (KIP-1251).
+
+        What the member commits while its next epoch is on the way would be lost otherwise. As in
+        Kafka, one partition that it has not held spoils the whole commit.
+        """
+        member = self.core.members.get(member_id)
+        if member is not None and member.may_believe_in(epoch) and partitions <= member.held:
+            return ErrorCode.none
+        return self._check_epoch(member_id, epoch)
 
     def _check_epoch(self, member_id: str, epoch: int) -> ErrorCode:
         member = self.core.members.get(member_id)

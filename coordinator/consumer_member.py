@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
 from uuid import UUID
@@ -56,6 +56,8 @@ class Member:
         assigned: what it may hold; pending_revocation: what it has yet to give up. Nobody else
             gets any of these.
         target: what it shall hold.
+        held: of what it may hold, that which it has held since its previous epoch. Not written
+            down: after a change of coordinator it counts as held since the present one.
     """
 
     member_id: str
@@ -73,6 +75,11 @@ class Member:
     assigned: frozenset[Partition] = NO_PARTITIONS
     pending_revocation: frozenset[Partition] = NO_PARTITIONS
     target: frozenset[Partition] = NO_PARTITIONS
+    held: frozenset[Partition] = field(default=NO_PARTITIONS, compare=False)
+
+    def may_believe_in(self, epoch: int) -> bool:
+        """Whether it was at that epoch last, and may not have heard of its present one yet."""
+        return JOINING_EPOCH < epoch == self.previous_epoch < self.member_epoch
 
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == epoch

@@ -83,4 +83,5 @@ def _next(
         member_epoch=target_epoch,
         assigned=kept | free,
         pending_revocation=NO_PARTITIONS,
+        held=kept if moved else kept & member.held,
     )

@@ -10,6 +10,7 @@ of classic consumers becomes a consumer group when one joins that speaks the con
 goes back when the last such member has gone.
 """
 
+from collections.abc import Set
 from typing import Self
 
 from kio.schema.errors import ErrorCode
@@ -37,6 +38,7 @@ from coordinator.events import (
     TopicsChanged,
 )
 from coordinator.snapshots import GroupSnapshot, GroupState, GroupType
+from protocol.ids import Partition
 
 
 class Group:
@@ -132,7 +134,13 @@ class Group:
         return [effect for effect in effects if not isinstance(effect, ArmTimer)] + [*more]
 
     def check_commit(
-        self, *, member_id: str, instance_id: str | None, generation_id: int, now_ms: int
+        self,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        generation_id: int,
+        partitions: Set[Partition],
+        now_ms: int,
     ) -> ErrorCode:
         """Tell whether this member may commit offsets now.
 
@@ -140,6 +148,7 @@ class Group:
             member_id: empty (with generation -1) for a committer that is no member.
             instance_id: of a static member, if the request has it.
             generation_id: generation, or member epoch of a consumer group's member.
+            partitions: whose offsets they are.
             now_ms: a commit of a classic member is a sign of life.
         """
         if isinstance(self._machine, ClassicGroup):
@@ -149,10 +158,17 @@ class Group:
                 generation_id=generation_id,
                 now_ms=now_ms,
             )
-        return self._machine.check_commit(member_id=member_id, generation_id=generation_id)
+        return self._machine.check_commit(
+            member_id=member_id, generation_id=generation_id, partitions=partitions
+        )
 
     def check_transactional_commit(
-        self, *, member_id: str, instance_id: str | None, generation_id: int
+        self,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        generation_id: int,
+        partitions: Set[Partition],
     ) -> ErrorCode:
         """Tell whether this member may commit offsets in a transaction now (KIP-447).
 
@@ -160,22 +176,35 @@ class Group:
             member_id: empty, with generation -1, from a producer that does not say.
             instance_id: of a static member, if the request has it.
             generation_id: generation, or member epoch of a consumer group's member.
+            partitions: whose offsets they are.
         """
+        if isinstance(self._machine, ClassicGroup):
+            return self._machine.check_transactional_commit(
+                member_id=member_id, instance_id=instance_id, generation_id=generation_id
+            )
         return self._machine.check_transactional_commit(
-            member_id=member_id, instance_id=instance_id, generation_id=generation_id
+            member_id=member_id,
+            instance_id=instance_id,
+            generation_id=generation_id,
+            partitions=partitions,
         )
 
-    def check_fetch(self, *, member_id: str | None, member_epoch: int, now_ms: int) -> ErrorCode:
+    def check_fetch(
+        self, *, member_id: str | None, member_epoch: int, is_saving: bool, now_ms: int
+    ) -> ErrorCode:
         """Tell whether this member may fetch committed offsets now (OffsetFetch v9 and later).
 
         Args:
             member_id: None, or empty, with epoch -1 if the request names no member.
             member_epoch: as the member knows it.
+            is_saving: what came before is not durable yet, nor told.
             now_ms: does not matter: fetching offsets is no sign of life.
         """
         if isinstance(self._machine, ClassicGroup):
             return ErrorCode.none
-        return self._machine.check_fetch(member_id=member_id, member_epoch=member_epoch)
+        return self._machine.check_fetch(
+            member_id=member_id, member_epoch=member_epoch, is_saving=is_saving
+        )
 
     def describe(self) -> GroupDescription:
         """Return the group as DescribeGroups or ConsumerGroupDescribe shows it."""

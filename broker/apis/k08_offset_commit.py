@@ -1,7 +1,7 @@
 """OffsetCommit: v2-10.
 
 v6 leader epochs (KIP-320), v7 static members (KIP-345), v8 flexible, v9 members of consumer groups
-(KIP-848), v10 topic ids.
+(KIP-848; at their previous epoch, too, for what they have held since: KIP-1251), v10 topic ids.
 
 One statement at most: what several clients commit at a time goes together
 (broker/groups/group_writes.py). Who is no member (generation -1) commits to a group without members

@@ -55,6 +55,7 @@ class GroupCommits:
             member_id=committer.member_id,
             instance_id=committer.instance_id,
             generation_id=committer.generation_id,
+            partitions=offsets.keys(),
             now_ms=loop_ms(),
         )
         if code is not ErrorCode.none:
@@ -79,6 +80,7 @@ class GroupCommits:
             member_id=committer.member_id,
             instance_id=committer.instance_id,
             generation_id=committer.generation_id,
+            partitions=offsets.offsets.keys(),
         )
         if code is not ErrorCode.none:
             answer.set_exception(Refusal(code))
@@ -95,7 +97,10 @@ class GroupCommits:
     ) -> None:
         """Answered with True once the member may read what was committed before it asked."""
         code = runner.machine.check_fetch(
-            member_id=member_id, member_epoch=member_epoch, now_ms=loop_ms()
+            member_id=member_id,
+            member_epoch=member_epoch,
+            is_saving=runner.is_saving,
+            now_ms=loop_ms(),
         )
         if code is not ErrorCode.none:
             answer.set_exception(Refusal(code))

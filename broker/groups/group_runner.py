@@ -85,6 +85,11 @@ class GroupRunner:
         busy = self._owed or self._saving or self.writing
         return self.machine.is_empty and not busy
 
+    @property
+    def is_saving(self) -> bool:
+        """Whether a change of the group is not durable yet, and nobody has been told of it."""
+        return self._saving is not None
+
     def start(self) -> None:
         """Begin; called once."""
         with self.whole():

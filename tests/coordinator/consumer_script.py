@@ -14,7 +14,8 @@ epoch, and of each member its epoch, its state unless stable, what it may hold, 
 and, where it differs, its `target`. `join`, `sync`, `heartbeat`, `leave` are those of the classic
 protocol (classic_script.py); metadata are subscriptions to the topic after the colon, a joining
 member owns what owned= says. `restore` makes the group anew from the last save; `commit`,
-`transact` (a commit in a transaction), `fetch`, `describe` and `subscribed` ask and change nothing.
+`transact` (a commit in a transaction), `fetch`, `describe` and `subscribed` ask and change nothing;
+a commit is `of` partitions, and a fetch may come while what was before is `saving`.
 """
 
 from collections import defaultdict
@@ -162,6 +163,7 @@ class Player:
             member_id=fields.get("member", ""),
             instance_id=None,
             generation_id=int(fields.get("epoch", "-1")),
+            partitions=set(parsed(fields.get("of", ""))),
             now_ms=now_ms,
         )
         return [code.name.upper()]
@@ -171,6 +173,7 @@ class Player:
             member_id=fields.get("member", ""),
             instance_id=fields.get("instance"),
             generation_id=int(fields.get("epoch", "-1")),
+            partitions=set(parsed(fields.get("of", ""))),
         )
         return [code.name.upper()]
 
@@ -178,6 +181,7 @@ class Player:
         code = self._group.check_fetch(
             member_id=fields.get("member"),
             member_epoch=int(fields.get("epoch", "-1")),
+            is_saving="saving" in fields,
             now_ms=now_ms,
         )
         return [code.name.upper()]

@@ -5,13 +5,14 @@ go; the coordinator fails at any moment and another one goes on with what was sa
 counts until its session has ended at the coordinator.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
 
 from coordinator import consumer_core
 from coordinator.consumer_core import ConsumerCore
@@ -140,7 +141,24 @@ class World:
         if saved is None or saved is self.checked or saved.group_type is GroupType.CLASSIC:
             return
         self.checked = saved
+        self.check_commits(holders)
         assert ConsumerCore.restore(saved, config, now_ms=0).snapshot() == saved
+
+    def check_commits(self, holders: Mapping[Partition, Sequence[str]]) -> None:
+        """Who has not heard of its epoch yet commits nothing that is another's by now."""
+        for member in self.cluster.described().members:
+            consumer = self.consumers[member.member_id]
+            if consumer.epoch == member.member_epoch:
+                continue
+            for partition, (holder,) in holders.items():
+                code = self.cluster.group.check_commit(
+                    member_id=consumer.member_id,
+                    instance_id=None,
+                    generation_id=consumer.epoch,
+                    partitions={partition},
+                    now_ms=self.cluster.now_ms,
+                )
+                assert holder == consumer.member_id or code is not ErrorCode.none
 
     def settle(self) -> None:
         """When nothing happens any more, everything is held by exactly one."""

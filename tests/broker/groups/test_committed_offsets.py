@@ -238,3 +238,33 @@ async def test_members_of_consumer_groups_name_their_epoch(
     ):
         answer = await fetch(member_id, wrong)
         assert (answer.error_code, answer.topics) == (code, ())
+
+
+async def test_a_commit_on_its_way_while_its_member_moves_on_is_good_for_what_that_keeps(
+    client: WireClient, group: str, topic: str
+) -> None:
+    # Given a member that had both partitions, gave one up, and is at its next epoch
+    await client.create_topic(topic, partitions=2)
+    topic_id = await client.topic_id(topic)
+    me, other = new_member_id(), new_member_id()
+
+    async def beat(member_id: str, epoch: int, **said: Any) -> Any:
+        return await client.ask(consumer_heartbeat_request(group, member_id, epoch, **said))
+
+    async def commit(*indexes: int) -> list[int]:
+        offsets = dict.fromkeys(indexes, 5)
+        request = commit_request(group, {topic: offsets}, version=9, member_id=me, generation_id=1)
+        return codes(await client.ask(request))
+
+    for member_id in (me, other):
+        await beat(member_id, 0, subscribed_topic_names=(topic,))
+    (kept,) = (await beat(me, 1)).assignment.topic_partitions[0].partitions
+    assert (await beat(me, 1, owned={topic_id: [kept]})).member_epoch == 2
+
+    # When a commit comes that it sent before, then it counts
+    given_up = 1 - kept
+    assert await commit(kept) == [NONE]
+
+    # And with what others may have by now, all of it is refused (KIP-1251)
+    assert await commit(given_up) == [ErrorCode.stale_member_epoch]
+    assert await commit(kept, given_up) == [ErrorCode.stale_member_epoch] * 2

@@ -173,6 +173,28 @@ async def test_what_was_committed_before_is_fetched(here: World, store: HeldGrou
     assert await commit == frozenset()
 
 
+async def test_a_member_fetches_at_the_epoch_that_it_was_told_of(
+    here: World, store: HeldGroups
+) -> None:
+    # Given a member whose next epoch is being saved
+    assert (await here.consumer_beat("g", "m", 0)).member_epoch == 1
+    await here.consumer_beat("g", "another", 0)
+    store.hold()
+    beat = here.consumer_beat("g", "m", 1)
+
+    # When it fetches by the one that it knows
+    fetched = asyncio.ensure_future(here.groups.may_fetch("g", member_id="m", member_epoch=1))
+    await asyncio.sleep(0)
+    assert not beat.done()
+    store.release()
+
+    # Then it may, and not any more once it has been told of the next one
+    assert await fetched is True
+    assert (await beat).member_epoch == 2
+    late = here.groups.may_fetch("g", member_id="m", member_epoch=1)
+    assert await refusal(late) is ErrorCode.stale_member_epoch
+
+
 async def test_at_the_end_everybody_is_answered(here: World, store: HeldGroups) -> None:
     await here.stable("g")
     parked = here.join("g")

@@ -40,9 +40,14 @@ from storage.recovery.recover_postgres import EmptyDatabase
 from storage.recovery.recover_report import FOREVER_NOTE, RecoveryReport, TopicReport
 from storage.recovery.recover_scan import Scan
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment, Scratch
-from storage.recovery.recover_segments import aborted_in_gaps, choose_segments, gaps_between
+from storage.recovery.recover_segments import (
+    aborted_in_gaps,
+    choose_segments,
+    gaps_between,
+    left_out,
+)
 from storage.recovery.recover_tail import read_tail_of
-from storage.recovery.recover_told import end_of_segments, gone_of
+from storage.recovery.recover_told import end_of_segments, gone_of, offsets_told
 from storage.recovery.recover_topics import FoundTopic
 from storage.recovery.recover_unbuilt import BuiltLog, unbuilt
 from storage.upkeep.policies import UNLIMITED
@@ -163,10 +168,10 @@ class Recovery:
 
     async def _rebuild(self, partition: Partition, topic: FoundTopic) -> RebuiltPartition:
         segments, endings = self._scratch.segments(partition), self._scratch.endings(partition)
-        chosen, known = choose_segments(segments), aborted_in_gaps(segments)
         found, places = self._scratch.batches(partition), self._scratch.places(partition)
         gone = gone_of(found, places)
         batches = in_commit_order(with_places(found, places))
+        known, chosen = aborted_in_gaps(segments), choose_segments(segments, offsets_told(batches))
         part = BuiltPart()
         if chosen:
             part, batches = await self._built_part(
@@ -195,9 +200,21 @@ class Recovery:
             builder.add(run)
         aborted = merge_aborted([known, part.aborted])
         rebuilt = builder.finish(aborted, end_offset=end_of_segments(segments))
+        missing = [(0, start - 1), *part.lost, *rebuilt.lost]
+        await self._leave_out(topic, left_out(segments, chosen, missing))
         configs = topic.configs if topic.configs_ms >= 0 else None
         rebuilt.lost[:0] = offsets_lost(part.lost, start, chosen, configs)
         return rebuilt
+
+    async def _leave_out(self, topic: FoundTopic, segments: Sequence[FoundSegment]) -> None:
+        """Tell of segments, and let nobody delete them: not all that they have is in the log."""
+        if not segments:
+            return
+        self.report.left_out += (
+            f"{topic.name}: {one.path}, which contradicts others: not all of its offsets are there"
+            for one in segments
+        )
+        await self._database.remove_objects([one.path for one in segments])
 
     async def _built_part(
         self,

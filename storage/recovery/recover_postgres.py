@@ -109,6 +109,10 @@ class EmptyDatabase:
         rows = await self._db.fetch(query("recover_add_objects"), paths, sizes)
         return [(row["object_id"], row["path"]) for row in rows]
 
+    async def remove_objects(self, paths: Sequence[str]) -> None:
+        """Forget objects that no row names: whoever sweeps the store leaves them there."""
+        await self._db.execute(query("recover_remove_objects"), paths)
+
     async def add_topics(self, topics: Iterable[tuple[UUID, FoundTopic]]) -> None:
         """Add topics, without their partitions."""
         await self._copy(

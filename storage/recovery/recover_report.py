@@ -46,8 +46,9 @@ class RecoveryReport:
         segments, uploads: objects that were read.
         unneeded: objects that are part of no log; the sweeper takes them away in a while.
         unreadable: objects, or parts of them, that tell nothing, and why.
-        left_out: topics that were deleted, or have no name, and why that is believed; and objects
-            with a batch that found no room, and cannot come later: its producer went on.
+        left_out: topics that were deleted, or have no name, and why that is believed; objects with
+            a batch that found no room, and cannot come later: its producer went on; and segments
+            with offsets that nobody else has, which contradict those that are in the log.
     """
 
     cluster_id: str = ""

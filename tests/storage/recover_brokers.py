@@ -97,6 +97,9 @@ class KeptIndex:
     async def add_objects(self, objects: Iterable[tuple[str, int]]) -> list[tuple[int, str]]:
         return [(next(self._ids), path) for path, _ in objects]
 
+    async def remove_objects(self, paths: Iterable[str]) -> None:
+        assert all(paths)
+
     async def add_folders(self, folders: Iterable[object]) -> None:
         assert all(folders)
 

@@ -31,10 +31,10 @@ def end(producer_id: int, *, committed: bool = True, epoch: int = 0) -> EndMarke
 def rebuilt(
     runs: Sequence[PlacedRun], endings: Mapping[int, EndMarker], start: int = 0
 ) -> RebuiltPartition:
-    builder = PartitionBuilder([], Producers(), endings, log_start_offset=start, now_ms=NOW_MS)
-    for run in runs:
-        builder.add(run)
-    return builder.finish([])
+    builder = PartitionBuilder(
+        [], Producers(), endings, runs, log_start_offset=start, now_ms=NOW_MS
+    )
+    return builder.build([])
 
 
 def markers(partition: RebuiltPartition) -> dict[int, tuple[int, bool]]:
@@ -81,6 +81,37 @@ def test_what_nobody_tells_ends_no_transaction_whose_end_is_told() -> None:
     runs.append(written(15, 2, 1, epoch=5))
     partition = rebuilt(runs, {11: end(2), 17: end(1, epoch=6), 18: end(7)})
     assert markers(partition)[10] == (1, False)
+
+
+def test_the_end_of_a_later_transaction_is_not_that_of_an_earlier_one() -> None:
+    # Given two transactions of a client without KIP-890, of which only the second one's end is
+    # told, under the same epoch or, because the client was restarted, the next
+    for epoch in (5, 6):
+        runs = [written(0, 10, 1, epoch=5), written(11, 10, 1, epoch=epoch)]
+        partition = rebuilt(runs, {21: end(1, epoch=epoch)})
+
+        # Then the first one has ended where an offset is missing, and what it wrote is not read
+        assert markers(partition) == {10: (1, False), 21: (1, True)}
+        assert aborted(partition) == [(1, 0, 10)]
+        assert (partition.unfinished, partition.lost) == (1, [])
+
+    # And so have several
+    runs = [written(offset, 2, 1) for offset in (0, 3, 6, 11)]
+    partition = rebuilt([*runs[:3], written(8, 2, 2), runs[3]], {13: end(1), 14: end(2)})
+    assert aborted(partition) == [(1, 0, 2), (1, 3, 5), (1, 6, 10)]
+
+
+def test_a_transaction_goes_on_behind_what_is_lost() -> None:
+    # Given one with records before and behind more offsets than it can have ended at
+    runs = [written(0, 10, 1), written(20, 10, 1)]
+    partition = rebuilt(runs, {30: end(1)})
+
+    # Then it ends as told
+    assert (aborted(partition), partition.lost) == ([], [(10, 19)])
+
+    # And where nothing is missing that is not told, too
+    runs = [written(0, 10, 1), written(10, 2, 2), written(13, 10, 1)]
+    assert aborted(rebuilt(runs, {23: end(1)})) == [(2, 10, 12)]
 
 
 def test_ends_behind_all_records_are_there_and_their_offsets_stay_taken() -> None:

@@ -6,7 +6,7 @@ back is not read else: a producer that wrote nothing since is not known.
 """
 
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Final
@@ -50,7 +50,7 @@ class BuiltTail:
         self.producers = Producers()
         self.aborted: list[AbortedTransaction] = []
         self.unreadable: list[str] = []
-        self._exact: set[tuple[int, int]] = set()
+        self._exact: Counter[tuple[int, int]] = Counter()
         self._alike: set[tuple[int, ...]] = set()
         self._records: dict[tuple[int, ...], list[frozenset[int]]] = {}  # of no known producer
         self._base_offsets: list[int] = []
@@ -70,8 +70,12 @@ class BuiltTail:
             return is_same or (is_alike and batch.producer_id != NO_PRODUCER_ID)
         last_offset = expected_offset + batch.record_count - 1
         if expected_offset >= self.end_offset:
-            return False  # if it is there all the same, it has come again
+            return False  # if it is there all the same, it has come again, or see has_copies
         return is_same or is_alike or self._is_compacted(expected_offset, last_offset)
+
+    def has_copies(self, batch: FoundBatch, count: int) -> bool:
+        """Return whether as many batches of the same bytes are built."""
+        return self._exact[batch.crc, batch.byte_length] >= count
 
     def may_have_changed(self, batch: FoundBatch) -> bool:
         """Return whether only the records tell if a writer's batch is built, in other bytes."""
@@ -118,7 +122,7 @@ class BuiltTail:
         count = header.last_offset_delta + 1
         producer = (header.producer_id, header.producer_epoch, header.base_sequence)
         likeness = (header.base_timestamp_ms, count, *producer)
-        self._exact.add((header.crc, header.size))
+        self._exact[header.crc, header.size] += 1
         self._alike.add(likeness)
         if header.producer_id == NO_PRODUCER_ID:
             self._records.setdefault(likeness, []).append(record_checksums(batch))

@@ -164,7 +164,9 @@ async def unbuilt(batches: Sequence[FoundBatch], built: BuiltLog | None) -> list
 
     What a writer committed before one that is built, is built as well, also if compaction has
     removed it, and so is all of older leader epochs; unless that one is a repetition, whose writer
-    expects it further on, or did not know. Of other writers nothing follows from it.
+    expects it further on, or did not know. Of other writers nothing follows from it. Where as many
+    of the same bytes are built as there are, none is a repetition: its writer expected it too far
+    on, because something before it was refused.
 
     Args:
         batches: in the order of their commits.
@@ -188,12 +190,16 @@ async def unbuilt(batches: Sequence[FoundBatch], built: BuiltLog | None) -> list
             built_writers.add(run.writer)
         for batch in reversed(run.batches):
             expected -= batch.record_count
+            is_behind = is_known and expected >= built.tail.end_offset
+            same = copies[batch.crc, batch.byte_length]
+            if is_behind and not batch.is_told and built.tail.has_copies(batch, same):
+                continue
             if run.writer in built_writers:
-                if is_known and expected >= built.tail.end_offset:
+                if is_behind:
                     kept.append(batch)
             elif not await built.has(batch, expected if is_known else UNKNOWN):
                 kept.append(batch)
-            elif is_known or copies[batch.crc, batch.byte_length] == 1:
+            elif is_known or same == 1:
                 built_writers.add(run.writer)
                 newest_built = max(newest_built, run.leader_epoch)
     return kept[::-1]

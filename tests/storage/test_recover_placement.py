@@ -310,6 +310,22 @@ async def test_what_is_built_is_not_appended_again() -> None:
     assert await unbuilt(before, None) == before
 
 
+async def test_what_its_writer_expected_too_far_on_is_there_once() -> None:
+    # Given a tail of offsets 100 to 104, and an object whose writer expected its last batch there
+    # behind others, which were refused
+    tail = tail_of(b"a", b"b", b"c", b"d", b"e", base_offset=100)
+    same = build_batch([Record(offset_delta=0, value=b"e")])
+    built = BuiltLog(MemoryStore(), [], tail)
+    late = batch(110, 1, number=8)._replace(crc=int.from_bytes(same[17:21]), byte_length=len(same))
+
+    # Then it is built, unless it came once more or is told to be behind
+    assert await unbuilt([late], built) == []
+    again = late._replace(path="wal/0/9", sequence=9, run_offset=111)
+    assert await unbuilt([late._replace(run_offset=104), again], built) == [again]
+    told = late._replace(is_told=1)
+    assert await unbuilt([told], built) == [told]
+
+
 def segment(start: int, end: int, modified_ms: int = 0) -> FoundSegment:
     return FoundSegment(
         path=f"topics/t/partitions/0/segments/{start:08d}-{end:08d}.{modified_ms}.seg",

@@ -48,7 +48,7 @@ from storage.recovery.recover_segments import (
 )
 from storage.recovery.recover_tail import read_tail_of
 from storage.recovery.recover_told import end_of_segments, gone_of, offsets_told
-from storage.recovery.recover_topics import FoundTopic
+from storage.recovery.recover_topics import FoundTopic, live_topics
 from storage.recovery.recover_unbuilt import BuiltLog, unbuilt
 from storage.upkeep.policies import UNLIMITED
 
@@ -101,7 +101,8 @@ class Recovery:
             async for done in scan.run():
                 yield Progress(step="objects", done=done, total=0)
             await self._begin(scan)
-            topics = self._topics(scan)
+            topics, left_out_topics = live_topics(scan.scanned.topics)
+            self.report.left_out += left_out_topics
             for topic in topics.values():
                 if topic.configs is None:  # nobody knows how long its records were to be kept
                     topic.configs = {"retention.ms": str(UNLIMITED)}
@@ -130,21 +131,6 @@ class Recovery:
         await self._database.add_folders(
             (topic.folder, topic_id) for topic_id, topic in scanned.topics.items() if topic.folder
         )
-
-    def _topics(self, scan: Scan) -> dict[UUID, FoundTopic]:
-        """Return the topics that are live: of those of one name, the one that was written last."""
-        by_name: dict[str, UUID] = {}
-        topics = scan.scanned.topics
-        for topic_id in sorted(topics, key=lambda topic_id: topics[topic_id].seen_ms):
-            name = topics[topic_id].name
-            if not name:
-                self.report.left_out.append(f"{topic_id}: no object tells its name; it was deleted")
-                continue
-            if name in by_name:
-                old = by_name[name]
-                self.report.left_out.append(f"{old}: deleted, and {name} made again")
-            by_name[name] = topic_id
-        return {topic_id: topics[topic_id] for _, topic_id in sorted(by_name.items())}
 
     async def _recover_topic(self, topic_id: UUID, topic: FoundTopic) -> None:
         rebuilt: list[RebuiltPartition] = []

@@ -177,8 +177,8 @@ class Scan:
         self.scanned.uploads += 1
         self.scanned.unreadable += (f"{stored.path}, {damage}" for damage in upload.damage)
         for found in upload.runs:
-            self._take_run(index, found)
-        self._told.take(index)
+            self._take_run(index, found, stored.modified_ms)
+        self._told.take(index, stored.modified_ms)
         for topic, partition, sequence, base_offsets in index.places:
             told = Partition(index.topics[topic][0], partition)
             self._scratch.add_places(told, writer, sequence, base_offsets)
@@ -187,10 +187,10 @@ class Scan:
             ended = Partition(index.topics[one.topic][0], one.partition)
             self._scratch.add_ending(ended, one.offset, _marker_of(one))
 
-    def _take_run(self, index: WalIndex, found: FoundRun) -> None:
+    def _take_run(self, index: WalIndex, found: FoundRun, stored_ms: int) -> None:
         run = found.run
         topic_id, name = index.topics[run.topic]
-        topic = self._topic(topic_id, index.written_ms, run.partition)
+        topic = self._topic(topic_id, stored_ms, run.partition)
         if topic.configs is None and name:
             topic.name = name
         self.scanned.last_leader_epoch = max(self.scanned.last_leader_epoch, run.leader_epoch)

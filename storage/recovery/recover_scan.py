@@ -63,6 +63,7 @@ class Scan:
         self._objects = objects
         self._scratch = scratch
         self._told = ToldTopics()
+        self._damaged: dict[str, StoredObject] = {}
 
     async def run(self) -> AsyncIterator[int]:
         """Read all objects; yield how many are done.
@@ -71,10 +72,11 @@ class Scan:
             ObjectStoreUnavailable: no answer.
         """
         done = 0
-        for prefix in ("topics/", "wal/"):
+        segments, uploads = self._objects.list("topics/"), self._objects.list("wal/")
+        for listing in (segments, uploads, self._damaged_uploads()):
             pending: set[asyncio.Task[None]] = set()
             try:
-                async for stored in self._objects.list(prefix):
+                async for stored in listing:
                     pending.add(asyncio.create_task(self._read(stored)))
                     if len(pending) >= AT_ONCE:
                         pending = await _some_done(pending)
@@ -90,6 +92,11 @@ class Scan:
                     task.cancel()
         self._told.add_to(self.scanned.topics)
         self._scratch.settle()
+
+    async def _damaged_uploads(self) -> AsyncIterator[StoredObject]:
+        """Yield those that were left, when all others are known: one may be a whole copy."""
+        for _, stored in sorted(self._damaged.items()):
+            yield stored
 
     async def _read(self, stored: StoredObject) -> None:
         """Read an object; one bad answer does not make it unreadable, which is final.
@@ -169,6 +176,9 @@ class Scan:
         index, writer = upload.index, upload.index.writer_id.hex
         if upload.damage and not is_last:
             raise CorruptObject(upload.damage[0])
+        if upload.damage and stored.path not in self._damaged:
+            self._damaged[stored.path] = stored
+            return
         if not self._scratch.add_upload(
             writer, index.sequence, stored.path, stored.size, index.written_ms
         ):

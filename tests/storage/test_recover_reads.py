@@ -1,5 +1,6 @@
 """Recovery from a store that gives bad answers: only what stays bad is unreadable."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 
@@ -84,3 +85,30 @@ async def test_what_stays_bad_is_told_once(log: StoredLog) -> None:
     report = await recover(log)
     assert [first.path in line for line in report.unreadable] == [True]
     assert (await log.rows())[-1] == last
+
+
+async def test_of_two_copies_the_whole_one_is_taken(
+    log: StoredLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given an upload that was tried again, of which one copy is damaged, and the other comes late
+    before = await records_of(log)
+    whole = (await log.rows())[-1].path
+    content = bytearray(log.content(whole))
+    content[65] ^= 1
+    await log.objects.put("wal/00/damaged", [content])
+    get, is_damaged_read = log.objects.get, asyncio.Event()
+
+    async def answer_late(path: str, start: int, length: int) -> Owned:
+        if path == whole:
+            await is_damaged_read.wait()
+        data = await get(path, start, length)
+        if path == "wal/00/damaged":
+            asyncio.get_running_loop().call_later(0.05, is_damaged_read.set)
+        return data
+
+    monkeypatch.setattr(log.objects, "get", answer_late)
+
+    # When the index is recovered, then nothing is missing
+    report = await recover(log)
+    assert (report.unreadable, report.uploads, report.repeated) == ([], 2, 1)
+    assert await records_of(log) == before

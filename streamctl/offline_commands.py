@@ -123,7 +123,7 @@ def recover(
     Every object tells what it has. Topics, partitions, offsets, idempotent producers and aborted
     transactions are put together from that, up to the last object that was uploaded, and written
     into an EMPTY database, all at once. No broker may run meanwhile. The exit code is 1 if objects
-    were unreadable, offsets lost or something left out, though all the rest is there.
+    were unreadable, offsets lost, records moved or something left out, though the rest is there.
 
     A backup of Postgres tells more: what groups have committed, and how transactions have ended,
     is nowhere else. If you have one that is recent, restore it instead; records that were written

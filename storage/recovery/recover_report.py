@@ -63,5 +63,9 @@ class RecoveryReport:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was lost or left out, or may have been."""
-        return not (self.unreadable or self.left_out or any(one.lost for one in self.topics))
+        """Whether nothing was lost, left out or moved, or may have been.
+
+        What is unfinished had not ended, most often: each cluster that was killed has some of it.
+        """
+        is_changed = any(one.lost or one.moved for one in self.topics)
+        return not (self.unreadable or self.left_out or is_changed)

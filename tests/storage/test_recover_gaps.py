@@ -204,6 +204,7 @@ async def test_what_finds_no_room_is_at_the_end(log: StoredLog) -> None:
     report = await recover(log)
     assert await records_of(log) == {**before, 3: (None, b"unknown")}
     assert (report.topics[0].lost, report.topics[0].moved) == ([], 1)
+    assert not report.is_whole
 
 
 async def test_what_finds_no_room_and_cannot_come_later_is_told(log: StoredLog) -> None:

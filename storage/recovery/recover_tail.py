@@ -70,7 +70,7 @@ class BuiltTail:
             return is_same or (is_alike and batch.producer_id != NO_PRODUCER_ID)
         last_offset = expected_offset + batch.record_count - 1
         if expected_offset >= self.end_offset:
-            return False  # if it is there all the same, it has come again, or see has_copies
+            return False  # if it is there all the same, it has come again (or see has_copies)
         return is_same or is_alike or self._is_compacted(expected_offset, last_offset)
 
     def has_copies(self, batch: FoundBatch, count: int) -> bool:

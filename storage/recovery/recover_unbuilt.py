@@ -7,7 +7,7 @@ before that is looked up there. What it did not know the offset of is looked up 
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -164,9 +164,7 @@ async def unbuilt(batches: Sequence[FoundBatch], built: BuiltLog | None) -> list
 
     What a writer committed before one that is built, is built as well, also if compaction has
     removed it, and so is all of older leader epochs; unless that one is a repetition, whose writer
-    expects it further on, or did not know. Of other writers nothing follows from it. Where as many
-    of the same bytes are built as there are, none is a repetition: its writer expected it too far
-    on, because something before it was refused.
+    expects it further on, or did not know. Of other writers nothing follows from it.
 
     Args:
         batches: in the order of their commits.
@@ -178,7 +176,7 @@ async def unbuilt(batches: Sequence[FoundBatch], built: BuiltLog | None) -> list
     if built is None:
         return list(batches)
     copies = Counter((batch.crc, batch.byte_length) for batch in batches)
-    kept: list[FoundBatch] = []
+    kept: list[tuple[FoundBatch, int]] = []
     built_writers: set[str] = set()
     newest_built = -1  # epoch
     runs = runs_of(batches)
@@ -190,16 +188,36 @@ async def unbuilt(batches: Sequence[FoundBatch], built: BuiltLog | None) -> list
             built_writers.add(run.writer)
         for batch in reversed(run.batches):
             expected -= batch.record_count
-            is_behind = is_known and expected >= built.tail.end_offset
-            same = copies[batch.crc, batch.byte_length]
-            if is_behind and not batch.is_told and built.tail.has_copies(batch, same):
-                continue
             if run.writer in built_writers:
-                if is_behind:
-                    kept.append(batch)
+                if is_known and expected >= built.tail.end_offset:
+                    kept.append((batch, expected))
             elif not await built.has(batch, expected if is_known else UNKNOWN):
-                kept.append(batch)
-            elif is_known or same == 1:
+                kept.append((batch, expected if is_known else UNKNOWN))
+            elif is_known or copies[batch.crc, batch.byte_length] == 1:
                 built_writers.add(run.writer)
                 newest_built = max(newest_built, run.leader_epoch)
-    return kept[::-1]
+    return _without_expected_too_far(kept[::-1], built.tail, copies)
+
+
+def _without_expected_too_far(
+    kept: Iterable[tuple[FoundBatch, int]], tail: BuiltTail, copies: Mapping[tuple[int, int], int]
+) -> list[FoundBatch]:
+    """Return batches without those that are built, though their writers expected them behind that.
+
+    So it is where something before a batch was refused: it is expected behind a gap. Where none is,
+    it is another one of the same bytes, whose first object is swept already.
+
+    Args:
+        kept: with the offsets that were expected; negative where nobody knows.
+        tail: the end of what is built.
+        copies: how many batches of the same bytes there are.
+    """
+    end_offset = tail.end_offset
+    left: list[FoundBatch] = []
+    for batch, expected in kept:
+        same = copies[batch.crc, batch.byte_length]
+        if expected > end_offset and not batch.is_told and tail.has_copies(batch, same):
+            continue
+        end_offset = max(end_offset, expected) + batch.record_count
+        left.append(batch)
+    return left

@@ -318,8 +318,12 @@ async def test_what_its_writer_expected_too_far_on_is_there_once() -> None:
     built = BuiltLog(MemoryStore(), [], tail)
     late = batch(110, 1, number=8)._replace(crc=int.from_bytes(same[17:21]), byte_length=len(same))
 
-    # Then it is built, unless it came once more or is told to be behind
+    # Then it is built, unless it came once more, or is told to be behind, or no gap is before it
     assert await unbuilt([late], built) == []
+    following = late._replace(run_offset=105)
+    assert await unbuilt([following], built) == [following]
+    before = batch(105, 5, number=7)
+    assert await unbuilt([before, late], built) == [before, late]
     again = late._replace(path="wal/0/9", sequence=9, run_offset=111)
     assert await unbuilt([late._replace(run_offset=104), again], built) == [again]
     told = late._replace(is_told=1)

@@ -2,7 +2,7 @@
 
 Requests of a connection begin in order, one after the other; a handler may hand back an awaitable
 for its answer (Produce waits for its commit, with the next Produce already on its way), so several
-are in flight together. Answers wait for those before them.
+are in flight together. Answers wait for those before them; while many bytes do, nothing is begun.
 
 What is sent is read as far as there is room for it (frame_intake.py). A connection is closed on
 bytes that have no meaning, on an unfinished frame that stalls and, after connections.max.idle.ms,
@@ -36,6 +36,10 @@ MAX_IN_FLIGHT: Final = 4096
 takes 100 ms, 700 are in flight; were there fewer it would be held up by that, not by the store.
 What they take is counted as memory that clients hold (broker/network/memory.py)."""
 
+MAX_HELD_BYTES: Final = 256 * 1024
+"""Of answers that wait for one before them, which may be a JoinGroup and take minutes. Those of
+Produce, of which many are to be in flight, have a hundred bytes each."""
+
 MAX_EARLY_FRAMES: Final = 16
 MOST_UNSENT_BYTES: Final = 64 * 1024 - 1
 """Beyond what the socket has taken. A peer that does not read has little more than that, and the
@@ -68,7 +72,9 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox = Outbox(
             self._write, piece_bytes=self.piece_bytes, backlog=reception.memory.backlog
         )
-        self._answers = OrderedAnswers(send=self._outbox.add, refuse=self.refuse)
+        self._answers = OrderedAnswers(
+            send=self._outbox.add, refuse=self.refuse, backlog=reception.memory.backlog
+        )
         self._muting = Muting(self._go_on)
         self._idle: asyncio.Future[None] | None = None  # until there may be something to begin
         self._writable = asyncio.Event()
@@ -169,7 +175,8 @@ class Connection(asyncio.BufferedProtocol):
     # --- requests
 
     async def _serve(self) -> None:
-        intake, dispatch = self._intake, self._reception.dispatcher.dispatch
+        intake, answers = self._intake, self._answers
+        dispatch = self._reception.dispatcher.dispatch
         while self._serving is not None:  # a handler may end in spite of being cancelled
             if not intake.queue or self._muting.is_on:
                 self._idle = self._loop.create_future()
@@ -178,8 +185,8 @@ class Connection(asyncio.BufferedProtocol):
             if not self._writable.is_set():
                 await self._writable.wait()
                 continue
-            if len(self._answers) >= MAX_IN_FLIGHT:
-                await self._answers.wait_first()
+            if len(answers) >= MAX_IN_FLIGHT or answers.held_bytes > MAX_HELD_BYTES:
+                await answers.wait_first()
                 continue
             frame, held = intake.pop()
             try:
@@ -195,7 +202,7 @@ class Connection(asyncio.BufferedProtocol):
                 return
             if not self._trusted and self.session.authenticated:
                 self._trust()
-            self._answers.add(reply, held.give_back)
+            answers.add(reply, held.give_back)
             if not intake.reading:
                 intake.read_on()
 

@@ -20,7 +20,7 @@ BACKLOG_BYTES: Final = 64 * 1024 * 1024
 
 
 class Backlog:
-    """Attributes: bytes: of answers that wait in all outboxes of a broker."""
+    """Attributes: bytes: of answers of a broker that wait for their peers, or for others."""
 
     def __init__(self) -> None:
         self.bytes = 0

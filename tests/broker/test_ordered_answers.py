@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from broker.network.answer_when import Answer, AnswerWhen
 from broker.network.connection import CloseConnection
 from broker.network.ordered_answers import OrderedAnswers
+from broker.network.outbox import Backlog
 from tests.support import virtual_time
 
 
@@ -17,7 +18,10 @@ class Peer:
         self.received: list[bytes] = []
         self.refused: list[str] = []
         self.done: list[int] = []
-        self.answers = OrderedAnswers(send=self._send, refuse=self.refused.append)
+        self.backlog = Backlog()
+        self.answers = OrderedAnswers(
+            send=self._send, refuse=self.refused.append, backlog=self.backlog
+        )
 
     def _send(self, buffers: list[bytes | memoryview]) -> None:
         self.received += [bytes(buffer) for buffer in buffers]
@@ -46,6 +50,7 @@ def test_answers_keep_the_order_of_requests(order: list[int], immediate: set[int
         assert peer.received == [b"%d" % number for number in range(8)]
         assert sorted(peer.done) == list(range(8))
         assert len(peer.answers) == 0
+        assert peer.answers.held_bytes == peer.backlog.bytes == 0
 
     asyncio.run(scenario())
 
@@ -63,6 +68,49 @@ async def test_a_failed_answer_ends_the_connection_after_those_before_it() -> No
     await asyncio.sleep(0)
     assert peer.received == [b"first"]
     assert peer.refused == ["no answer"]
+
+
+async def test_what_is_held_back_is_counted_until_it_goes_out() -> None:
+    # Given an answer that takes long, and behind it some that are there, one way or the other
+    peer, loop = Peer(), asyncio.get_running_loop()
+    first, second = loop.create_future(), loop.create_future()
+    peer.answers.add(first, lambda: None)
+    peer.answers.add(b"four", lambda: None)
+    peer.answers.add(AnswerWhen([], None, lambda: [b"and", b"five"]), lambda: None)
+    peer.answers.add(None, lambda: None)
+    peer.answers.add(second, lambda: None)
+    peer.answers.add(b"six", lambda: None)
+    assert peer.answers.held_bytes == peer.backlog.bytes == 14
+
+    # When it is there at last, then no more than what is behind the next one is held
+    first.set_result(b"first")
+    await asyncio.sleep(0.001)
+    assert peer.received == [b"first", b"four", b"and", b"five"]
+    assert peer.answers.held_bytes == peer.backlog.bytes == 3
+    second.set_result(b"second")
+    await asyncio.sleep(0.001)
+    assert peer.answers.held_bytes == peer.backlog.bytes == 0
+
+
+async def test_nothing_is_kept_for_a_peer_that_is_gone() -> None:
+    # Given a peer that has gone while answers were held back for it
+    peer, loop = Peer(), asyncio.get_running_loop()
+    first, failed, last = (loop.create_future() for _ in range(3))
+    for future in (first, failed, last):
+        peer.answers.add(future, lambda: None)
+    last.set_result(b"last")
+    await asyncio.sleep(0.001)
+    assert peer.backlog.bytes == 4
+    peer.answers.close()
+
+    # Then they are neither kept nor counted, nor is what comes later
+    assert (len(peer.answers), peer.backlog.bytes) == (0, 0)
+    failed.set_exception(CloseConnection("no answer"))
+    peer.answers.add(b"late", lambda: None)
+    first.set_result(b"first")
+    await asyncio.sleep(0.001)
+    assert (len(peer.answers), peer.backlog.bytes) == (0, 0)
+    assert (peer.received, peer.refused) == ([], [])
 
 
 async def test_finish_waits_for_what_is_owed() -> None:

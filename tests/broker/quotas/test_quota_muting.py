@@ -26,6 +26,7 @@ from storage.metadata.metadata_memory import MemoryMetadata
 HOUR_S = 3600.0
 TURNS = 50
 KIB = 1024
+LARGE_BYTES = 4096 * KIB
 
 
 def frame(text: bytes, size: int = 0) -> bytes:
@@ -37,7 +38,7 @@ class Echo:
     """Answers with the first byte of a request, after what else the request says.
 
     `mute` and `limit` are for its connection; `hold` and `wait` until `release`, and those behind
-    it begin meanwhile with `hold` only.
+    it begin meanwhile with `hold` only. The answer to `large` has LARGE_BYTES.
 
     Attributes:
         begun: the first byte of each request, in the order they began.
@@ -62,7 +63,7 @@ class Echo:
             await self.release.wait()
         if b"hold" in frame[:16]:
             return self._later(name)
-        return name
+        return name * LARGE_BYTES if b"large" in frame[:16] else name
 
     async def _later(self, name: bytes) -> Answer:
         await self.release.wait()

@@ -275,7 +275,9 @@ class Connection(asyncio.BufferedProtocol):
         overdue = self._deadlines.missed(now_s, trusted=self._trusted)
         if overdue is not None:
             return overdue
-        is_silent = now_s - self._intake.last_read_s > max_idle_s and not self._answers
+        if self._answers or self._outbox:
+            self._intake.last_read_s = now_s  # it may think of its answer as long as of any
+        is_silent = now_s - self._intake.last_read_s > max_idle_s
         if self._muting.is_on:
             return (Refused.IDLE, f"muted for {max_idle_s:.0f} s") if is_silent else None
         if not self._intake.reading:

@@ -33,7 +33,7 @@ class FrameIntake:
         buffer: where the socket's bytes go.
         queue: complete frames, the oldest first; `pop` takes them.
         reading: whether the socket is read.
-        last_read_s: loop time when bytes last came, or when the socket was last not read.
+        last_read_s: loop time when bytes last came, or when it was last not the peer's turn.
         frame_since_s: loop time since when a frame is unfinished; 0 when none is.
     """
 

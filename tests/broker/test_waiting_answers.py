@@ -1,9 +1,11 @@
 """Answers that wait for those before them, on a real server (see tests/broker/quotas)."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
+from broker.network.refused_connections import Refused
 from tests.broker.quotas.test_quota_muting import LARGE_BYTES, World, frame
 
 REQUESTS = 100
@@ -60,3 +62,19 @@ async def test_what_waits_for_who_is_gone_is_counted_no_longer(world: World) -> 
     writer.transport.abort()
     await world.turns()
     assert world.memory.backlog.bytes == 0
+
+
+async def test_a_client_is_not_idle_while_it_waits_for_an_answer(world: World) -> None:
+    # Given a client that waits for its answer for longer than it may be idle
+    reader, writer = await world.client()
+    writer.write(frame(b"1 hold"))
+    await world.turns()
+    connection = world.echo.connections[b"1"]
+    now_s = asyncio.get_running_loop().time()
+    assert connection.expired(now_s + 700, max_idle_s=600) is None
+
+    # When it has it, then it is idle as long after that as it may be, and not at once
+    world.echo.release.set()
+    assert await reader.readexactly(1) == b"1"
+    assert connection.expired(now_s + 1_299, max_idle_s=600) is None
+    assert connection.expired(now_s + 1_301, max_idle_s=600) == (Refused.IDLE, "idle for 600 s")

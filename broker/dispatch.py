@@ -117,7 +117,7 @@ class Dispatch:
             if isinstance(result, _ENCODED):
                 answer = result
             else:
-                encoding = encoded(header.correlation_id, result, request_bytes=size)
+                encoding = encoded(header.correlation_id, result)
                 answer = await (encoding if quota is None else quota.encoding(encoding))
         except Exception as error:  # noqa: BLE001 (looked at there)
             answer = self._failed(request, error)

@@ -28,7 +28,6 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.encoding import encoded
 from broker.gradual import Gradually
 from broker.groups.group_requests import outcome_of
 from broker.groups.group_table import coordinator_refusal
@@ -49,7 +48,7 @@ Outcome = list[Any] | ErrorCode
 """The topics' part of an answer, or why there is none."""
 
 
-async def handle(request: Request) -> Awaitable[bytes]:
+async def handle(request: Request) -> Awaitable[Payload]:
     """Begin to fetch for each group; one that cannot be answers for itself."""
     body = request.decode()
     asked = body.groups if request.version >= _FIRST_BATCHED else (body,)
@@ -70,7 +69,7 @@ def _begin(request: Request, group: Any) -> Awaitable[bool] | ErrorCode:
 
 async def _respond(
     request: Request, groups: list[tuple[Any, Awaitable[bool] | ErrorCode]], *, is_stable: bool
-) -> bytes:
+) -> Payload:
     outcomes = [
         (
             group,
@@ -80,16 +79,7 @@ async def _respond(
         )
         for group, begun in groups
     ]
-    response = await request.aside(_response, request, outcomes)
-    entries = sum(
-        len(topic.partitions)
-        for _, topics in outcomes
-        if isinstance(topics, list)
-        for topic in topics
-    )
-    return await encoded(
-        request.header.correlation_id, response, request_bytes=len(request.frame), entries=entries
-    )
+    return await request.aside(_response, request, outcomes)
 
 
 def _response(request: Request, outcomes: list[tuple[Any, Outcome]]) -> Payload:

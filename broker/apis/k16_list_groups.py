@@ -9,18 +9,18 @@ from collections.abc import Awaitable
 from typing import Any
 
 from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
 
-from broker.encoding import encoded
 from broker.requests import NOT_THROTTLED, Request
 from protocol.acl import Operation, ResourceType
 
 
-async def handle(request: Request) -> Awaitable[bytes]:
+async def handle(request: Request) -> Awaitable[Payload]:
     """List the groups that pass both filters; an empty filter lets all pass."""
     return _respond(request, request.decode())
 
 
-async def _respond(request: Request, body: Any) -> bytes:
+async def _respond(request: Request, body: Any) -> Payload:
     states = {state.lower() for state in getattr(body, "states_filter", ())}
     kinds = {kind.lower() for kind in getattr(body, "types_filter", ())}
     sees_all = request.allows(Operation.DESCRIBE, ResourceType.CLUSTER, audit=False)
@@ -36,7 +36,7 @@ async def _respond(request: Request, body: Any) -> bytes:
         if not kinds or group.group_type.lower() in kinds
         if sees_all or request.shows(ResourceType.GROUP, group.group_id)
     ]
-    response = request.types.ListGroupsResponse(
+    response: Payload = request.types.ListGroupsResponse(
         throttle_time=NOT_THROTTLED, error_code=ErrorCode.none, groups=tuple(listed)
     )
-    return await encoded(request.header.correlation_id, response, entries=len(listed))
+    return response

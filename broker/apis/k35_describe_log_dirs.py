@@ -16,7 +16,6 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.encoding import encoded
 from broker.gradual import Gradually
 from broker.log_dirs import Sizes
 from broker.refusals import Refusal
@@ -31,7 +30,7 @@ Wanted = dict[str, list[Partition]]
 """Partitions by their topics' names."""
 
 
-async def handle(request: Request) -> Awaitable[bytes]:
+async def handle(request: Request) -> Awaitable[Payload]:
     """Describe this broker's share of the store."""
     return _respond(request, request.decode())
 
@@ -41,7 +40,7 @@ def refuse(request: Request, refusal: Refusal) -> Payload:
     return _response(request, refusal.code)
 
 
-async def _respond(request: Request, body: Any) -> bytes:
+async def _respond(request: Request, body: Any) -> Payload:
     code = ErrorCode.none
     wanted: Wanted = {}
     sizes: Sizes = {}
@@ -62,9 +61,7 @@ async def _respond(request: Request, body: Any) -> bytes:
         usable_bytes=_UNKNOWN_BYTES,
         is_cordoned=False,
     )
-    response = _response(request, ErrorCode.none, described)
-    entries = sum(map(len, wanted.values()))
-    return await encoded(request.header.correlation_id, response, entries=entries)
+    return _response(request, ErrorCode.none, described)
 
 
 def _response(request: Request, code: ErrorCode, *results: object) -> Payload:

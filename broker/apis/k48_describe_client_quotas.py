@@ -13,7 +13,6 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.encoding import encoded
 from broker.gradual import Gradually
 from broker.quotas.quota_entities import QuotaEntity
 from broker.quotas.quota_filters import quota_filter
@@ -21,7 +20,7 @@ from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 
 
-async def handle(request: Request) -> Payload | bytes:
+async def handle(request: Request) -> Payload:
     """Describe the entities that match."""
     body, configs = request.decode(), request.services.entity_configs
     try:
@@ -38,8 +37,7 @@ async def handle(request: Request) -> Payload | bytes:
         async for entity, quotas in Gradually().each(entities)
         if asked.matches(entity)
     ]
-    response = _response(request, ErrorCode.none, "", entries)
-    return await encoded(request.header.correlation_id, response, entries=len(entries))
+    return _response(request, ErrorCode.none, "", entries)
 
 
 def refuse(request: Request, refusal: Refusal) -> Payload:

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
+from kio.static.protocol import Payload
 
-from broker.encoding import encoded
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.subscriptions import InvalidPattern, compile_pattern
@@ -35,7 +35,7 @@ Filter = Callable[[TransactionListing], object]
 """Tells by its truth whether an id is listed."""
 
 
-async def handle(request: Request) -> bytes:
+async def handle(request: Request) -> Payload:
     """List what passes all filters."""
     body = request.decode()
     filters = _filters(request, body)
@@ -52,13 +52,13 @@ async def handle(request: Request) -> bytes:
         ]
     except MetadataUnavailable as unavailable:
         raise Refusal(ErrorCode.coordinator_load_in_progress, str(unavailable)) from unavailable
-    response = types.ListTransactionsResponse(
+    response: Payload = types.ListTransactionsResponse(
         throttle_time=NOT_THROTTLED,
         error_code=ErrorCode.none,
         unknown_state_filters=tuple(one for one in body.state_filters if one not in _STATES),
         transaction_states=tuple(listed),
     )
-    return await encoded(request.header.correlation_id, response, entries=len(listed))
+    return response
 
 
 def _filters(request: Request, body: Any) -> list[Filter]:

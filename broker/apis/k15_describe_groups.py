@@ -3,7 +3,10 @@
 v3 authorised operations (KIP-430), v4 static members (KIP-345), v5 flexible, v6 GROUP_ID_NOT_FOUND
 with a message (KIP-1043); before, a group that is not there is Dead.
 
-Of classic groups only: ConsumerGroupDescribe is for the others. ACLs: DESCRIBE on each group.
+Of classic groups only: ConsumerGroupDescribe is for the others. A group that is named twice is
+answered once: an answer must not be larger than the groups that there are.
+
+ACLs: DESCRIBE on each group.
 """
 
 from collections.abc import Awaitable
@@ -27,11 +30,10 @@ Found = Awaitable[GroupRunner | None] | ErrorCode
 
 
 async def handle(request: Request) -> Awaitable[Payload]:
-    """Describe each group; one that cannot be answers for itself."""
+    """Describe each group, named once or twice; one that cannot be answers for itself."""
     body = request.decode()
-    found = [
-        (group_id, _find(request, group_id)) async for group_id in Gradually().each(body.groups)
-    ]
+    groups = dict.fromkeys(body.groups)
+    found = [(group_id, _find(request, group_id)) async for group_id in Gradually().each(groups)]
     return _respond(request, found, asked=getattr(body, "include_authorized_operations", False))
 
 

@@ -1,6 +1,7 @@
 """ConsumerGroupDescribe: v0-1 (KIP-848). v1 which protocol a member speaks.
 
-Of consumer groups only: DescribeGroups is for classic ones.
+Of consumer groups only: DescribeGroups is for classic ones. A group that is named twice is answered
+once.
 
 ACLs: DESCRIBE on each group, and on all topics that its members subscribe to or have.
 """
@@ -29,9 +30,9 @@ Found = Awaitable[GroupRunner | None] | ErrorCode
 
 
 async def handle(request: Request) -> Awaitable[Payload]:
-    """Describe each group; one that cannot be answers for itself."""
+    """Describe each group, named once or twice; one that cannot be answers for itself."""
     body = request.decode()
-    found = [(group_id, _find(request, group_id)) for group_id in body.group_ids]
+    found = [(group_id, _find(request, group_id)) for group_id in dict.fromkeys(body.group_ids)]
     return _respond(request, found, asked=body.include_authorized_operations)
 
 

@@ -93,6 +93,25 @@ async def test_each_kind_of_group_has_its_own_description(
     assert consumer.error_message == f"Group {group} is not a consumer group."
 
 
+async def test_a_group_that_is_named_twice_is_described_once(
+    client: WireClient, member: MakeMember, group: str
+) -> None:
+    # Given a classic group and a consumer group
+    await stable(await member())
+    modern = f"{group}-modern"
+    joining = consumer_heartbeat_request(modern, new_member_id(), 0, subscribed_topic_names=())
+    await client.ask(joining)
+    twice = (group, modern, group, modern)
+
+    # When each is named twice, then each is described once, in the order of the request
+    for request in (
+        describe_request(*twice),
+        named(CONSUMER_GROUP_DESCRIBE, 0, group_ids=twice, include_authorized_operations=False),
+    ):
+        described = (await client.ask(request)).groups
+        assert [one.group_id for one in described] == [group, modern]
+
+
 async def listed(client: WireClient, version: int, prefix: str, **filters: Any) -> dict[str, Any]:
     answer = await client.ask(named(LIST_GROUPS, version, **filters))
     assert answer.error_code is NONE

@@ -84,7 +84,12 @@ def _document(
     leader_id: str | None, protocol_name: str | None, members: list[dict[str, object]]
 ) -> Document:
     document = {"leader": leader_id, "protocol": protocol_name, "members": members}
-    return Document(partial(json.dumps, document, sort_keys=True, separators=(",", ":")))
+    written = partial(json.dumps, document, sort_keys=True, separators=(",", ":"), default=_text)
+    return Document(written)
+
+
+def _text(data: bytes) -> str:
+    return b64encode(data).decode("ascii")
 
 
 def _member_document(member: ClassicMember) -> dict[str, object]:
@@ -95,11 +100,8 @@ def _member_document(member: ClassicMember) -> dict[str, object]:
         "host": member.client_host,
         "session_timeout_ms": member.session_timeout_ms,
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
-        "protocols": [
-            [protocol.name, b64encode(protocol.metadata).decode("ascii")]
-            for protocol in member.protocols
-        ],
-        "assignment": b64encode(member.assignment).decode("ascii"),
+        "protocols": [[protocol.name, protocol.metadata] for protocol in member.protocols],
+        "assignment": member.assignment,
     }
 
 

@@ -28,6 +28,8 @@ def join(state: ClassicState, event: Join, now_ms: int) -> list[Effect]:
         return _refuse(event, ErrorCode.invalid_session_timeout)
     if not _has_room(state, event):
         return _turn_away(state, event, now_ms)
+    if not state.members.may_say(event.protocols, _known(state, event)):
+        return _refuse(event, ErrorCode.group_max_size_reached)
     if not _fits(state, event):
         return _refuse(event, ErrorCode.inconsistent_group_protocol)
     if event.member_id:
@@ -43,9 +45,9 @@ def _has_room(state: ClassicState, event: Join) -> bool:
     as it takes nobody else's; and not more ids are handed out than a group can have members.
     """
     max_size = state.config.classic.max_size
-    member_id = event.member_id or state.members.id_of_instance(event.instance_id)
-    member = None if member_id is None else state.members.get(member_id)
-    if event.needs_member_id and member_id is None and len(state.pending) >= max_size:
+    member = _known(state, event)
+    is_unnamed = not event.member_id and member is None
+    if event.needs_member_id and is_unnamed and len(state.pending) >= max_size:
         return False
     if state.state is GroupState.EMPTY:
         return True
@@ -53,6 +55,12 @@ def _has_room(state: ClassicState, event: Join) -> bool:
         awaited = member is not None and member.parked_join is not None
         return awaited or state.members.joined_count < max_size
     return member is not None or len(state.members) < max_size
+
+
+def _known(state: ClassicState, event: Join) -> ClassicMember | None:
+    """Return the member that joins again; None if this is a new one."""
+    member_id = event.member_id or state.members.id_of_instance(event.instance_id)
+    return None if member_id is None else state.members.get(member_id)
 
 
 def _turn_away(state: ClassicState, event: Join, now_ms: int) -> list[Effect]:

@@ -6,8 +6,14 @@ from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 
+from coordinator.config import MAX_SAID_BYTES
 from coordinator.events import Join, Protocol, Sync
 from coordinator.voting import select_protocol
+
+
+def said_bytes(protocols: Iterable[Protocol]) -> int:
+    """Return how much a member says of itself with these protocols."""
+    return sum(len(protocol.name) + len(protocol.metadata) for protocol in protocols)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,6 +75,7 @@ class ClassicMembers(Mapping[str, ClassicMember]):
         self._by_id: dict[str, ClassicMember] = {}
         self._id_of_instance: dict[str, str] = {}
         self._supporters: Counter[str] = Counter()
+        self._said_bytes = 0
         self.leader_id = leader_id
         for member in members:
             self.add(member)
@@ -105,12 +112,17 @@ class ClassicMembers(Mapping[str, ClassicMember]):
         """Whether every member supports at least one of these protocols."""
         return any(self._supporters[protocol.name] == len(self) for protocol in protocols)
 
+    def may_say(self, protocols: Sequence[Protocol], member: ClassicMember | None) -> bool:
+        """Whether a member, or a new one, may say this of itself, beside what the others say."""
+        before = 0 if member is None else said_bytes(member.protocols)
+        return self._said_bytes - before + said_bytes(protocols) <= MAX_SAID_BYTES
+
     def add(self, member: ClassicMember) -> None:
         """Add one; the first becomes the leader."""
         self._by_id[member.member_id] = member
         if member.instance_id is not None:
             self._id_of_instance[member.instance_id] = member.member_id
-        self._supporters.update(set(member.protocol_names))
+        self._count_protocols(member)
         if self.leader_id is None:
             self.leader_id = member.member_id
 
@@ -136,9 +148,14 @@ class ClassicMembers(Mapping[str, ClassicMember]):
     def set_protocols(self, member: ClassicMember, protocols: Sequence[Protocol]) -> None:
         self._forget_protocols(member)
         member.protocols = tuple(protocols)
+        self._count_protocols(member)
+
+    def _count_protocols(self, member: ClassicMember) -> None:
+        self._said_bytes += said_bytes(member.protocols)
         self._supporters.update(set(member.protocol_names))
 
     def _forget_protocols(self, member: ClassicMember) -> None:
+        self._said_bytes -= said_bytes(member.protocols)
         self._supporters.subtract(set(member.protocol_names))
         self._supporters = +self._supporters  # names come from the wire: keep none without members
 

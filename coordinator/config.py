@@ -7,6 +7,10 @@ from typing import Final
 MAX_NAME_LENGTH: Final = 255
 """How much of a client's name its member id begins with; an id has to fit into an answer."""
 
+MAX_SAID_BYTES: Final = 16 * 1024 * 1024
+"""What all classic members of a group may say of themselves: it is told to the leader, and saved as
+a whole. Kafka keeps what fits into a record, a megabyte."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicConfig:

@@ -17,7 +17,9 @@ from coordinator.answers import (
     SyncAnswer,
 )
 from coordinator.catalog import Catalog
+from coordinator.classic_members import said_bytes
 from coordinator.classic_subscription import UnreadableSubscription
+from coordinator.config import MAX_SAID_BYTES
 from coordinator.consumer_core import PROTOCOL_TYPE, ConsumerCore, Refused
 from coordinator.consumer_deadlines import Deadline
 from coordinator.consumer_member import JOINING_EPOCH, ClassicFacts, Member, MemberState
@@ -102,12 +104,15 @@ def _check_join(core: ConsumerCore, event: Join) -> ConsumerSubscription:
         raise Refused(ErrorCode.invalid_session_timeout, "The session timeout is out of range.")
     if event.protocol_type != PROTOCOL_TYPE or not event.protocols:
         raise Refused(ErrorCode.inconsistent_group_protocol, "It is no consumer.")
-    offered = {protocol.name for protocol in event.protocols}
+    offered, said = {protocol.name for protocol in event.protocols}, said_bytes(event.protocols)
     for member in core.members:
         if member.classic is not None and member.member_id != event.member_id:
             offered &= {protocol.name for protocol in member.classic.protocols}
+            said += said_bytes(member.classic.protocols)
     if not offered:
         raise Refused(ErrorCode.inconsistent_group_protocol, "Its protocols are not supported.")
+    if said > MAX_SAID_BYTES:
+        raise Refused(ErrorCode.group_max_size_reached, "The members say too much of themselves.")
     try:
         return read_subscription(event.protocols[0].metadata)
     except UnreadableSubscription as unreadable:

@@ -5,7 +5,8 @@ flexible, v7 protocol type (KIP-559), v8 reason (KIP-800), v9 skip_assignment (K
 
 Parked until the group has a new generation; the connection's other requests go on meanwhile, and
 the frame's memory is given back. So what a member says of itself has limits: MAX_JOIN_BYTES in all,
-MAX_JOIN_PROTOCOLS; beyond them it is INVALID_REQUEST.
+MAX_JOIN_PROTOCOLS; beyond them it is INVALID_REQUEST. Beyond what all members of a group may say it
+is GROUP_MAX_SIZE_REACHED.
 
 ACLs: READ on the group, when the request comes: who may not read it any more hears so from its next
 heartbeat.

@@ -136,7 +136,7 @@ class OrderedAnswers:
         self, done: Callable[[], None], number: int, answer: asyncio.Future[Answer]
     ) -> None:
         done()
-        if number > self._gone:
+        if number > self._gone and not self._answers[0].done():  # else both go out at once
             self._hold(number, answer)
         if not self._flushing:  # the answers of one commit go out together
             self._flushing = True

@@ -69,10 +69,10 @@ def code_of(error: Exception) -> ErrorCode:
     """Return the code for a condition of the table, or a Refusal; raise anything else again."""
     if isinstance(error, Refusal):
         return error.code
-    code = CODES.get(type(error))
-    if code is None:
-        raise error
-    return code
+    for kind in type(error).__mro__:  # a narrower kind is answered as the one that the table has
+        if kind in CODES:
+            return CODES[kind]
+    raise error
 
 
 def refusal_of(condition: Exception) -> Refusal:

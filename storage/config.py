@@ -74,7 +74,7 @@ class S3Config:
     Attributes:
         endpoint: URL; empty for AWS itself.
         prefix: of every key, with no slash at either end; may be empty.
-        deadline_s: for one verb with all its retries.
+        deadline_s: for one verb with all its retries; no end of one whose bytes move after a first.
     """
 
     bucket: str

@@ -7,9 +7,10 @@ its body; the server verifies it and keeps it with the object. The body is not p
 is there is compared.
 
 botocore's own retries are off, because they know no deadline. One try may take a time that grows
-with its size and doubles from try to try; all tries together have `deadline_s`, with the wait for
-a place: 503 SlowDown and 429 make places fewer (storage/objects/flow_limit.py). A GET whose answer
-does not begin to come is sent twice (storage/objects/hedged_gets.py).
+with its size and doubles from try to try (storage/objects/s3_tries.py); all tries together have
+`deadline_s`, with the wait for a place: 503 SlowDown and 429 make places fewer
+(storage/objects/flow_limit.py). A GET whose answer does not begin to come is sent twice
+(storage/objects/hedged_gets.py).
 """
 
 import base64
@@ -38,7 +39,7 @@ from storage.objects.s3_errors import (
     is_transient,
     status_of,
 )
-from storage.objects.s3_tries import S3Tries
+from storage.objects.s3_tries import Moved, S3Tries
 from storage.objects.store_traffic import StoreTraffic
 
 if TYPE_CHECKING:  # the stubs are there for development only
@@ -115,8 +116,11 @@ class S3Store:
             "PUT", self._url(path), size, partial(self._put, path, parts, size, checksum)
         )
 
-    async def _put(self, path: str, parts: Sequence[Buffer], size: int, checksum: str) -> None:
-        body: Any = PartsBody(parts)  # botocore takes all that can be read; its stubs say otherwise
+    async def _put(
+        self, path: str, parts: Sequence[Buffer], size: int, checksum: str, moved: Moved
+    ) -> None:
+        # botocore takes all that can be read; its stubs say otherwise
+        body: Any = PartsBody(parts, moved)
         try:
             with self._large_bodies.sending(size):
                 await self._client.put_object(
@@ -130,14 +134,14 @@ class S3Store:
         except ClientError as refusal:
             if status_of(refusal) not in {409, 412}:
                 raise
-            held = await self._holds(path, size, checksum, parts)
+            held = await self._holds(path, size, checksum, parts, moved)
             if held is None:
                 raise
             if not held:
                 raise ObjectConflict(f"{self._url(path)} holds other bytes") from refusal
 
     async def _holds(
-        self, path: str, size: int, checksum: str, parts: Sequence[Buffer]
+        self, path: str, size: int, checksum: str, parts: Sequence[Buffer], moved: Moved
     ) -> bool | None:
         """Tell whether the object has these bytes; None if there is none (yet)."""
         try:
@@ -155,7 +159,7 @@ class S3Store:
         stored = head.get("ChecksumCRC32C")
         if stored and head.get("ChecksumType") != "COMPOSITE":  # that is one over part checksums
             return stored == checksum
-        return size == 0 or await self._fetch(path, 0, size) == b"".join(parts)
+        return size == 0 or await self._fetch(path, 0, size, moved) == b"".join(parts)
 
     async def get(self, path: str, start: int, length: int) -> bytearray:
         check_path(path)
@@ -165,7 +169,7 @@ class S3Store:
             "GET", self._url(path), length, partial(self._fetch, path, start, length)
         )
 
-    async def _fetch(self, path: str, start: int, length: int) -> bytearray:
+    async def _fetch(self, path: str, start: int, length: int, moved: Moved) -> bytearray:
         ask = partial(
             self._client.get_object,
             Bucket=self._bucket,
@@ -193,6 +197,7 @@ class S3Store:
                 if not (count := await body.readinto(view[done:])):
                     raise IncompleteReadError(actual_bytes=done, expected_bytes=length)
                 done += count
+                moved()
         return data
 
     async def delete(self, paths: Sequence[str]) -> Mapping[str, str]:
@@ -206,7 +211,7 @@ class S3Store:
             refused |= await self._tries.run("DELETE", self._url(chunk[0]), size, attempt)
         return refused
 
-    async def _delete(self, paths: Sequence[str]) -> dict[str, str]:
+    async def _delete(self, paths: Sequence[str], _: Moved) -> dict[str, str]:
         keys = [self._root + path for path in paths]
         response = await self._client.delete_objects(
             Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
@@ -243,7 +248,7 @@ class S3Store:
                     f"LIST {self._url(prefix)}: the server tells no new continuation token"
                 )
 
-    async def _page(self, prefix: str, token: str) -> "ListObjectsV2OutputTypeDef":
+    async def _page(self, prefix: str, token: str, _: Moved) -> "ListObjectsV2OutputTypeDef":
         ask = partial(
             self._client.list_objects_v2,
             Bucket=self._bucket,

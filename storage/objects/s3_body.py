@@ -5,7 +5,7 @@ kinds that it knows, a BytesIO would need a copy of the object, made on the even
 8 MiB whose pages are new), and any other file is read by threads, 64 KiB at a time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from aiohttp.abc import AbstractStreamWriter
@@ -27,12 +27,14 @@ class PartsBody:
     Attributes:
         parts: whoever changes them while they are sent makes the server refuse the body, whose
             checksum it was told.
+        moved: called when a piece has been sent.
     """
 
-    __slots__ = ("parts",)
+    __slots__ = ("moved", "parts")
 
-    def __init__(self, parts: Sequence[Buffer]) -> None:
+    def __init__(self, parts: Sequence[Buffer], moved: Callable[[], None]) -> None:
         self.parts = parts
+        self.moved = moved
 
     def read(self) -> bytes:
         """Return all of it."""
@@ -76,6 +78,7 @@ class _PartsPayload(Payload):
     async def write(self, writer: AbstractStreamWriter) -> None:
         for piece in self._value.pieces():
             await writer.write(piece)
+            self._value.moved()
 
     async def write_with_length(
         self, writer: AbstractStreamWriter, content_length: int | None

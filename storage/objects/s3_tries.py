@@ -3,10 +3,16 @@
 Every try has a place (storage/objects/flow_limit.py), and what becomes of it is noted: a store that
 asks for fewer requests gets fewer, from all callers together, and how it is doing is known
 (storage/objects/store_health.py).
+
+The first try has a time that grows with its size: now and then a connection is slow where others
+are not, and another one is the cure. Where the whole link is, the next would be as late. So later
+tries go on for as long as their bytes do.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 
 import structlog
@@ -24,6 +30,8 @@ _READS: Final = ("GET", "LIST")
 _WATCHED: Final = ("GET", "PUT")  # what clients wait for
 
 Result = TypeVar("Result")
+Moved = Callable[[], None]
+"""What a try calls whenever bytes have gone to the store, or come from it."""
 
 log = structlog.get_logger()
 
@@ -36,7 +44,7 @@ class S3Tries:
         self._traffic = traffic
 
     async def run(
-        self, verb: str, url: str, size: int, attempt: Callable[[], Awaitable[Result]]
+        self, verb: str, url: str, size: int, attempt: Callable[[Moved], Awaitable[Result]]
     ) -> Result:
         """Return what the first try that succeeds returns.
 
@@ -44,6 +52,7 @@ class S3Tries:
             verb: GET, PUT, LIST or DELETE.
             url: of the object, for messages.
             size: bytes that go to and fro; a try, and all of them together, have the more time.
+                The deadline does not end one whose bytes move.
             attempt: one try.
 
         Raises:
@@ -56,13 +65,15 @@ class S3Tries:
         deadline_s = self._deadline_s + size / SLOW_BYTES_PER_S
         backoff = Backoff()
         try:
-            async with asyncio.timeout(deadline_s):
+            async with asyncio.timeout(deadline_s) as deadline:
+                ends_at_s = deadline.when()
                 while True:
                     async with places.place() as number:
                         began_s = self._traffic.clock()
                         try:
-                            async with asyncio.timeout(patience_s):
-                                result = await attempt()
+                            async with asyncio.timeout(patience_s) as patience:
+                                go_on = partial(_go_on, patience, patience_s, deadline)
+                                result = await attempt(go_on if failure else _no_matter)
                         except S3_ERRORS as error:
                             failure, reason = error, describe(error)
                             self._failed(verb, error, places, number)
@@ -76,6 +87,7 @@ class S3Tries:
                         break
                     log.debug("asking the object store again", verb=verb, url=url, reason=reason)
                     patience_s *= 2
+                    deadline.reschedule(ends_at_s)
                     await backoff.wait()
         except TimeoutError as late:
             failure = failure or late
@@ -93,3 +105,14 @@ class S3Tries:
             self._traffic.health.throttled()
         elif verb in _WATCHED:
             self._traffic.health.failed()
+
+
+def _no_matter() -> None:
+    """Hear of bytes that have moved, and let a try have its time."""
+
+
+def _go_on(patience: asyncio.Timeout, patience_s: float, deadline: asyncio.Timeout) -> None:
+    """Let a try whose bytes have moved have its time once more, and no deadline."""
+    with suppress(RuntimeError):  # that try is over, and what sent its bytes has not heard of it
+        patience.reschedule(asyncio.get_running_loop().time() + patience_s)
+        deadline.reschedule(None)

@@ -1,5 +1,6 @@
 """Servers that speak S3 in their own way, and what proxies before them make of it."""
 
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,7 +9,7 @@ import pytest
 
 from storage.config import MiB, S3Config
 from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
-from storage.objects import objects_s3
+from storage.objects import objects_s3, s3_tries
 from storage.objects.objects_s3 import S3Store
 from tests.contracts.object_stores import content, s3_store, sizes
 from tests.support.odd_s3_server import OddS3Server, error
@@ -92,6 +93,24 @@ async def test_many_objects_may_take_their_time_to_be_deleted(server: OddS3Serve
         await store.delete(list(server.objects))
         assert not server.objects
         assert server.asked["POST"] == 1
+
+
+@pytest.mark.alone
+async def test_a_slow_server_is_waited_for_while_bytes_move(
+    server: OddS3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a store that gives a try half a second, all of them two, and a server that takes or
+    # sends 16 MiB in three
+    monkeypatch.setattr(s3_tries, "FIRST_ANSWER_S", 0.5)
+    monkeypatch.setattr(s3_tries, "SLOW_BYTES_PER_S", 1024 * MiB)
+    async with store_of(server, deadline_s=2.0) as store:
+        server.piece_s = 0.01
+        stored = os.urandom(16 * MiB)
+
+        # When an object is written and read, then each takes a second try, and no other
+        await store.put("wal/1", [stored])
+        assert await content(store, "wal/1", len(stored)) == stored
+        assert server.asked == {"PUT": 2, "GET": 2}
 
 
 async def test_a_delete_has_the_checksum_that_old_servers_want(server: OddS3Server) -> None:

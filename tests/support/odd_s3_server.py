@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
+PIECE_BYTES: Final = 64 * 1024
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 RANGE: Final = re.compile(r"bytes=(\d+)-(\d+)")
 KEY: Final = re.compile(r"<Key>(.*?)</Key>")
@@ -51,6 +53,7 @@ class OddS3Server:
         lengths: whether bodies have a Content-Length, or come in chunks.
         refusals: what is answered, by method, in place of what was asked for.
         delete_s: what it takes to delete one key, whether it is there or not.
+        piece_s: what it takes to take, or to send, PIECE_BYTES of a body.
         needs_md5: DeleteObjects must have a Content-MD5, whatever other checksum there is.
         tokens: whether a page of a listing tells where the next one begins, and may begin there.
         objects: by key.
@@ -62,6 +65,7 @@ class OddS3Server:
     lengths: bool = True
     refusals: dict[str, Answer] = field(default_factory=dict)
     delete_s: float = 0
+    piece_s: float = 0
     needs_md5: bool = False
     tokens: bool = True
     objects: dict[str, bytes] = field(default_factory=dict)
@@ -72,7 +76,11 @@ class OddS3Server:
     async def running(cls) -> AsyncIterator[Self]:
         """Listen on a free port of the loopback interface."""
         server = cls()
-        listener = await asyncio.start_server(server._serve, "127.0.0.1", 0)
+        place = socket.create_server(("127.0.0.1", 0))
+        # or the kernel takes, or gives, megabytes that nobody has read, or sent
+        for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+            place.setsockopt(socket.SOL_SOCKET, buffer, PIECE_BYTES)
+        listener = await asyncio.start_server(server._serve, sock=place, limit=PIECE_BYTES)
         server.endpoint = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
         try:
             yield server
@@ -93,7 +101,7 @@ class OddS3Server:
                     writer.write(self.continues)
                     if self.continues not in {CONTINUE, b""}:
                         break
-                body = await reader.readexactly(int(headers.get("content-length", 0)))
+                body = await self._receive(reader, int(headers.get("content-length", 0)))
                 parts = urlsplit(target)
                 asked = Asked(
                     method=method,
@@ -102,8 +110,21 @@ class OddS3Server:
                     headers=headers,
                     body=body,
                 )
-                writer.write(self._encoded(asked, await self._answer(asked)))
+                await self._send(writer, self._encoded(asked, await self._answer(asked)))
         writer.close()
+
+    async def _receive(self, reader: asyncio.StreamReader, size: int) -> bytes:
+        body = bytearray()
+        while len(body) < size:
+            body += await reader.readexactly(min(PIECE_BYTES, size - len(body)))
+            await asyncio.sleep(self.piece_s)
+        return bytes(body)
+
+    async def _send(self, writer: asyncio.StreamWriter, answer: bytes) -> None:
+        for start in range(0, len(answer), PIECE_BYTES):
+            writer.write(answer[start : start + PIECE_BYTES])
+            await writer.drain()
+            await asyncio.sleep(self.piece_s)
 
     async def _answer(self, asked: Asked) -> Answer:
         if asked.method in self.refusals:

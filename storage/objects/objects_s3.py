@@ -29,6 +29,7 @@ from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
 from storage.objects.path_rules import check_path, check_prefix
 from storage.objects.port import Buffer, StoredObject
 from storage.objects.s3_body import PartsBody
+from storage.objects.s3_credentials import tell_of_credentials
 from storage.objects.s3_dialects import LargeBodies, adapt, length_of
 from storage.objects.s3_errors import (
     CLIENT_ERRORS,
@@ -91,6 +92,7 @@ class S3Store:
         )
         resources = AsyncExitStack()
         session = get_session()
+        tell_of_credentials(session)
         if not config.endpoint.startswith("http://"):
             check_authority(session.get_config_variable("ca_bundle"))
         making = session.create_client(

@@ -56,6 +56,7 @@ _THROTTLE_CODES: Final = frozenset(
     )
 )
 _CREDENTIALS_FIX: Final = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the bucket's policy"
+_CHAIN_FIX: Final = "mend that, or what AWS_PROFILE, AWS_WEB_IDENTITY_TOKEN_FILE or the like name"
 _REGION_FIX: Final = "name the bucket's region in the store URL: ?region=R"
 _PROFILE_FIX: Final = "AWS_PROFILE names one of AWS_CONFIG_FILE (~/.aws/config)"
 _ENDPOINT_FIX: Final = "name the server in the store URL: ?endpoint=URL"
@@ -141,6 +142,8 @@ def describe(error: Exception) -> str:
         return f"{text}; {fix}" if fix else f"{text}{_message(error)}"
     if isinstance(error, NoCredentialsError):
         return f"no credentials found; {_CREDENTIALS_FIX}"
+    if isinstance(error, CredentialRetrievalError):
+        return f"{error}; {_CHAIN_FIX}"
     if fix := _tls_fix(error):
         return f"{error}; {fix}"
     return str(error) or type(error).__name__

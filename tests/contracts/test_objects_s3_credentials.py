@@ -1,0 +1,70 @@
+"""Credentials that cannot be had are trouble of the store, which somebody can mend; no bug."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from storage.errors import ObjectStoreUnavailable
+from storage.objects.open_store import open_store
+from tests.contracts.object_stores import fresh_s3_config, s3_store
+from tests.support.s3_server import S3Server
+
+SetProfile = Callable[[str], None]
+
+
+@pytest.fixture
+def set_profile(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SetProfile:
+    """Return what says where a machine gets its credentials: it has none in its environment."""
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_PROFILE", "ours")
+
+    def set_profile(line: str) -> None:
+        (tmp_path / "config").write_text(f"[profile ours]\n{line}\n")
+
+    return set_profile
+
+
+async def test_a_token_that_is_not_there_is_looked_for_again(
+    s3_server: S3Server, set_profile: SetProfile, tmp_path: Path
+) -> None:
+    # Given a role whose token's file is not there yet
+    token = tmp_path / "token"
+    role = "role_arn = arn:aws:iam::123456789012:role/records"
+    set_profile(f"{role}\nweb_identity_token_file = {token}")
+    async with s3_store(replace(fresh_s3_config(s3_server), deadline_s=0.5)) as store:
+        # When something is stored, then it is tried until the deadline, and the error tells why
+        told = f"nothing in 0.5 s; .*No such file.*{re.escape(str(token))}.*AWS_WEB_IDENTITY_TOKEN"
+        with pytest.raises(ObjectStoreUnavailable, match=told):
+            await store.put("wal/1", [b"x"])
+
+
+async def test_credentials_that_are_renewed_too_late_are_asked_for_again(
+    s3_server: S3Server, set_profile: SetProfile
+) -> None:
+    # Given a program whose credentials have expired when it hands them out
+    keys = '"AccessKeyId": "a", "SecretAccessKey": "b", "Expiration": "2020-01-01T00:00:00Z"'
+    set_profile(f"""credential_process = echo '{{"Version": 1, {keys}}}'""")
+    async with s3_store(replace(fresh_s3_config(s3_server), deadline_s=2.0)) as store:
+        # When something is stored, then it is tried until the deadline, and the error tells why
+        with pytest.raises(ObjectStoreUnavailable, match=r"nothing in 2 s; .*still expired"):
+            await store.put("wal/1", [b"x"])
+
+
+@pytest.mark.parametrize(
+    ("program", "remedy"),
+    [("echo nothing", "JSONDecodeError"), ("/nowhere/at/all", "No such file")],
+)
+async def test_a_program_that_tells_no_credentials_is_named(
+    set_profile: SetProfile, program: str, remedy: str
+) -> None:
+    # Given a program that prints no JSON, or is not there
+    set_profile(f"credential_process = {program}")
+
+    # When the store is opened, then the error tells where to look
+    with pytest.raises(ObjectStoreUnavailable, match=f"{remedy}.*AWS_PROFILE"):
+        await open_store("s3://records")

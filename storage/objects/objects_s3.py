@@ -161,7 +161,10 @@ class S3Store:
         stored = head.get("ChecksumCRC32C")
         if stored and head.get("ChecksumType") != "COMPOSITE":  # that is one over part checksums
             return stored == checksum
-        return size == 0 or await self._fetch(path, 0, size, moved) == b"".join(parts)
+        try:
+            return size == 0 or await self._fetch(path, 0, size, moved) == b"".join(parts)
+        except ObjectMissing:  # it was deleted since
+            return None
 
     async def get(self, path: str, start: int, length: int) -> bytearray:
         check_path(path)

@@ -148,6 +148,21 @@ async def test_a_listing_that_does_not_go_on_ends(
             await sizes(store)
 
 
+async def test_an_object_that_is_gone_when_it_is_compared_is_not_there(
+    server: OddS3Server,
+) -> None:
+    async with store_of(server, deadline_s=1.0) as store:
+        # Given an object without a checksum, which is deleted after the server was asked for it
+        await store.put("wal/1", [b"first"])
+        server.refusals["PUT"] = error(412, "PreconditionFailed")
+        server.refusals["GET"] = error(404, "NoSuchKey")
+
+        # When the same is put, then it is tried again, and nothing is called missing
+        with pytest.raises(ObjectStoreUnavailable, match="PreconditionFailed"):
+            await store.put("wal/1", [b"first"])
+        assert server.asked["PUT"] > 2
+
+
 async def test_an_object_that_is_there_is_a_conflict_all_the_same(server: OddS3Server) -> None:
     async with store_of(server) as store:
         server.continues = b""

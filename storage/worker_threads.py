@@ -5,6 +5,7 @@ takes two. And a call may have something to do that its caller need not wait for
 """
 
 import asyncio
+import errno
 import sys
 import threading
 from contextlib import suppress
@@ -29,7 +30,10 @@ class Work(Protocol[Result_co]):
 
 
 class WorkerThreads:
-    """At most `most` threads, begun when they are first needed; used by one event loop."""
+    """At most `most` threads, begun when they are first needed; used by one event loop.
+
+    Where the system has no more of them to give, those that there are do the work.
+    """
 
     def __init__(self, most: int, name: str) -> None:
         self._most = most
@@ -43,7 +47,8 @@ class WorkerThreads:
         """Return what `work` will return; it goes on if that is cancelled.
 
         Raises:
-            RuntimeError: a thread cannot be begun, or they were shut down.
+            OSError: the system has no thread to give, and there is none yet.
+            RuntimeError: they were shut down.
         """
         future: asyncio.Future[Result_co] = asyncio.get_running_loop().create_future()
         if self._closed:  # nobody would ever do it
@@ -67,8 +72,13 @@ class WorkerThreads:
             sys.setswitchinterval(SWITCH_S)
         name = f"{self._name}_{len(self._threads)}"
         thread = threading.Thread(target=self._serve, name=name, daemon=True)
-        thread.start()
-        self._threads.append(thread)
+        try:
+            thread.start()
+        except RuntimeError as error:  # what Python makes of it
+            if not self._threads:
+                raise OSError(errno.EAGAIN, str(error)) from error
+        else:
+            self._threads.append(thread)
 
     def _serve(self) -> None:
         while (taken := self._queue.get()) is not None:

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -222,6 +223,24 @@ async def test_a_full_disk_is_unavailable_and_leaves_nothing(
         # And once there is space, it can be stored
         await store.put("wal/1", [b"x"])
         assert await sizes(store) == {"wal/1": 1}
+
+
+async def test_a_system_without_threads_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with directory_store(tmp_path) as store:
+        # Given a system that has no thread to give (pids.max)
+        def refuse(_: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        # When something is put or read, then that may be tried again
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            for asked in (store.put("wal/1", [b"x"]), store.get("wal/1", 0, 1)):
+                with pytest.raises(ObjectStoreUnavailable, match="start new thread"):
+                    await asked
+        await store.put("wal/1", [b"x"])
+        assert await content(store, "wal/1", 1) == b"x"
 
 
 async def test_a_folder_that_somebody_removed_is_made_again(tmp_path: Path) -> None:

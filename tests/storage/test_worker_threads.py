@@ -31,6 +31,11 @@ class Gated:
         self.tidied.set()
 
 
+def refuse(_: threading.Thread) -> None:
+    """Begin no thread, as a system that has none to give."""
+    raise RuntimeError("can't start new thread")
+
+
 @pytest.fixture
 def threads() -> Iterator[WorkerThreads]:
     threads = WorkerThreads(MOST, "worker")
@@ -105,12 +110,9 @@ async def test_a_thread_that_cannot_begin_leaves_no_trace(
     threads: WorkerThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a system without a thread to spare
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError, match="start new thread"):
+        with pytest.raises(OSError, match="start new thread"):
             threads.run(Gated())
 
     # When there is one again, then work is done, and it ends as ever
@@ -118,3 +120,19 @@ async def test_a_thread_that_cannot_begin_leaves_no_trace(
     work.gate.set()
     work.tidy_gate.set()
     assert await threads.run(work) == "worker_0"
+
+
+async def test_one_thread_does_the_work_of_those_that_cannot_begin(
+    threads: WorkerThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a thread at work, and a system that has no other one
+    works = [Gated() for _ in range(MOST)]
+    results = [threads.run(works[0])]
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+    # When there is more to do, then that thread does all of it
+    results += [threads.run(work) for work in works[1:]]
+    for work in works:
+        work.gate.set()
+        work.tidy_gate.set()
+    assert await asyncio.gather(*results) == ["worker_0"] * MOST

@@ -58,7 +58,7 @@ async def run_one(
         return 0
     except TimeoutError:  # before OSError, which it is a kind of
         typer.echo(f"streamhouse: not down after {SHUTDOWN_S} s, ending all the same", err=True)
-        return 1
+        os._exit(1)  # the loop, and then Python, would wait for a thread that a disk holds
     except (OSError, StorageError, DatabaseNotSupported, EmbeddedPostgresError) as error:
         typer.echo(f"streamhouse: {start_failure(error)}", err=True)
         return 1

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from broker.answered_batches import AnsweredBatches
 from broker.broker_set import BrokerSet
 from broker.cluster import Cluster
 from broker.config import Settings
@@ -41,6 +42,7 @@ class Broker:
     def __init__(self, settings: Settings, parts: Parts, upkeep: UpkeepOrder | None) -> None:
         self.parts = parts
         self._settings = settings
+        self._answered = AnsweredBatches(parts.writer, parts.memory)
         self._listeners = self._advertised = ""
         self._upkeep: UpkeepProcess | None = None
         if upkeep is not None:
@@ -113,8 +115,7 @@ class Broker:
         self.parts.group_upkeep.membership_changed(brokers.generation)
         self.parts.log.leaders_changed()
         self.parts.log.wake_waiters()  # who waits here for a partition that moved is to be told
-        if brokers.is_cut_off:
-            self.parts.writer.answer_idempotent()
+        self._answered.brokers_changed(brokers)
 
     def _limits(self) -> ServerLimits:
         config = self.parts.config.current

@@ -76,6 +76,7 @@ class PendingObject:
         sealed_at: when it took its last batch, in seconds of the writer's clock.
         uploaded: resolved when the object is durable in the store.
         seal: known when it is sealed.
+        let_go: resolved when the writer is through with it, and holds its batches no more.
     """
 
     uploaded: asyncio.Future[None]
@@ -87,6 +88,9 @@ class PendingObject:
     sealed_at: float = 0.0
     path: str = ""
     seal: Seal | None = None
+    let_go: asyncio.Future[None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
 
     def lay_out(self, seal: Seal, name_of: Callable[[UUID], str]) -> list[Buffer]:
         """Put the batches of each partition side by side, in arrival order; partitions ascend.

@@ -128,6 +128,7 @@ class Writer:
                     self._metrics.commit_seconds.observe(self._clock() - began)
                     self._in_flight.popleft()
                     self._answer(pending, outcomes, known)
+                    pending.let_go.set_result(None)
             finally:  # nobody would commit what comes now
                 self._closed = True
                 self.telling.close()
@@ -195,16 +196,21 @@ class Writer:
         end_offset = header.base_offset + header.last_offset_delta + 1
         return self._tail.insert(partition_log.tail, header.base_offset, end_offset, batch)
 
-    def answer_idempotent(self) -> None:
+    def answer_idempotent(self) -> list[PendingObject]:
         """Say of all batches of idempotent producers that what becomes of them is not known yet.
 
         Their clients send them again, to another broker, and neither copy is taken twice. One of
         another producer may be, so that waits for its outcome as long as its client does.
+
+        Returns:
+            the objects that they are in, which go on their way all the same.
         """
-        for pending in self._unanswered():
+        unanswered = self._unanswered()
+        for pending in unanswered:
             for batch in pending.batches:
                 if batch.header.producer_id >= 0 and not batch.outcome.done():
                     batch.outcome.set_exception(CommitOutcomeUnknown("cut off from Postgres"))
+        return unanswered
 
     async def close(self, deadline_s: float) -> None:
         """Make durable and answer what was appended; what is not by the deadline is unknown."""

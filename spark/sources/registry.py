@@ -8,8 +8,9 @@ import base64
 import json
 import os
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Any, Final
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
@@ -96,7 +97,7 @@ class Registry:
                 if error.code == _NOT_FOUND:
                     return None
             raise RegistryUnavailable(f"the registry answered {error.code} to {path}") from error
-        except (URLError, TimeoutError, ValueError) as error:
+        except (OSError, HTTPException, ValueError) as error:
             raise RegistryUnavailable(f"the registry gave no answer to {path}") from error
 
 

@@ -36,7 +36,7 @@ class Numbers:
         windows: tumbling ones, by time; the newest MOST_WINDOWS.
         late: the MOST_LATE latest, latest first.
         aside: rows by reason.
-        totals: rows of revenue.TOTALS.
+        totals: rows of revenue.TOTALS: of all, and of the MOST_ROWS keys that paid most.
     """
 
     windows: Sequence[WindowRevenue]
@@ -68,7 +68,7 @@ def write_revenue_report(
         windows=_windows(closed, still_open),
         late=_late(aside),
         aside={row["reason"]: row["count"] for row in aside.groupBy("reason").count().collect()},
-        totals=totals.orderBy(F.desc("revenue")).limit(10 * MOST_ROWS).collect(),
+        totals=_totals(totals),
     )
     page_of(numbers, lags).write(directory)
 
@@ -146,6 +146,13 @@ def _late(aside: DataFrame) -> list[LatePayment]:
     ]
 
 
+def _totals(totals: DataFrame) -> list[Row]:
+    """Return what is shown of them; of small and negative amounts the whole may not be the most."""
+    everything = totals.where(F.col("scope") == "all")
+    keys = totals.where(F.col("scope") == "key").orderBy(F.desc("revenue"), "key").limit(MOST_ROWS)
+    return [*everything.collect(), *keys.collect()]
+
+
 def _utc(micros: int) -> datetime:
     """Return a time that Spark counts; its own conversion gives the machine's time zone."""
     return datetime.fromtimestamp(micros // 1_000_000, UTC).replace(microsecond=micros % 1_000_000)
@@ -187,7 +194,7 @@ def _late_rows(late: Sequence[LatePayment]) -> Table:
 
 
 def _keys(totals: Sequence[Any]) -> Table:
-    keys = [row for row in totals if row["scope"] == "key"][:MOST_ROWS]
+    keys = [row for row in totals if row["scope"] == "key"]
     return Table(
         heading="Keys that paid most",
         columns=("key", ">revenue ($)", ">payments"),

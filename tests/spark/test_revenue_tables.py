@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -9,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.testing import assertDataFrameEqual
 
+from spark.charts.revenue_report import write_revenue_report
 from spark.tables import late, revenue, windows
 from spark.tables.late import Patience
 from spark.tables.revenue import Rules
@@ -133,3 +135,27 @@ def test_windows_and_late_payments_add_up_to_the_total(folded: Folded) -> None:
     assert too_late is not None
     assert total is not None
     assert counted[0] + too_late[0] == total.revenue
+
+
+def test_what_is_most_does_not_take_the_place_of_the_whole(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    # Given many partitions that have more than all together, for one has paid back
+    rows = [("partition", f"t-{number}", Decimal(10), 1) for number in range(150)]
+    rows += [("all", "", Decimal(5), 151), ("key", "customer-1", Decimal(5), 151)]
+    nothing = session.createDataFrame([], windows.SCHEMA)
+
+    # When
+    write_revenue_report(
+        tmp_path,
+        closed=nothing,
+        still_open=nothing,
+        aside=session.createDataFrame([], late.ASIDE),
+        totals=session.createDataFrame(rows, revenue.TOTALS),
+        lags=[],
+    )
+
+    # Then
+    page = (tmp_path / "index.html").read_text()
+    assert "$5.00" in page
+    assert "customer-1" in page

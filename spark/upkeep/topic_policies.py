@@ -43,6 +43,7 @@ class ClusterPolicies:
         self._started_with = read_started_with(started_with)
         self._policies = TopicPolicies(metadata, self._defaults({}))
         self._version = 0
+        self._server = 0
 
     async def refresh(self) -> None:
         """Bring the copy up to date.
@@ -50,10 +51,16 @@ class ClusterPolicies:
         Raises:
             MetadataUnavailable: no answer; the copy stays as it was, or topics do.
         """
-        changes = await self._metadata.entity_config_changes(self._version)
-        if CLUSTER_WIDE in changes.configs:
+        since = self._version
+        changes = await self._metadata.entity_config_changes(since)
+        if since > 0 and (changes.version < since or changes.server != self._server):
+            # Postgres may have gone back, to a standby.
+            changes = await self._metadata.entity_config_changes(0)
+            self._follow(changes.configs.get(CLUSTER_WIDE, {}))
+        elif CLUSTER_WIDE in changes.configs:
             self._follow(changes.configs[CLUSTER_WIDE])
         self._version = changes.version
+        self._server = changes.server
         await self._policies.refresh()
 
     def get(self, topic_id: UUID) -> TopicPolicy | None:

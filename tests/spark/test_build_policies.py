@@ -14,7 +14,7 @@ from storage.config import UpkeepConfig
 from storage.configs.cluster_config_table import DYNAMIC_CONFIGS
 from storage.configs.config_types import InvalidConfig
 from storage.configs.topic_policies import topic_policy as policy_of_brokers
-from storage.metadata.entity_configs import EntityChange
+from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
 from storage.metadata.metadata_memory import MemoryMetadata
 
 BROKERS: tuple[dict[str, str], ...] = (
@@ -161,3 +161,25 @@ async def test_what_is_set_of_the_cluster_and_of_topics_is_followed() -> None:
     assert policies.get(one.topic_id) is None
     with pytest.raises(LookupError, match="no topic one"):
         policies.wanted(["one"])
+
+
+@pytest.mark.parametrize("changes_since", [0, 2])
+async def test_what_a_database_that_went_back_has_lost_does_not_count(changes_since: int) -> None:
+    # Given policies of a cluster of which something was set that a failover has lost
+    metadata, standby = MemoryMetadata(Random(1)), MemoryMetadata(Random(1))
+    for store in (metadata, standby):
+        await store.create_topic("one", partition_count=1, replication_factor=1, configs={})
+    change = EntityChange(entity=CLUSTER_WIDE, changes={"log.segment.bytes": "3000000"})
+    await metadata.alter_entity_configs([change])
+    policies = ClusterPolicies(metadata, {"log.segment.bytes": "2000000"})
+    await policies.refresh()
+    assert [each.segment_bytes for _, each in policies.all()] == [3_000_000]
+
+    # When the standby becomes the database, perhaps with as many changes since, then it is followed
+    other = EntityChange(entity=Entity(EntityKind.GROUP, "g"), changes={"a": "1"})
+    for _ in range(changes_since):
+        await standby.alter_entity_configs([other])
+    policies._metadata = policies._policies._metadata = standby
+    standby.server = 1
+    await policies.refresh()
+    assert [each.segment_bytes for _, each in policies.all()] == [2_000_000]

@@ -29,6 +29,9 @@ from storage.wal_index import WalEnding, WalIndex
 AT_ONCE: Final = 8  # of the writer's objects, each up to 8 MiB and some
 BAD: Final = (CorruptObject, ObjectMissing, ProtocolError)
 LONG_AGO_MS: Final = 0
+OTHERS_PRODUCER_ID: Final = 1 << 53
+"""From here on an id is another cluster's, or made up: our own begin below 2^52 (0018)."""
+
 _FOLDER: Final = re.compile(r"(topics/[^/]+)/partitions/(\d+)/segments/[^/]+\.seg")
 
 
@@ -40,6 +43,7 @@ class Scanned:
         segments, uploads: objects that were read.
         repeated: uploads that were tried again, of which the store has both.
         unreadable: objects, or parts of them, that say nothing, and why.
+        last_producer_id: the highest that this cluster may have given out.
     """
 
     topics: dict[UUID, FoundTopic] = field(default_factory=dict)
@@ -214,7 +218,8 @@ class Scan:
         return topic
 
     def _know_producers(self, *producer_ids: int) -> None:
-        self.scanned.last_producer_id = max(self.scanned.last_producer_id, *producer_ids, -1)
+        own = (one for one in producer_ids if one < OTHERS_PRODUCER_ID)
+        self.scanned.last_producer_id = max(self.scanned.last_producer_id, *own, -1)
 
 
 def _marker_of(one: WalEnding) -> EndMarker:

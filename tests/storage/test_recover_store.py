@@ -232,6 +232,17 @@ async def test_producers_go_on_where_they_were(log: StoredLog) -> None:
     assert await log.metadata.allocate_producer_ids(1) == report.next_producer_id > 40
 
 
+async def test_an_id_that_is_made_up_takes_no_ids_of_producers(log: StoredLog) -> None:
+    # Given a client with the last id that there can be, and another cluster's
+    await log.write(b"x", producer=(2**63 - 1, 0, 0))
+    await log.write(b"x", producer=(1 << 60, 0, 0))
+
+    # When the index is recovered, then there are ids to give out, of those that a cluster has
+    report = await recover(log)
+    assert report.next_producer_id < 1 << 52
+    assert await log.metadata.allocate_producer_ids(1) == report.next_producer_id
+
+
 async def test_of_topics_of_one_name_the_newest_is_recovered(log: StoredLog) -> None:
     # Given a topic that was deleted, its bytes not yet, and made again
     old = log.topic

@@ -4,10 +4,16 @@ The query goes by its checkpoint alone. Spark's connector commits no offsets; th
 same Java client and the same properties. With the direct source the option commitGroup does it.
 """
 
+import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+
+TIMEOUT_MS: Final = 10_000
+
+log = logging.getLogger(__name__)
 
 
 class GroupCommits:
@@ -33,8 +39,7 @@ class GroupCommits:
     def commit(self, progress: Mapping[str, Any]) -> None:
         """Commit the end of a batch, if it is another one than was committed last.
 
-        Raises:
-            Py4JJavaError: the broker refused, or gave no answer.
+        A query does not fail because nobody hears it: the next batch tells more.
         """
         ends = end_offsets(progress)
         if not ends or ends == self._committed:
@@ -45,8 +50,14 @@ class GroupCommits:
             for number, offset in partitions.items():
                 place = self._java.org.apache.kafka.common.TopicPartition(topic, int(number))
                 offsets.put(place, clients.OffsetAndMetadata(offset))
-        self._admin.alterConsumerGroupOffsets(self._group_id, offsets).all().get()
-        self._committed = ends
+        options = self._java.org.apache.kafka.clients.admin.AlterConsumerGroupOffsetsOptions()
+        options.timeoutMs(TIMEOUT_MS)
+        try:
+            self._admin.alterConsumerGroupOffsets(self._group_id, offsets, options).all().get()
+        except Py4JJavaError as error:  # the group has members, or no broker answered
+            log.warning("progress not reported to the group: %s", error.java_exception)
+        else:
+            self._committed = ends
 
     def close(self) -> None:
         """Let the connections go."""

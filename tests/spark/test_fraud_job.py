@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from spark.jobs.fraud import FraudFold, run_fraud
+from spark.jobs.group_commits import GroupCommits
 from spark.jobs.options import PipelineOptions, Source
 from spark.log_location import POSTGRES, POSTGRES_VARIABLE, STORE, STORE_VARIABLE, LogLocation
 from spark.session import register_source
@@ -121,6 +122,28 @@ def test_a_live_consumer_goes_on_while_a_loader_replays(
     assert [b'"large:e-1"' in (value or b"") for value in sent] == [True, False]
     assert (tmp_path / "report" / "lag.png").exists()
     assert "rapid" in (tmp_path / "report" / "index.html").read_text()
+
+
+def test_a_group_with_members_does_not_end_the_job(
+    session: SparkSession, confluent: Confluent, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Given a group that a consumer is in
+    confluent.create_topic(topic, partition_count=1)
+    consumer = Consumer({"bootstrap.servers": confluent.bootstrap, "group.id": topic})
+    consumer.subscribe([topic])
+    eventually(lambda: consumer.poll(0.1) is None and bool(consumer.assignment()))
+    commits = GroupCommits(session, topic, {"bootstrap.servers": confluent.bootstrap})
+    progress = {"sources": [{"endOffset": {topic: {"0": 5}}}]}
+
+    # When a batch is told to it, then that it was refused is said, and no more
+    commits.commit(progress)
+    assert "progress not reported to the group" in caplog.text
+
+    # And when the group has no members, it is told
+    consumer.close()
+    commits.commit(progress)
+    commits.close()
+    assert committed(confluent.bootstrap, topic) == {0: 5}
 
 
 def test_without_brokers_alerts_are_in_their_topic_once(

@@ -177,6 +177,7 @@ def test_output_checkpoint_and_rules_of_different_runs_are_not_mixed(
 def test_lengths_of_time_on_the_command_line() -> None:
     assert parse_duration("--gap", "90s") == timedelta(seconds=90)
     assert parse_duration("--gap", "7d") == timedelta(days=7)
-    for word in ("", "10", "0s", "-1m", "10 m", "1w"):
+    assert parse_duration("--gap", "36500d") == timedelta(days=36_500)
+    for word in ("", "10", "0s", "-1m", "10 m", "1w", "36501d", "99999999999d"):
         with pytest.raises(WrongUsage, match="--gap"):
             parse_duration("--gap", word)

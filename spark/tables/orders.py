@@ -4,12 +4,13 @@
      "amount": 10.00}
 
 Amounts have two decimals and are exact; more are rounded. `amount` may be left out where the
-prices of orders are looked up (`priced`).
+prices of orders are looked up (`priced`). A `ts` that is a number is seconds since 1970, as in
+Spark: milliseconds are no time.
 """
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 BODY: Final = (
@@ -21,6 +22,9 @@ SCHEMA: Final = (
 )
 PRICES: Final = "order_id long, amount decimal(18,2)"
 PAID: Final = "paid"
+FIRST_S: Final = -30_610_224_000
+LAST_S: Final = 221_845_391_999
+"""Seconds since 1970 of the years 1000 to 8999: windows around them are in years of four digits."""
 
 
 def decode(records: DataFrame) -> DataFrame:
@@ -29,7 +33,8 @@ def decode(records: DataFrame) -> DataFrame:
     Args:
         records: columns topic, partition, offset, key, value of a source of records.
     """
-    body = F.from_json(F.col("value").cast("string"), BODY)
+    text = F.col("value").cast("string")
+    body = F.from_json(text, BODY)
     return records.withColumn("body", body).select(
         "topic",
         "partition",
@@ -38,9 +43,16 @@ def decode(records: DataFrame) -> DataFrame:
         "body.event_id",
         "body.order_id",
         "body.event_type",
-        F.col("body.ts").alias("event_time"),
+        F.when(_is_time(text), F.col("body.ts")).alias("event_time"),
         "body.amount",
     )
+
+
+def _is_time(text: Column) -> Column:
+    """Return whether `body.ts` is an event's time: Spark makes any whole number into some time."""
+    number = F.get_json_object(text, "$.ts").try_cast("double")
+    is_one = F.unix_seconds("body.ts").between(FIRST_S, LAST_S)
+    return is_one & F.coalesce(number.between(FIRST_S, LAST_S), F.lit(True))
 
 
 def priced(events: DataFrame, prices: DataFrame) -> DataFrame:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.testing import assertDataFrameEqual
 
 from spark.tables import orders
@@ -40,6 +41,32 @@ def test_records_become_events_and_what_is_none_keeps_its_row(session: SparkSess
         ("t", 0, 4, "k", *NULLS),
     ]
     assertDataFrameEqual(events, session.createDataFrame(expected, orders.SCHEMA))
+
+
+def test_only_times_of_payments_are_times(session: SparkSession) -> None:
+    # Given seconds since 1970, and what else Spark makes times of: far years, and other units, of
+    # which some overflow, one to a time like the first
+    times = [
+        b"1782295201",
+        b'"0999-12-31T23:59:59Z"',
+        b'"1000-01-01T00:00:00Z"',
+        b'"8999-12-31T23:59:59.999999Z"',
+        b'"9000-01-01T00:00:00Z"',
+        b"1719223200000",
+        b"9223372036854",
+        b"9223372036856",
+        b"%d" % (2**64 // 10**6 + 1782295201),
+        b'"56450-01-01T00:00:00Z"',
+        b"null",
+    ]
+    values = [b'{"event_id":"e","event_type":"paid","ts":%s,"amount":1}' % one for one in times]
+    rows = [("t", 0, offset, b"k", value) for offset, value in enumerate(values)]
+
+    # When they are decoded, then events of no time are told apart, and take no window with them
+    events = orders.decode(session.createDataFrame(rows, RECORDS)).orderBy("offset")
+    told = [row.s for row in events.select(F.unix_seconds("event_time").alias("s")).collect()]
+    first = [1782295201, None, orders.FIRST_S, orders.LAST_S]
+    assert told == first + [None] * (len(times) - len(first))
 
 
 def test_amounts_are_looked_up_by_order(session: SparkSession) -> None:

@@ -2,7 +2,8 @@
 
 Spark keeps which offsets each batch has, and does a batch again that it has not noted as done.
 What a batch needs of those before is in the output (spark/sinks/batch_tables.py), so a batch that
-is done again gives the same rows. What happens when something dies is written there.
+is done again gives the same rows. What happens when something dies is written there. A topic that
+is made again begins at offset 0 anew, so its ids are looked at before each batch (topic_ids.py).
 """
 
 import json
@@ -13,17 +14,20 @@ from functools import partial
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from spark.charts.lag import LagLog
+from spark.jobs.checked_query import CheckedBatches, CheckedQuery
 from spark.jobs.group_commits import GroupCommits
 from spark.jobs.options import JobFailed, PipelineOptions
 from spark.jobs.queries import Counted, Goal
-from spark.jobs.topics import read_stream
+from spark.jobs.topic_ids import KeptIds, keep_or_refuse, refuse_other_source
+from spark.jobs.topics import read_stream, topic_ids
 from spark.sinks.batch_tables import BatchTables, OtherRun
+from spark.sinks.hadoop_files import HadoopFiles
 
 POLL_S = 1
 REPORT_S = 10  # between two reports of a run that goes on; they take Spark's time, too
+ANEW = "give another --output and --checkpoint to begin anew"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +92,8 @@ class Folding:
             name: of the query, for metrics.
 
         Raises:
-            JobFailed: output, checkpoint and rules do not belong together.
+            JobFailed: output, checkpoint, source and rules do not belong together, or a topic was
+                made again.
             StreamingQueryException: a batch failed; a later run does it again.
         """
         tables = BatchTables(session=self.session, path=self.options.output)
@@ -96,6 +101,7 @@ class Folding:
             run_id = tables.claim(self.options.checkpoint, self.fold.rules)
         except OtherRun as error:
             raise JobFailed(str(error)) from error
+        refuse_other_source(self._checkpoint(), self.options.source, ANEW)
         goal = Goal.now(self.options)
         counted = self._run_once(name, run_id)
         while not goal.is_reached(counted):
@@ -103,16 +109,30 @@ class Folding:
         self.report()
 
     def _run_once(self, name: str, run_id: str) -> Counted:
-        stream = read_stream(self.session, self.options).writeStream.queryName(name)
-        stream = stream.option("checkpointLocation", self.options.checkpoint)
-        stream = stream.trigger(**self.options.trigger())
-        query = stream.foreachBatch(partial(self._fold_batch, run_id)).start()
+        self._refuse_other_topics()
+        stream = read_stream(self.session, self.options, are_there=True)
+        write = partial(self._fold_batch, run_id)
+        batches = CheckedBatches(check=self._refuse_other_topics, write=write)
+        writer = stream.writeStream.queryName(name).foreachBatch(batches)
+        writer = writer.trigger(**self.options.trigger())
+        query = writer.start(checkpointLocation=self.options.checkpoint)
         counted = Counted()
         try:
-            self._watch(query, counted)
+            self._watch(CheckedQuery(query=query, batches=batches), counted)
         finally:
             query.stop()
         return counted
+
+    def _refuse_other_topics(self) -> None:
+        keep_or_refuse(
+            KeptIds(checkpoint=self._checkpoint()),
+            topic_ids(self.session, self.options),
+            self.options.output,
+            fix=ANEW,
+        )
+
+    def _checkpoint(self) -> HadoopFiles:
+        return HadoopFiles(session=self.session, path=self.options.checkpoint)
 
     def _fold_batch(self, run_id: str, records: DataFrame, batch: int) -> None:
         tables = BatchTables(session=records.sparkSession, path=self.options.output)
@@ -128,14 +148,14 @@ class Folding:
         for name in self.fold.carried:
             tables.forget(name, batch - 1)
 
-    def _watch(self, query: StreamingQuery, counted: Counted) -> None:
+    def _watch(self, running: CheckedQuery, counted: Counted) -> None:
         noted = ""
         reported_s = time.monotonic()
         ended = False
         while not ended:
-            ended = bool(query.awaitTermination(POLL_S))
-            counted.note(query)
-            recent = [json.loads(each.json) for each in query.recentProgress]
+            ended = running.wait(POLL_S)
+            counted.note(running.query)
+            recent = [json.loads(each.json) for each in running.query.recentProgress]
             new = [each for each in recent if each["timestamp"] > noted]
             for progress in new:
                 noted = progress["timestamp"]

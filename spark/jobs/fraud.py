@@ -84,7 +84,8 @@ def run_fraud(
     """Watch the topic, and write alerts into OUTPUT, and into a topic if one is named.
 
     Raises:
-        JobFailed: output, checkpoint and rules do not belong together.
+        JobFailed: output, checkpoint, source and rules do not belong together, or a topic was made
+            again.
         StreamingQueryException: a batch failed; a later run does it again.
     """
     commits = None

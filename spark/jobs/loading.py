@@ -18,7 +18,7 @@ from spark.jobs.checked_query import CheckedBatches, CheckedQuery
 from spark.jobs.logic import Logic, UnknownFields, value_columns
 from spark.jobs.options import JobFailed, PipelineOptions, WrongUsage
 from spark.jobs.queries import Counted, Goal
-from spark.jobs.topic_ids import KeptIds, made_again, source_of
+from spark.jobs.topic_ids import KeptIds, keep_or_refuse, refuse_other_source
 from spark.jobs.topics import read_now, read_stream, refuse_missing, topic_ids
 from spark.sinks.batch_tables import BatchTables, OtherRun
 from spark.sinks.hadoop_files import HadoopFiles
@@ -180,34 +180,16 @@ class Loading:
         return self.logic.changed(rows_and_dead_letters(decode(records, values)))
 
     def _refuse_other_source(self, generation: int) -> None:
-        """Refuse offsets that the source cannot read.
-
-        Raises:
-            JobFailed: the checkpoint was written with the other one.
-        """
-        checkpoint = self.checkpoint(generation)
-        was = source_of(HadoopFiles(session=self.warehouse.session, path=checkpoint))
-        if was not in {None, self.options.source}:
-            raise JobFailed(
-                f"{checkpoint} was written with --source {was}",
-                fix=f"give --source {was}, or make the table anew: replay",
-            )
+        checkpoint = self.kept_ids(generation).checkpoint
+        refuse_other_source(checkpoint, self.options.source, "make the table anew: replay")
 
     def _refuse_other_topics(self, generation: int) -> None:
-        """Refuse topics that were made again under their names: places of records come anew.
-
-        Raises:
-            JobFailed: one was.
-        """
-        kept = self.kept_ids(generation)
-        now = topic_ids(self.warehouse.session, self.options)
-        for topic in made_again(kept.all(), now):
-            raise JobFailed(
-                f"the topic {topic} was made again: {self.options.output} has records of the"
-                " one before, at the same offsets",
-                fix="give another --output and --checkpoint, or make the table anew: replay",
-            )
-        kept.keep(now)
+        keep_or_refuse(
+            self.kept_ids(generation),
+            topic_ids(self.warehouse.session, self.options),
+            self.options.output,
+            fix="give another --output and --checkpoint, or make the table anew: replay",
+        )
 
     def _refuse_used_checkpoint(self, generation: int) -> None:
         """Refuse to go on in the middle: what was read before is in no table.

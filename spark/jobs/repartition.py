@@ -36,7 +36,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark.jobs.checked_query import CheckedBatches, CheckedQuery
 from spark.jobs.options import JobFailed, PipelineOptions, Source, WrongUsage, pipeline, run
 from spark.jobs.queries import Counted, Goal, measured
-from spark.jobs.topic_ids import KeptIds, made_again
+from spark.jobs.topic_ids import KeptIds, made_again, refuse_other_source
 from spark.jobs.topics import read_stream, topic_ids
 from spark.log_location import POSTGRES
 from spark.session import Package
@@ -122,9 +122,11 @@ def copy_topic(
     Raises:
         LookupError: the topics cannot be what was asked for.
         JobFailed: the query failed, and a run after this one goes on where it was; or the
-            checkpoint is of other topics.
+            checkpoint is of other topics, or of the other source.
     """
-    is_resumed = HadoopFiles(session=session, path=options.checkpoint).exists("metadata")
+    checkpoint = HadoopFiles(session=session, path=options.checkpoint)
+    refuse_other_source(checkpoint, options.source, "give another --output and --checkpoint")
+    is_resumed = checkpoint.exists("metadata")
     count = asyncio.run(_prepare(options, copy, is_resumed=is_resumed))
     writer = BatchWriter(options=options, partition_count=count, compression=compression)
     limited = options.with_reader(**{MAX_OFFSETS: str(BATCH_OFFSETS)})

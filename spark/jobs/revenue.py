@@ -77,7 +77,8 @@ def run_revenue(session: SparkSession, options: PipelineOptions, fold: RevenueFo
     """Fold the topic into OUTPUT; with a report, write that while it runs, and at the end.
 
     Raises:
-        JobFailed: output, checkpoint and rules do not belong together.
+        JobFailed: output, checkpoint, source and rules do not belong together, or a topic was made
+            again.
         StreamingQueryException: a batch failed; a later run does it again.
     """
     lag = None if options.report is None else LagLog(path=options.report / LAG_FILE)

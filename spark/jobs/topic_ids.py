@@ -1,4 +1,4 @@
-"""Which topics the records of a generation are of: one that is made again has another id.
+"""What a checkpoint is of: which source, and which topics. One that is made again has another id.
 
 Rows are told apart by topic, partition and offset, and offsets of a topic that was made again begin
 anew. So a checkpoint keeps the ids.
@@ -11,6 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from spark.jobs.option_groups import Source
+from spark.jobs.options import JobFailed
 from spark.sinks.hadoop_files import HadoopFiles
 from spark.sources.stream_offset import TOPIC_IDS
 
@@ -62,6 +63,46 @@ def source_of(checkpoint: HadoopFiles) -> Source | None:
     if text is None:
         return None
     return Source.direct if f'"{TOPIC_IDS}"' in text else Source.kafka
+
+
+def refuse_other_source(checkpoint: HadoopFiles, source: Source, or_else: str) -> None:
+    """Refuse offsets that the source cannot read.
+
+    Args:
+        checkpoint: its directory.
+        source: that is asked for.
+        or_else: what to do in place of taking the other one.
+
+    Raises:
+        JobFailed: the checkpoint was written with the other one.
+    """
+    was = source_of(checkpoint)
+    if was not in {None, source}:
+        raise JobFailed(
+            f"{checkpoint.path} was written with --source {was}",
+            fix=f"give --source {was}, or {or_else}",
+        )
+
+
+def keep_or_refuse(kept: KeptIds, now: Mapping[str, str], output: str, fix: str) -> None:
+    """Refuse topics that were made again under their names: places of records come anew.
+
+    Args:
+        kept: of the checkpoint; ids that are new to it are kept.
+        now: the ids of the topics.
+        output: where records of those before are.
+        fix: what to do.
+
+    Raises:
+        JobFailed: one was.
+    """
+    for topic in made_again(kept.all(), now):
+        raise JobFailed(
+            f"the topic {topic} was made again: {output} has records of the one before, at the"
+            " same offsets",
+            fix=fix,
+        )
+    kept.keep(now)
 
 
 def made_again(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -151,7 +151,7 @@ def test_a_copy_goes_on_only_from_and_into_the_topics_that_it_was_of(
     location_options: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    # Given a copy, whose target is deleted
+    # Given a copy
     topic = f"narrow-again-{source}"
     confluent.create_topic(topic, partition_count=2, configs=FOR_EVER)
     sent = rounds_of(4, 100)
@@ -160,6 +160,13 @@ def test_a_copy_goes_on_only_from_and_into_the_topics_that_it_was_of(
     options = options.with_reader(failOnDataLoss="false")
     copy = Copy(source=topic, target=options.output, partition_count=COUNT)
     copy_topic(session, options, copy)
+
+    # When a run is to go on with the other source, then it says what its checkpoint is of
+    (other_source,) = set(Source) - {source}
+    with pytest.raises(JobFailed, match=f"was written with --source {source}"):
+        copy_topic(session, replace(options, source=other_source), copy)
+
+    # Given that the target is deleted
     delete(confluent, options.output)
 
     # When a run goes on, then it makes none that would have only what is new

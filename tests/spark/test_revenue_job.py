@@ -1,5 +1,6 @@
 """The revenue job on a real broker: killed at bad moments, resumed, and nothing counted twice."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.testing import assertDataFrameEqual
 
 from spark.jobs.durations import parse_duration
-from spark.jobs.options import JobFailed, PipelineOptions, WrongUsage
+from spark.jobs.folding import Folding, Outcome
+from spark.jobs.options import JobFailed, PipelineOptions, Source, WrongUsage
 from spark.jobs.revenue import ROWS, RevenueFold, run_revenue
 from spark.sinks.batch_tables import BatchTables
 from spark.tables import revenue, windows
@@ -21,6 +23,7 @@ from spark.tables.windows import Lengths
 from tests.clients.confluent import Confluent
 from tests.spark import shopflow_answers as answers
 from tests.spark.shopflow import Event, order_events, produce, trace
+from tests.spark.warehouse_runs import make_again
 
 FOLD: Final = RevenueFold(
     decisions=Rules(
@@ -144,6 +147,36 @@ def check(session: SparkSession, tables: BatchTables, events: list[Event]) -> No
     assertDataFrameEqual(every, session.createDataFrame(rows, windows.SCHEMA))
     total = revenue.totals(carried).where(F.col("scope") == "all").collect()
     assert [row["payments"] for row in total] == [running.count()]
+
+
+def test_a_topic_that_is_made_again_is_not_added_to_the_one_before(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    location_options: dict[str, str],
+) -> None:
+    # Given four payments, of which a batch takes two
+    confluent.create_topic(topic, partition_count=1)
+    produce(confluent.bootstrap, topic, trace())
+    options = options_of(topic, confluent.bootstrap, tmp_path, maxOffsetsPerTrigger="2")
+
+    # When the topic is made again between two batches, with more of them
+    def again(_outcome: Outcome, _run_id: str, _batch: int) -> None:
+        make_again(confluent, topic, [each.value for each in (*trace(), *trace())])
+
+    folding = Folding(session=session, options=options, fold=FOLD, also=again)
+    with pytest.raises(JobFailed, match=f"the topic {topic} was made again"):
+        folding.run("revenue")
+
+    # Then no run goes on with it, nor one that reads the log itself with brokers' offsets
+    with pytest.raises(JobFailed, match=f"the topic {topic} was made again") as refused:
+        run_revenue(session, options, FOLD)
+    assert "another --output and --checkpoint" in refused.value.fix
+    direct = replace(options, source=Source.direct, log=location_options)
+    with pytest.raises(JobFailed, match="was written with --source kafka"):
+        run_revenue(session, direct, FOLD)
+    assert totals(tables_of(session, options)) == [10, 35]
 
 
 def test_output_checkpoint_and_rules_of_different_runs_are_not_mixed(

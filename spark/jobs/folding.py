@@ -7,6 +7,7 @@ is made again begins at offset 0 anew, so its ids are looked at before each batc
 """
 
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from spark.sinks.hadoop_files import HadoopFiles
 POLL_S = 1
 REPORT_S = 10  # between two reports of a run that goes on; they take Spark's time, too
 ANEW = "give another --output and --checkpoint to begin anew"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,8 +164,15 @@ class Folding:
                 noted = progress["timestamp"]
                 self._note(progress)
             if new and time.monotonic() - reported_s > REPORT_S:
-                self.report()
+                self._report_meanwhile()
                 reported_s = time.monotonic()
+
+    def _report_meanwhile(self) -> None:
+        """Report; a fold does not end because there is no room for that, or nothing to draw."""
+        try:
+            self.report()
+        except (OSError, ValueError) as error:
+            log.warning("no report: %s", error)
 
     def _note(self, progress: Mapping[str, Any]) -> None:
         if self.lag is not None:

@@ -179,6 +179,20 @@ def test_a_topic_that_is_made_again_is_not_added_to_the_one_before(
     assert totals(tables_of(session, options)) == [10, 35]
 
 
+def test_a_fold_goes_on_without_a_report_while_it_runs(
+    session: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Given reports for which there is no room
+    def report() -> None:
+        raise OSError(28, "No space left on device")
+
+    folding = Folding(session=session, options=PipelineOptions(), fold=FOLD, report=report)
+
+    # When one is due, then that is said, and does not end the fold
+    folding._report_meanwhile()
+    assert "no report: [Errno 28] No space left on device" in caplog.text
+
+
 def test_output_checkpoint_and_rules_of_different_runs_are_not_mixed(
     session: SparkSession, tmp_path: Path
 ) -> None:

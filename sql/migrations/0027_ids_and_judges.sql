@@ -119,11 +119,24 @@ AS $function$
         AND NOT streamhouse_internal.is_recent(p_heartbeat_at, p_judge_at, p_time_to_live / 2);
 $function$;
 
+-- Lock the cluster's row; false if that takes long. Many who hold it for a moment each are outlived.
+CREATE FUNCTION streamhouse_internal.lock_cluster_soon() RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET lock_timeout = '100ms'
+AS $function$
+BEGIN
+    PERFORM FROM streamhouse_internal.cluster FOR UPDATE;
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END
+$function$;
+
 -- Say that a broker is alive, call dead who is not, and see who is. No row: another process has
 -- registered with that identity since. Whatever changes the set of live brokers, this one's return
 -- included, is decided and done under the cluster's lock. All else takes only this broker's row and
--- waits for no disk: nothing is lost if a heartbeat is. Nor does a burial wait for that lock, which may
--- be held for long, by who deletes a big topic: all judges would be silent together then. One of the
+-- waits for no disk: nothing is lost if a heartbeat is. Nor does a burial wait long for that lock, which
+-- may be held for long, by who deletes a big topic: all judges would be silent together then. One of the
 -- next heartbeats buries.
 CREATE OR REPLACE FUNCTION streamhouse_internal.broker_heartbeat(
     p_node_id int, p_incarnation uuid, p_known_generation bigint, p_time_to_live interval
@@ -156,8 +169,7 @@ BEGIN
         SELECT c.broker_generation FROM streamhouse_internal.cluster AS c
     );
     IF buries AND mine.live AND NOT knows_too_much THEN
-        PERFORM FROM streamhouse_internal.cluster FOR UPDATE SKIP LOCKED;
-        buries := FOUND;
+        buries := streamhouse_internal.lock_cluster_soon();
     END IF;
     IF mine.live AND NOT buries AND NOT knows_too_much THEN
         UPDATE streamhouse_internal.brokers AS b

@@ -12,6 +12,8 @@ Contract, checked for Postgres and for the in-memory fake by tests/contracts/tes
 - A broker that has not been heard of for the time to live is dead as soon as another one sends its
   heartbeat, unless that one was away, too: then it is the database that was away, and everybody
   gets the time to come back. For half of that time, the other one must have been heard of.
+  (Postgres: a heartbeat that finds the cluster locked for long, as by who deletes a big topic,
+  leaves it to a later one.)
 """
 
 from collections.abc import Sequence

@@ -19,6 +19,10 @@ from tests.support.postgres import create_database, until
 TTL_MS: Final = 60_000
 HEARTBEAT: Final = query("broker_heartbeat")
 FORGET: Final = query("broker_forget")
+CHANGE: Final = """
+UPDATE streamhouse_internal.cluster SET next_producer_id = next_producer_id + 1;
+SELECT pg_sleep(0.02)
+"""  # of what is under the cluster's lock; together they are one transaction
 
 
 def told(rows: list[asyncpg.Record]) -> tuple[int, list[int]]:
@@ -53,21 +57,28 @@ async def wait_for_a_lock(watcher: Connection, statement: str, count: int = 1) -
     await until(probe)
 
 
-async def test_a_broker_that_is_called_dead_while_it_beats_takes_a_generation_of_its_own() -> None:
-    # Given two brokers, the second of which was silent for too long
+async def one_silent_broker() -> tuple[PostgresMetadata, list[UUID], list[Connection]]:
+    """Return the store of two brokers, the second of which is silent, and sessions of brokers."""
     dsn = await create_database()
     store = await PostgresMetadata.open(dsn, PostgresConfig(pool_size=2))
     ids = [uuid4(), uuid4()]
     for incarnation, address in zip(ids, ("a:1", "b:1"), strict=True):
         await register(store, incarnation, address)
-    first, second, watcher = [await asyncpg.connect(dsn) for _ in range(3)]
-    await configure(first, PostgresConfig())
-    await configure(second, PostgresConfig())
-    await watcher.execute(
+    sessions = [await asyncpg.connect(dsn) for _ in range(4)]
+    for session in sessions:
+        await configure(session, PostgresConfig())
+    await sessions[0].execute(
         "UPDATE streamhouse_internal.brokers SET returned_at = returned_at - $1::interval, "
-        "heartbeat_at = heartbeat_at - CASE node_id WHEN 1 THEN $1::interval ELSE '0' END",
+        "heartbeat_at = heartbeat_at - CASE node_id WHEN 1 THEN $1::interval ELSE '1s' END",
         timedelta(milliseconds=2 * TTL_MS),
     )
+    return store, ids, sessions
+
+
+async def test_a_broker_that_is_called_dead_while_it_beats_takes_a_generation_of_its_own() -> None:
+    # Given two brokers, the second of which was silent for too long
+    store, ids, sessions = await one_silent_broker()
+    first, second, watcher, *_ = sessions
 
     # When the first one calls it dead, and its heartbeat comes before that is committed
     judging = first.transaction()
@@ -82,26 +93,17 @@ async def test_a_broker_that_is_called_dead_while_it_beats_takes_a_generation_of
     assert seen_first == (2, [0])
     assert seen_second == (3, [0, 1])
     assert told(await first.fetch(HEARTBEAT, 0, ids[0], 2, TTL_MS)) == (3, [0, 1])
-    for connection in (first, second, watcher):
+    for connection in sessions:
         await connection.close()
     await store.close()
 
 
-async def test_a_heartbeat_waits_for_nobody_to_call_another_broker_dead() -> None:
+async def test_a_heartbeat_does_not_wait_long_to_call_another_broker_dead() -> None:
     # Given two brokers, the second of which is silent, and somebody who deletes a big topic
-    dsn = await create_database()
-    store = await PostgresMetadata.open(dsn, PostgresConfig(pool_size=2))
-    ids = [uuid4(), uuid4()]
-    for incarnation, address in zip(ids, ("a:1", "b:1"), strict=True):
-        await register(store, incarnation, address)
-    first, deleting = [await asyncpg.connect(dsn) for _ in range(2)]
-    await configure(first, PostgresConfig())
-    await deleting.execute(
-        "UPDATE streamhouse_internal.brokers SET returned_at = returned_at - $1::interval, "
-        "heartbeat_at = heartbeat_at - CASE node_id WHEN 1 THEN $1::interval ELSE '1s' END",
-        timedelta(milliseconds=2 * TTL_MS),
-    )
+    store, ids, sessions = await one_silent_broker()
+    first, deleting, *_ = sessions
     silent = "SELECT clock_timestamp() - heartbeat_at FROM streamhouse.brokers WHERE node_id = 0"
+    patience = await first.fetchval("SHOW lock_timeout")
     async with deleting.transaction():
         await deleting.execute("SELECT FROM streamhouse_internal.cluster FOR UPDATE")
 
@@ -109,9 +111,36 @@ async def test_a_heartbeat_waits_for_nobody_to_call_another_broker_dead() -> Non
         assert told(await first.fetch(HEARTBEAT, 0, ids[0], 1, TTL_MS)) == (1, [0, 1])
         assert await first.fetchval(silent) < timedelta(seconds=1)
 
-    # And the next time it calls the second one dead
-    assert told(await first.fetch(HEARTBEAT, 0, ids[0], 1, TTL_MS)) == (2, [0])
-    for connection in (first, deleting):
+    # And the next time it calls the second one dead, and has the patience for other locks left
+    async with first.transaction():
+        assert told(await first.fetch(HEARTBEAT, 0, ids[0], 1, TTL_MS)) == (2, [0])
+        assert await first.fetchval("SHOW lock_timeout") == patience
+    for connection in sessions:
+        await connection.close()
+    await store.close()
+
+
+async def test_a_broker_is_called_dead_while_others_make_one_change_after_the_other() -> None:
+    # Given two brokers, the second of which is silent, and changes that lock the cluster in turn
+    store, ids, sessions = await one_silent_broker()
+    first, *changing = sessions
+    ended = asyncio.Event()
+
+    async def make_changes(connection: Connection) -> None:
+        while not ended.is_set():
+            await connection.execute(CHANGE)
+
+    changes = [asyncio.create_task(make_changes(connection)) for connection in changing]
+    await wait_for_a_lock(first, CHANGE, count=len(changing) - 1)
+
+    # When the first one is heard of a few times
+    seen = [told(await first.fetch(HEARTBEAT, 0, ids[0], 1, TTL_MS)) for _ in range(8)]
+    ended.set()
+    await asyncio.gather(*changes)
+
+    # Then it calls the second one dead
+    assert seen[-1] == (2, [0])
+    for connection in sessions:
         await connection.close()
     await store.close()
 

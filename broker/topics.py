@@ -238,7 +238,7 @@ class Topics:
         while True:
             version = await self._load_since(begin)
             if version is None:
-                begin = 0
+                begin = self._version = 0  # if this does not end, the next one must read all, too
             elif begin > 0 and any(self._is_known(topic.topic_id, topic) for topic in doubted):
                 begin, doubted = 0, []
             elif self._version < begin:  # a change here began before, and so may news of its topic

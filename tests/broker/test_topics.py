@@ -1,14 +1,14 @@
 """The broker's copy of the topics: what brings it up to date, and what it forgets."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Final
 
 import pytest
 
 from broker.gradual import MANY
 from broker.topics import KnownTopic, Topics
-from storage.errors import ConfigsChanged, UnknownPartition
+from storage.errors import ConfigsChanged, MetadataUnavailable, UnknownPartition
 from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.topics import Topic, TopicChanges
 from tests.broker.topic_stores import Partitions, Store, create, created, topics_of
@@ -133,6 +133,53 @@ async def test_a_topic_that_took_the_version_of_a_lost_one_is_found(
     assert set(known_topics(topics)) == {*before, "gained"}
 
     # And the next look only looks for news
+    await topics.refresh()
+    assert standby.asked[-1] > 0
+
+
+class TakingOver(Store):
+    """A server that took over. It gives one answer to who asks for all, and none behind that.
+
+    Attributes:
+        meanwhile: what happens before that answer arrives.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server = 1
+        self.meanwhile: Awaitable[object] | None = None
+        self.is_away = False
+
+    async def topic_changes(self, since_version: int) -> TopicChanges:
+        if self.is_away:
+            raise MetadataUnavailable("away")
+        answer = await super().topic_changes(since_version)
+        if since_version == 0 and self.meanwhile is not None:
+            await self.meanwhile
+            self.meanwhile, self.is_away = None, True
+        return answer
+
+
+async def test_a_reading_of_all_that_did_not_end_is_done_again() -> None:
+    # Given a copy of what Postgres has lost in a failover, and as many changes made since
+    store, standby = Store(), TakingOver()
+    topics = topics_of(store)
+    await create(store, "lost")
+    await topics.refresh()
+    standby._random.seed(8)  # what it gains is not what was lost
+    await create(standby, "gained")
+    topics._metadata = standby
+
+    # When one more that is lost is heard of while all is read, and then there is no answer
+    standby.meanwhile = topics.change(created(store, "lost too"))
+    with pytest.raises(MetadataUnavailable):
+        await topics.refresh()
+    assert set(known_topics(topics)) == {"gained", "lost too"}
+
+    # Then the next look finds what is, and the one after that only looks for news
+    standby.is_away = False
+    await topics.refresh()
+    assert set(known_topics(topics)) == {"gained"}
     await topics.refresh()
     assert standby.asked[-1] > 0
 

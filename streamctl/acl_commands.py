@@ -14,12 +14,11 @@ from rich.text import Text
 from streamctl.acl_rules import (
     ANY_HOST,
     OPERATIONS,
-    acl_filter,
+    acl_filters,
     as_json,
     find_acls,
     named_resource,
     operation_of,
-    order,
     principal_of,
     sentence,
 )
@@ -105,9 +104,9 @@ def list_acls(
     kind, name = resource or (ResourceType.ANY, None)
     # MATCH finds patterns that cover the name: literal, prefixed and *
     pattern = ResourcePatternType.MATCH if resource else ResourcePatternType.ANY
-    wanted = acl_filter(kind, name, pattern, user=user)
+    filters = acl_filters(kind, name, pattern, user=user)
     with Wire.connect(connection) as wire:
-        bindings = find_acls(wire, wanted)
+        bindings = find_acls(wire, filters)
     if output is Format.JSON:
         print_json([as_json(one) for one in bindings])
     elif bindings:
@@ -191,17 +190,15 @@ def delete(
     pattern = ResourcePatternType.ANY
     if resource:
         pattern = ResourcePatternType.PREFIXED if prefix else ResourcePatternType.LITERAL
-    filters = [
-        acl_filter(kind, name, pattern, user=user, operation=one) for one in operation or (None,)
-    ]
+    filters = acl_filters(kind, name, pattern, user=user, operations=operation or ())
     with Wire.connect(connection) as wire:
-        found = {binding: None for one in filters for binding in find_acls(wire, one)}
+        found = find_acls(wire, filters)
     if not found:
         raise Failure("no ACL fits", fix="streamctl acl list shows all")
     confirm_deletion(
         f"Delete {counted(len(found), 'ACL')}?",
         yes=yes,
-        show=lambda: _print(sorted(found, key=order)),
+        show=lambda: _print(found),
     )
     requests = Requests(connection)
     asked = requests.client.delete_acls(filters, request_timeout=REQUEST_TIMEOUT_S)

@@ -1,5 +1,6 @@
 """ACLs between people's words, librdkafka's classes, and JSON."""
 
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final, TypeVar
 
@@ -49,19 +50,34 @@ def named_resource(
     return named[0] if named else None
 
 
-def acl_filter(
+def acl_filters(
     kind: ResourceType,
     name: str | None,
     pattern: ResourcePatternType,
     *,
     user: str | None,
-    operation: str | None = None,
-) -> AclBindingFilter:
-    """Return a filter; None fits everything."""
-    principal = None if user is None else principal_of(user)
-    wanted = AclOperation.ANY if operation is None else operation_of(operation)
-    rest = (None, wanted, AclPermissionType.ANY)
-    return AclBindingFilter(kind, name, pattern, principal, *rest)  # type: ignore[arg-type]  # None is any
+    operations: Sequence[str] = (),
+) -> list[AclBindingFilter]:
+    """Return filters, of which an ACL has to fit one; None fits everything."""
+    principals = [None] if user is None else principals_of(user)
+    wanted = [operation_of(one) for one in operations] or [AclOperation.ANY]
+    return [
+        AclBindingFilter(
+            *(kind, name, pattern, principal),  # type: ignore[arg-type]  # None is any
+            *(None, operation, AclPermissionType.ANY),  # type: ignore[arg-type]  # here, too
+        )
+        for principal in principals
+        for operation in wanted
+    ]
+
+
+def principals_of(user: str) -> list[str]:
+    """Return the principals by which ACLs may name a user.
+
+    A name with a colon was once taken for a principal itself, and such ACLs are still there.
+    """
+    principal = principal_of(user)
+    return [principal, user] if ":" in user and user != principal else [principal]
 
 
 def principal_of(user: str) -> str:
@@ -80,14 +96,18 @@ def operation_of(text: str) -> AclOperation:
     return AclOperation[text.upper().replace("-", "_")]
 
 
-def find_acls(wire: Wire, wanted: AclBindingFilter) -> list[AclBinding]:
-    """Return the ACLs that a filter fits, sorted.
+def find_acls(wire: Wire, filters: Iterable[AclBindingFilter]) -> list[AclBinding]:
+    """Return the ACLs that fit one of the filters, sorted.
 
     librdkafka 2.16 finds none when this is refused, so it is not asked.
 
     Raises:
         Failure: the broker refused, or nobody answers.
     """
+    return sorted({found for wanted in filters for found in _fitting(wire, wanted)}, key=_order)
+
+
+def _fitting(wire: Wire, wanted: AclBindingFilter) -> list[AclBinding]:
     answer = wire.ask(
         _DESCRIBE_ACLS,
         resource_type_filter=_number(wanted.restype),
@@ -100,7 +120,7 @@ def find_acls(wire: Wire, wanted: AclBindingFilter) -> list[AclBinding]:
     )
     if answer.error_code:
         raise refused("ACLs", answer.error_code, answer.error_message, needs="describe --cluster")
-    found = [
+    return [
         AclBinding(
             _known(ResourceType, resource.resource_type),
             resource.resource_name,
@@ -113,11 +133,9 @@ def find_acls(wire: Wire, wanted: AclBindingFilter) -> list[AclBinding]:
         for resource in answer.resources
         for acl in resource.acls
     ]
-    return sorted(found, key=order)
 
 
-def order(binding: AclBinding) -> tuple[str, ...]:
-    """Return what ACLs are sorted by."""
+def _order(binding: AclBinding) -> tuple[str, ...]:
     return tuple(str(value) for value in as_json(binding).values())
 
 

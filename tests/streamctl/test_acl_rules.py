@@ -9,7 +9,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not marked 
     ResourceType,
 )
 
-from streamctl.acl_rules import as_json, principal_of, sentence
+from streamctl.acl_rules import acl_filters, as_json, principal_of, sentence
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,24 @@ def test_a_user_may_be_a_principal_already() -> None:
 def test_a_users_name_may_have_colons() -> None:
     account = "system:serviceaccount:prod:etl"
     assert principal_of(account) == principal_of(f"User:{account}") == f"User:{account}"
+
+
+@pytest.mark.parametrize(
+    ("user", "principals"),
+    [
+        (None, [None]),
+        ("alice", ["User:alice"]),
+        ("User:team:alice", ["User:team:alice"]),
+        ("team:alice", ["User:team:alice", "team:alice"]),
+    ],
+)
+def test_acls_are_sought_by_what_a_name_was_once_taken_for_too(
+    user: str | None, principals: list[str | None]
+) -> None:
+    kind, pattern = ResourceType.ANY, ResourcePatternType.ANY
+    filters = acl_filters(kind, None, pattern, user=user, operations=["read", "write"])
+    assert [(one.principal, one.operation) for one in filters] == [
+        (principal, operation)
+        for principal in principals
+        for operation in (AclOperation.READ, AclOperation.WRITE)
+    ]

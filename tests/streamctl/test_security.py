@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AclBinding  # type: ignore[attr-defined]  # not marked as re-exports
 
 from tests.clients.logins import Login
 from tests.clients.secured import Secured, acl, traffic
@@ -209,3 +210,24 @@ def test_acls_of_every_kind_are_listed(
         json.loads(run_here("acl", "list", "--user", "lister", "--format", "json", *admin).text)
         == []
     )
+
+
+def test_acls_of_a_name_that_was_taken_for_a_principal_are_found_by_it(
+    secured: Secured, run_here: RunHere, admin: list[str]
+) -> None:
+    # Given an ACL for a name with colons as streamctl makes it, and one as it once did
+    name = "system:serviceaccount:prod:etl"
+    (rule,) = acl(name, "READ", "TOPIC", "raw")
+    resource = (rule.restype, rule.name, rule.resource_pattern_type)
+    once = AclBinding(*resource, name, rule.host, rule.operation, rule.permission_type)
+    secured.allow(rule, once)
+
+    # Then both are listed
+    listing = ("acl", "list", "--user", name, "--format", "json", *admin)
+    listed = json.loads(run_here(*listing).text)
+    assert [one["principal"] for one in listed] == [f"User:{name}", name]
+
+    # And deleted
+    deleted = run_here("acl", "delete", "--user", name, "--operation", "read", "--yes", *admin)
+    assert deleted.exit_code == 0, deleted
+    assert json.loads(run_here(*listing).text) == []

@@ -178,13 +178,14 @@ class Recovery:
             part.rows,
             part.producers,
             endings,
-            runs,
             log_start_offset=start,
             now_ms=self._now_ms(),
             gone=gone,
         )
+        for run in runs:
+            builder.add(run)
         aborted = merge_aborted([known, part.aborted])
-        rebuilt = builder.build(aborted, end_offset=end_of_segments(segments))
+        rebuilt = builder.finish(aborted, end_offset=end_of_segments(segments))
         missing = [(0, start - 1), *part.lost, *rebuilt.lost]
         await self._leave_out(topic, left_out(segments, chosen, missing))
         configs = topic.configs if topic.configs_ms >= 0 else None

@@ -6,7 +6,7 @@ index itself has them: the marker of a transaction if one is open there whose en
 because most often that is what is missing, or an empty batch.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,7 +15,6 @@ from protocol.control_batch import EndMarker, build_end_marker
 from protocol.records import build_batch
 from storage.aborted_ranges import merge_aborted
 from storage.aborted_transaction import AbortedTransaction
-from storage.recovery.recover_ends_ahead import End, EndsAhead
 from storage.recovery.recover_producers import OpenTransaction, Producers
 from storage.recovery.recover_runs import PlacedRun
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment
@@ -62,7 +61,6 @@ class PartitionBuilder:
         built: rows that tile up to where the last segment ends, in offset order.
         producers: as they are at the end of them.
         endings: of transactions, by the offsets of their markers, ascending.
-        runs: behind them, that have their places, in offset order.
         gone: batches that nobody has.
         now_ms: for the markers that nobody tells.
     """
@@ -72,7 +70,6 @@ class PartitionBuilder:
         built: Sequence[SegmentEntry],
         producers: Producers,
         endings: Mapping[int, EndMarker],
-        runs: Sequence[PlacedRun],
         *,
         log_start_offset: int,
         now_ms: int,
@@ -87,23 +84,33 @@ class PartitionBuilder:
             producers=producers,
         )
         self._endings = deque((offset, one) for offset, one in endings.items() if offset >= end)
-        self._runs = runs
-        self._ahead = EndsAhead(endings, runs)
+        self._told = Counter((one.producer_id, one.producer_epoch) for _, one in self._endings)
         self._gone = gone
         self._now_ms = now_ms
 
-    def build(
+    def add(self, run: PlacedRun) -> None:
+        """Go on with a run that begins where the log ends, or behind that."""
+        result = self._result
+        if run.offset > result.high_watermark:
+            self._fill(run.offset)
+        if not run.is_certain:
+            result.moved += run.count
+        result.rows += rows_of(run)
+        for batch, offset in run.placed():
+            result.producers.take(batch, offset)
+        result.leader_epoch = max(result.leader_epoch, run.batches[0].leader_epoch)
+        result.high_watermark = run.offset + run.count
+
+    def finish(
         self, aborted: Sequence[AbortedTransaction], *, end_offset: int = 0
     ) -> RebuiltPartition:
-        """Return all of it; what is open at its end is aborted.
+        """End what is open, and return all of it.
 
         Args:
             aborted: what the built segments tell.
             end_offset: before which the log does not end.
         """
         result = self._result
-        for run in self._runs:
-            self._add(run)
         if self._endings:
             self._fill(self._endings[-1][0] + 1)
         self._fill(end_offset)
@@ -117,19 +124,6 @@ class PartitionBuilder:
         ]
         return result
 
-    def _add(self, run: PlacedRun) -> None:
-        """Go on with a run that begins where the log ends, or behind that."""
-        result = self._result
-        if run.offset > result.high_watermark:
-            self._fill(run.offset)
-        if not run.is_certain:
-            result.moved += run.count
-        result.rows += rows_of(run)
-        for batch, offset in run.placed():
-            result.producers.take(batch, offset)
-        result.leader_epoch = max(result.leader_epoch, run.batches[0].leader_epoch)
-        result.high_watermark = run.offset + run.count
-
     def _fill(self, offset: int) -> None:
         """Take the offsets from the end of the log up to one."""
         while self._endings and self._endings[0][0] < offset:
@@ -137,6 +131,7 @@ class PartitionBuilder:
             if at >= self._result.high_watermark:  # else something is there, which cannot be
                 self._fill_unknown(at)
                 self._append_marker(marker)
+            self._told[marker.producer_id, marker.producer_epoch] -= 1
         self._fill_unknown(offset)
 
     def _fill_unknown(self, offset: int) -> None:
@@ -144,7 +139,7 @@ class PartitionBuilder:
         result = self._result
         if offset <= result.high_watermark:
             return
-        self._end_transactions(offset - result.high_watermark)
+        self._end_transactions(self._gone.free_before(result.high_watermark, offset))
         end = self._gone.end_offset if offset == self._gone.safe_offset else offset
         if result.high_watermark < end:
             result.lost.append((result.high_watermark, end - 1))
@@ -153,8 +148,10 @@ class PartitionBuilder:
             self._append_inline(build_batch([], last_offset_delta=count - 1), count, -1)
 
     def _end_transactions(self, most: int) -> None:
-        """Abort the transactions that have most likely ended within so many offsets."""
-        for one in self._ended_within(most):
+        """Abort the transactions that have been open for longest, if nobody tells their ends."""
+        producers = self._result.producers
+        lasting = [one for one in producers.open.values() if not self._is_told(one)]
+        for one in sorted(lasting, key=lambda one: one.first_offset)[:most]:
             self._append_marker(
                 EndMarker(
                     producer_id=one.producer_id,
@@ -165,19 +162,10 @@ class PartitionBuilder:
             )
             self._result.unfinished += 1
 
-    def _ended_within(self, count: int) -> list[OpenTransaction]:
-        """Return transactions whose ends nobody tells: those that have been open for longest.
-
-        Where as few offsets are left as there are transactions whose producers write again, these
-        are theirs: what they write then is another transaction.
-        """
-        result = self._result
-        found: dict[End, list[OpenTransaction]] = {end: [] for end in End}
-        for one in sorted(result.producers.open.values(), key=lambda one: one.first_offset):
-            found[self._ahead.end_of(one, result.high_watermark)].append(one)
-        ended = [*found[End.PASSED], *found[End.UNTOLD]][:count]
-        left = count - len(ended)
-        return [*ended, *(found[End.DOUBTFUL][:left] if left <= len(found[End.DOUBTFUL]) else ())]
+    def _is_told(self, one: OpenTransaction) -> bool:
+        """Whether its end comes further on; with KIP-890, the marker has the next epoch."""
+        epochs = (one.producer_epoch, one.producer_epoch + 1)
+        return any(self._told[one.producer_id, epoch] for epoch in epochs)
 
     def _append_marker(self, marker: EndMarker) -> None:
         result = self._result

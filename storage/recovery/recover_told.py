@@ -4,6 +4,7 @@ Retention may have emptied a log, or an object may be lost: that their offsets w
 all the same, and nothing else may get them.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,17 +27,24 @@ class Gone:
 
     Attributes:
         offsets: base offsets of those whose objects are gone, ascending.
+        all_offsets: also those of objects that can be read in part, which have some of them.
         end_offset: one past the last base offset, also of objects that can be read in part; 0 if
             there is none.
     """
 
     offsets: Sequence[int] = ()
+    all_offsets: Sequence[int] = ()
     end_offset: int = 0
 
     @property
     def safe_offset(self) -> int:
         """Return the first offset that none of their records had; 0 if there are none."""
         return self.end_offset + COUNT_MARGIN if self.end_offset else 0
+
+    def free_before(self, offset: int, end_offset: int) -> int:
+        """Return how many offsets there are from one to another before the first of them."""
+        at = bisect_left(self.all_offsets, offset)
+        return min([end_offset, *self.all_offsets[at : at + 1]]) - offset
 
     def end_of_empty(self, endings: Mapping[int, EndMarker]) -> int:
         """Return where a log ends of which nothing else is there than ends of transactions.
@@ -60,15 +68,16 @@ def gone_of(found: Iterable[FoundBatch], places: Places) -> Gone:
     """
     counts = Counter((one.writer, one.sequence) for one in found)
     offsets: list[int] = []
-    end_offset = 0
+    all_offsets: list[int] = []
     for key, base_offsets in places.items():
         appended = [offset for offset in base_offsets if offset != NOT_APPENDED]
         if counts[key] == len(base_offsets) or not appended:
             continue
-        end_offset = max(end_offset, *(offset + 1 for offset in appended))
+        all_offsets += appended
         if not counts[key]:
             offsets += appended
-    return Gone(offsets=sorted(offsets), end_offset=end_offset)
+    end_offset = max(all_offsets, default=-1) + 1
+    return Gone(offsets=sorted(offsets), all_offsets=sorted(all_offsets), end_offset=end_offset)
 
 
 def offsets_told(batches: Iterable[FoundBatch]) -> list[Offsets]:

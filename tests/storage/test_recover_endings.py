@@ -11,6 +11,7 @@ from storage.recovery.recover_placement import place
 from storage.recovery.recover_producers import Producers
 from storage.recovery.recover_runs import PlacedRun
 from storage.recovery.recover_scratch import FoundBatch
+from storage.recovery.recover_told import NONE_GONE, Gone, gone_of
 from tests.storage.test_recover_placement import batch
 
 NOW_MS = 1_790_000_000_000
@@ -29,12 +30,17 @@ def end(producer_id: int, *, committed: bool = True, epoch: int = 0) -> EndMarke
 
 
 def rebuilt(
-    runs: Sequence[PlacedRun], endings: Mapping[int, EndMarker], start: int = 0
+    runs: Sequence[PlacedRun],
+    endings: Mapping[int, EndMarker],
+    start: int = 0,
+    gone: Gone = NONE_GONE,
 ) -> RebuiltPartition:
     builder = PartitionBuilder(
-        [], Producers(), endings, runs, log_start_offset=start, now_ms=NOW_MS
+        [], Producers(), endings, log_start_offset=start, now_ms=NOW_MS, gone=gone
     )
-    return builder.build([])
+    for run in runs:
+        builder.add(run)
+    return builder.finish([])
 
 
 def markers(partition: RebuiltPartition) -> dict[int, tuple[int, bool]]:
@@ -83,35 +89,28 @@ def test_what_nobody_tells_ends_no_transaction_whose_end_is_told() -> None:
     assert markers(partition)[10] == (1, False)
 
 
-def test_the_end_of_a_later_transaction_is_not_that_of_an_earlier_one() -> None:
-    # Given two transactions of a client without KIP-890, of which only the second one's end is
-    # told, under the same epoch or, because the client was restarted, the next
-    for epoch in (5, 6):
-        runs = [written(0, 10, 1, epoch=5), written(11, 10, 1, epoch=epoch)]
-        partition = rebuilt(runs, {21: end(1, epoch=epoch)})
+def test_no_transaction_ends_where_records_are_told_to_be() -> None:
+    # Given a lost object with records of which it is told where they began
+    gone = Gone(offsets=[10], all_offsets=[10], end_offset=11)
 
-        # Then the first one has ended where an offset is missing, and what it wrote is not read
-        assert markers(partition) == {10: (1, False), 21: (1, True)}
-        assert aborted(partition) == [(1, 0, 10)]
-        assert (partition.unfinished, partition.lost) == (1, [])
+    # When a transaction is open there whose end nobody tells, then it ends behind all of them
+    partition = rebuilt([written(0, 10, 1), written(12, 2, 2)], {14: end(2)}, gone=gone)
+    assert markers(partition) == {14: (2, True), 15: (1, False)}
+    assert (partition.lost, partition.unfinished) == ([(10, 11)], 1)
 
-    # And so have several
-    runs = [written(offset, 2, 1) for offset in (0, 3, 6, 11)]
-    partition = rebuilt([*runs[:3], written(8, 2, 2), runs[3]], {13: end(1), 14: end(2)})
-    assert aborted(partition) == [(1, 0, 2), (1, 3, 5), (1, 6, 10)]
+    # And where there is room before them, there
+    partition = rebuilt([written(0, 9, 1), written(12, 2, 2)], {14: end(2)}, gone=gone)
+    assert markers(partition) == {9: (1, False), 14: (2, True)}
+    assert partition.lost == [(10, 11)]
 
+    # And one that goes on behind them ends as told
+    partition = rebuilt([written(0, 10, 1), written(12, 10, 1)], {22: end(1)}, gone=gone)
+    assert (aborted(partition), partition.lost) == ([], [(10, 11)])
 
-def test_a_transaction_goes_on_behind_what_is_lost() -> None:
-    # Given one with records before and behind more offsets than it can have ended at
-    runs = [written(0, 10, 1), written(20, 10, 1)]
-    partition = rebuilt(runs, {30: end(1)})
-
-    # Then it ends as told
-    assert (aborted(partition), partition.lost) == ([], [(10, 19)])
-
-    # And where nothing is missing that is not told, too
-    runs = [written(0, 10, 1), written(10, 2, 2), written(13, 10, 1)]
-    assert aborted(rebuilt(runs, {23: end(1)})) == [(2, 10, 12)]
+    # And what is told of an object that can be read in part counts, too
+    found = batch(0, 10, number=3)
+    gone = gone_of([found], {(found.writer, found.sequence): (0, 10)})
+    assert (gone.offsets, gone.all_offsets) == ([], [0, 10])
 
 
 def test_ends_behind_all_records_are_there_and_their_offsets_stay_taken() -> None:

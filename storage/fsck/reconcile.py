@@ -5,7 +5,8 @@ without a row was stored when everybody had given it up: an upload that arrived 
 are next to none of these. Where there are many, where one has records from behind the end of a log,
 or where one has offsets of a row whose own object is not there, it is not the store that has too
 much: the index has lost something. Then nothing is deleted; nor where one may have what a recovery
-did not find: offsets that the log has only a gap for, or a segment's bytes that nobody can read.
+did not find, or left out: offsets that the log has not, or has only a gap for, a segment that
+contradicts those of the log, or one that nobody can read.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -129,6 +130,8 @@ class Reconciler:
                     f"{offsets[partition].high_watermark:,} in the database"
                 )
             await self._check_is_replaced(orphan, partition, start_offset, end_offset)
+            if partition in offsets and is_segment(orphan) and not is_gap(orphan.path):
+                await self._check_is_covered(orphan, partition, start_offset, end_offset)
 
     async def _check_is_replaced(
         self, orphan: StoredObject, partition: Partition, start_offset: int, end_offset: int
@@ -141,6 +144,44 @@ class Reconciler:
             IndexTooOld: a segment had come in the place of one without its object since.
             OrphanNeeded: one has only a gap.
         """
+        async for row in self._rows(partition, start_offset, end_offset):
+            if row.is_gap and not is_gap(orphan.path):
+                raise _needed(orphan, partition, row.start_offset, row.end_offset)
+            if not is_segment(orphan):
+                continue
+            if not await self._is_there(row) and await self._is_in_index(partition, row):
+                raise IndexTooOld(
+                    f"{orphan.path} has no row, and offsets of partition {partition.index} of "
+                    f"topic {partition.topic_id} that the database has in {row.path}, which "
+                    f"the store has not"
+                )
+
+    async def _check_is_covered(
+        self, orphan: StoredObject, partition: Partition, start_offset: int, end_offset: int
+    ) -> None:
+        """Check that rows have all offsets of a segment, and none begins before and ends in it.
+
+        What is built comes in the place of whole rows. So where one is cut, one of the two was not
+        ever in the log, and perhaps a recovery has taken that, and filled up what is behind it.
+        What lies before the start of a log may be what it did not take; most often it was deleted.
+
+        Raises:
+            OrphanNeeded: it has offsets that the log lacks, or may lack.
+        """
+        following = start_offset
+        async for row in self._rows(partition, start_offset, end_offset):
+            if row.start_offset > following:
+                raise _needed(orphan, partition, following, row.start_offset - 1)
+            following = row.end_offset + 1
+            if row.start_offset < start_offset and following < end_offset:
+                raise _needed(orphan, partition, following, end_offset - 1)
+        if following < end_offset:
+            raise _needed(orphan, partition, following, end_offset - 1)
+
+    async def _rows(
+        self, partition: Partition, start_offset: int, end_offset: int
+    ) -> AsyncIterator[SegmentEntry]:
+        """Yield the rows that have some of these offsets."""
         while start_offset < end_offset:
             rows = await self._metadata.segments_from(partition, start_offset, ROWS_AT_ONCE)
             if not rows:
@@ -148,16 +189,7 @@ class Reconciler:
             for row in rows:
                 if row.start_offset >= end_offset:
                     return
-                if row.is_gap and not is_gap(orphan.path):
-                    raise _fills_gap(orphan, partition, row)
-                if not is_segment(orphan):
-                    continue
-                if not await self._is_there(row) and await self._is_in_index(partition, row):
-                    raise IndexTooOld(
-                        f"{orphan.path} has no row, and offsets of partition {partition.index} of "
-                        f"topic {partition.topic_id} that the database has in {row.path}, which "
-                        f"the store has not"
-                    )
+                yield row
             start_offset = rows[-1].end_offset + 1
 
     async def _is_there(self, row: SegmentEntry) -> bool:
@@ -174,10 +206,10 @@ class Reconciler:
         return await self._metadata.segments_from(partition, row.end_offset, 1) == [row]
 
 
-def _fills_gap(orphan: StoredObject, partition: Partition, row: SegmentEntry) -> OrphanNeeded:
+def _needed(orphan: StoredObject, partition: Partition, first: int, last: int) -> OrphanNeeded:
     return OrphanNeeded(
         f"{orphan.path} has no row, and perhaps offsets of partition {partition.index} of topic "
-        f"{partition.topic_id} that the log lacks: {row.start_offset:,} to {row.end_offset:,}",
+        f"{partition.topic_id} that the log lacks: {first:,} to {last:,}",
         fix=(
             "stop the brokers, and rebuild the index in an empty database: streamctl recover. Or "
             "take the object out of the store yourself, if these records are not wanted"

@@ -47,7 +47,7 @@ from storage.recovery.recover_segments import (
     left_out,
 )
 from storage.recovery.recover_tail import read_tail_of
-from storage.recovery.recover_told import end_of_segments, gone_of, offsets_told
+from storage.recovery.recover_told import end_of_segments, gone_of
 from storage.recovery.recover_topics import FoundTopic, live_topics
 from storage.recovery.recover_unbuilt import BuiltLog, unbuilt
 from storage.upkeep.policies import UNLIMITED
@@ -154,10 +154,10 @@ class Recovery:
 
     async def _rebuild(self, partition: Partition, topic: FoundTopic) -> RebuiltPartition:
         segments, endings = self._scratch.segments(partition), self._scratch.endings(partition)
+        chosen, known = choose_segments(segments), aborted_in_gaps(segments)
         found, places = self._scratch.batches(partition), self._scratch.places(partition)
         gone = gone_of(found, places)
         batches = in_commit_order(with_places(found, places))
-        known, chosen = aborted_in_gaps(segments), choose_segments(segments, offsets_told(batches))
         part = BuiltPart()
         if chosen:
             part, batches = await self._built_part(

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from protocol.control_batch import EndMarker
 from storage.aborted_transaction import AbortedTransaction
 from storage.objects.port import ObjectStore
-from storage.recovery.recover_offsets import Offsets
 from storage.recovery.recover_producers import Producers
 from storage.recovery.recover_runs import PlacedRun
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment
 from storage.recovery.recover_tail import BY_OFFSET, Between, read_tail_of
 from storage.segment_entry import SegmentEntry
+
+Offsets = tuple[int, int]
+"""The first and the last one."""
 
 
 @dataclass(slots=True, kw_only=True)

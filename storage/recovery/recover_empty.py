@@ -13,7 +13,7 @@ from storage.aborted_transaction import AbortedTransaction
 from storage.gap_segment import gap_path
 from storage.metadata.topics import Topic
 from storage.objects.port import ObjectStore
-from storage.recovery.recover_offsets import Offsets
+from storage.recovery.recover_between import Offsets
 from storage.recovery.recover_partition import LOG_EPOCH
 from storage.recovery.recover_postgres import EmptyDatabase
 from storage.recovery.recover_scratch import Scratch

@@ -9,62 +9,45 @@ closed gaps with.
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from storage.aborted_transaction import AbortedTransaction
-from storage.recovery.recover_offsets import Offsets, OnlyHere
 from storage.recovery.recover_scratch import FoundSegment
 from storage.segment_entry import SegmentEntry
-
-_WORTH: Final = attrgetter("worth")
 
 
 class _Chain(NamedTuple):
     """The best choice among some of the segments: `worth`, and the last one chosen."""
 
-    worth: tuple[int, int, int, int, int]
+    worth: tuple[int, int, int]
     last: int
     before: "_Chain | None"
 
 
-def choose_segments(
-    found: Sequence[FoundSegment], told: Iterable[Offsets] = ()
-) -> list[FoundSegment]:
-    """Return segments that do not overlap, in offset order: those without which most is lost.
+def choose_segments(found: Sequence[FoundSegment]) -> list[FoundSegment]:
+    """Return segments that do not overlap, in offset order: those that cover most offsets.
 
-    What the writers' objects have as well is not lost. Nor is the start of a log whose next segment
-    reaches into it, and was stored later: whoever built that found no other one there, so this one
-    never came into the log, and what it begins with was deleted from the log since.
-
-    Of choices without which as much is lost, it is the one that covers most, then the one of fewest
-    segments: those came in the place of the others. Of segments that cover the same, the newest is
-    taken. What stands for a gap is left out: what it stands for may have been put back, into a part
-    of it, or into the writers' objects.
-
-    Args:
-        found: all segments of a partition.
-        told: offsets that writers' objects have, as they were told.
+    Of choices that cover as many, it is the one of fewest segments: those came in the place of the
+    others. Of segments that cover the same, the newest is taken. What stands for a gap is left out:
+    what it stands for may have been put back, into a part of it, or into the writers' objects.
     """
-    newest: dict[Offsets, FoundSegment] = {}
+    newest: dict[tuple[int, int], FoundSegment] = {}
     for one in sorted(found, key=lambda one: (one.modified_ms, one.path)):
         if one.is_gap:
             continue
         newest[one.start_offset, one.end_offset] = one
     ascending = sorted(newest.values(), key=lambda one: one.end_offset)
-    only_here = OnlyHere(((one.start_offset, one.end_offset) for one in ascending), told)
-    held = [
-        only_here.before(one.end_offset + 1) - only_here.before(one.start_offset)
-        for one in ascending
-    ]
-    deleted = _deleted_before(ascending, only_here)
     ends = [one.end_offset for one in ascending]
     best: list[_Chain | None] = [None]  # at i: of the first i segments
     for number, one in enumerate(ascending):
         before = best[bisect_right(ends, one.start_offset - 1, 0, number)]
-        taken = _chain(None, number, one, held[number], deleted[number])
-        if before is not None:
-            taken = max(taken, _chain(before, number, one, held[number], 0), key=_WORTH)
+        covered, count, age = before.worth if before else (0, 0, 0)
+        worth = (
+            covered + one.end_offset - one.start_offset + 1,
+            count - 1,
+            age + one.modified_ms,
+        )
+        taken = _Chain(worth, number, before)
         left = best[-1]
         best.append(taken if left is None or taken.worth > left.worth else left)
     chosen: list[FoundSegment] = []
@@ -75,45 +58,17 @@ def choose_segments(
     return chosen[::-1]
 
 
-def _chain(
-    before: _Chain | None, number: int, one: FoundSegment, only_here: int, deleted: int
-) -> _Chain:
-    """Return a choice with one more segment."""
-    kept, held, covered, count, age = before.worth if before else (0, 0, 0, 0, 0)
-    worth = (
-        kept + only_here + deleted,
-        held + only_here,
-        covered + one.end_offset - one.start_offset + 1,
-        count - 1,
-        age + one.modified_ms,
-    )
-    return _Chain(worth, number, before)
-
-
-def _deleted_before(ascending: Sequence[FoundSegment], only_here: OnlyHere) -> list[int]:
-    """Return for each segment how many offsets before it were deleted if it is the first one."""
-    fronts = [one for one in ascending if not only_here.before(one.start_offset)]
-    deleted: list[int] = []
-    for one in ascending:
-        count = only_here.before(one.start_offset)
-        are_older = [
-            other.modified_ms < one.modified_ms
-            for other in (fronts if count else ())
-            if other.start_offset < one.start_offset <= other.end_offset
-        ]
-        deleted.append(count if are_older and all(are_older) else 0)
-    return deleted
-
-
 def left_out(
-    found: Iterable[FoundSegment], chosen: Iterable[FoundSegment], missing: Sequence[Offsets]
+    found: Iterable[FoundSegment],
+    chosen: Iterable[FoundSegment],
+    missing: Sequence[tuple[int, int]],
 ) -> list[FoundSegment]:
     """Return the segments that have offsets which nobody else has, and are not chosen.
 
     Args:
         found: all segments of a partition.
         chosen: of them.
-        missing: offsets that the log has nothing of.
+        missing: offsets (inclusive) that the log has nothing of.
     """
     paths = {one.path for one in chosen}
     return [

@@ -1,4 +1,4 @@
-"""What writers tell of batches, also of those that are in no object any more; pure.
+"""What writers tell of batches that are in no object any more; pure.
 
 Retention may have emptied a log, or an object may be lost: that their offsets were given is known
 all the same, and nothing else may get them.
@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from protocol.control_batch import EndMarker
-from storage.recovery.recover_offsets import Offsets
 from storage.recovery.recover_order import Places
-from storage.recovery.recover_runs import runs_of
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment
 from storage.wal_index import NOT_APPENDED
 
@@ -78,15 +76,6 @@ def gone_of(found: Iterable[FoundBatch], places: Places) -> Gone:
             offsets += appended
     end_offset = max(all_offsets, default=-1) + 1
     return Gone(offsets=sorted(offsets), all_offsets=sorted(all_offsets), end_offset=end_offset)
-
-
-def offsets_told(batches: Iterable[FoundBatch]) -> list[Offsets]:
-    """Return the offsets of batches of which it is told where they are.
-
-    Args:
-        batches: in the order of their commits.
-    """
-    return [(run.expected_offset, run.expected_end - 1) for run in runs_of(batches) if run.is_told]
 
 
 def end_of_segments(segments: Iterable[FoundSegment]) -> int:

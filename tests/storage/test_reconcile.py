@@ -11,6 +11,7 @@ from storage.errors import ObjectStoreUnavailable
 from storage.fsck.orphans import OrphanNeeded
 from storage.fsck.reconcile import IndexTooOld, Reconciler
 from storage.objects.port import Owned
+from storage.segment_builder import SegmentBuilder
 from storage.segment_entry import SegmentEntry
 from tests.clients.confluent import Confluent
 from tests.storage.recovering import building_broker, read, send, streamctl
@@ -157,6 +158,45 @@ async def test_what_the_log_has_only_a_gap_for_is_not_deleted(log: StoredLog, wh
     with pytest.raises(OrphanNeeded, match=f"{orphan} has no row") as refused:
         await reconciled(log)
     assert "streamctl recover" in refused.value.fix
+
+
+async def put_segment(log: StoredLog, first: int, last: int) -> str:
+    """Store a segment without a row; return its path."""
+    builder = SegmentBuilder(
+        topic_id=log.topic.topic_id, partition=0, topic=log.policy(), start_offset=first
+    )
+    folder = (await log.rows())[0].path.rpartition("/")[0]
+    path = f"{folder}/{first:08d}-{last:08d}.00000000.seg"
+    await log.objects.put(path, builder.finish(end_offset=last).parts)
+    return path
+
+
+async def test_a_segment_that_contradicts_the_log_is_not_deleted(log: StoredLog) -> None:
+    # Given segments of offsets 0 to 3, and 4 to 5, and others without rows, of which one has all of
+    # that, one has a part of one of them, and one has parts of both
+    rests = {await put_segment(log, *offsets) for offsets in [(0, 5), (1, 2)]}
+    log.ahead_ms = 3 * HOUR_MS
+    assert {one.path for one in (await reconciled(log)).found.orphans} == rests
+    log.ahead_ms = 0
+    path = await put_segment(log, 2, 4)
+
+    # When the store is looked through, then nothing may be deleted: perhaps that was in the log
+    log.ahead_ms = 3 * HOUR_MS
+    with pytest.raises(OrphanNeeded, match=f"{path} has no row, .* that the log lacks: 4 to 4"):
+        await reconciled(log)
+
+
+async def test_a_segment_of_what_the_log_begins_behind_is_not_deleted(log: StoredLog) -> None:
+    # Given a segment without a row, of offsets that were deleted, or that a recovery did not take
+    path = await put_segment(log, 0, 5)
+    log.ahead_ms = 3 * HOUR_MS
+    for start, lacking in [(4, "0 to 3"), (6, "0 to 5"), (7, "0 to 5")]:
+        await log.metadata.delete_records({log.partition(): start})
+        await log.sql("DELETE FROM streamhouse_internal.segments WHERE end_offset < $1", start)
+
+        # When the store is looked through, then nothing may be deleted
+        with pytest.raises(OrphanNeeded, match=f"{path} has no row, .* lacks: {lacking}"):
+            await reconciled(log)
 
 
 async def test_what_the_log_lacks_behind_its_last_segment_is_not_deleted(log: StoredLog) -> None:

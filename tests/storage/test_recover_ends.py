@@ -12,9 +12,9 @@ from storage.partition_offsets import PartitionOffsets
 from storage.recovery.recover_told import COUNT_MARGIN
 from storage.segment_builder import SegmentBuilder
 from storage.wal_index import NOT_APPENDED, WalEnding, WalIndex, WalPlaces, encode_index
-from tests.storage.stored_log import HOUR_MS, StoredLog, stored_log
+from tests.storage.stored_log import StoredLog, stored_log
 from tests.storage.test_recover_changed import records_of
-from tests.storage.test_recover_store import recover, sweep
+from tests.storage.test_recover_store import recover
 
 
 @pytest.fixture
@@ -144,11 +144,10 @@ async def test_where_more_is_known_the_log_ends_there(log: StoredLog) -> None:
 
 
 async def test_a_segment_that_is_not_chosen_tells_where_the_log_ended(log: StoredLog) -> None:
-    # Given segments of which the one with fewer offsets ends last, and was stored first
+    # Given segments of which the one with fewer offsets ends last
     await log.write(b"a", b"b")
     await log.write(b"c", b"d")
     row = await log.build()
-    await sweep(log)
     builder = SegmentBuilder(
         topic_id=log.topic.topic_id,
         partition=0,
@@ -156,9 +155,7 @@ async def test_a_segment_that_is_not_chosen_tells_where_the_log_ended(log: Store
         start_offset=3,
     )
     path = row.path.rpartition("/")[0] + "/00000003-00000005.other.seg"
-    log.ahead_ms = -HOUR_MS
     await log.objects.put(path, builder.finish(end_offset=5).parts)
-    log.ahead_ms = 0
 
     # When the index is recovered, then the log ends behind all of it
     report = await recover(log)

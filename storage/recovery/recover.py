@@ -47,7 +47,7 @@ from storage.recovery.recover_segments import (
     left_out,
 )
 from storage.recovery.recover_tail import read_tail_of
-from storage.recovery.recover_told import end_of_segments, gone_of
+from storage.recovery.recover_told import Gone, end_of_segments, gone_of
 from storage.recovery.recover_topics import FoundTopic, live_topics
 from storage.recovery.recover_unbuilt import BuiltLog, unbuilt
 from storage.upkeep.policies import UNLIMITED
@@ -161,7 +161,7 @@ class Recovery:
         part = BuiltPart()
         if chosen:
             part, batches = await self._built_part(
-                partition, topic, chosen, batches, endings, known
+                partition, topic, chosen, batches, endings, known, gone
             )
         kept = without_repeated(batches, part.producers)
         self.report.left_out += (
@@ -210,6 +210,7 @@ class Recovery:
         batches: Sequence[FoundBatch],
         endings: Mapping[int, EndMarker],
         known: Sequence[AbortedTransaction],
+        gone: Gone,
     ) -> tuple[BuiltPart, list[FoundBatch]]:
         """Return the part of a log up to its last built segment; and the batches behind that.
 
@@ -220,6 +221,7 @@ class Recovery:
             batches: in the order of their commits.
             endings: of transactions, by the offsets of their markers, ascending.
             known: aborted transactions that ended in gaps.
+            gone: batches that nobody has.
         """
         tail = await read_tail_of(self._objects, chosen)
         self.report.unreadable += tail.unreadable
@@ -229,7 +231,7 @@ class Recovery:
         placed = [*homeless, *(one for run in between for one in run.batches)]
         done = {(one.path, one.byte_start) for one in placed}
         others = [one for one in batches if (one.path, one.byte_start) not in done]
-        left = [*await unbuilt(others, built), *homeless]
+        left = [*await unbuilt(others, built, [*endings, *gone.all_offsets]), *homeless]
         rows = [*map(row_of, chosen), *(row for run in between for row in rows_of(run))]
         gaps = gaps_between(sorted(rows, key=_START))
         ended = ends_in(gaps, endings)

@@ -159,7 +159,9 @@ class BuiltLog:
                         return
 
 
-async def unbuilt(batches: Sequence[FoundBatch], built: BuiltLog | None) -> list[FoundBatch]:
+async def unbuilt(
+    batches: Sequence[FoundBatch], built: BuiltLog | None, taken: Iterable[int] = ()
+) -> list[FoundBatch]:
     """Return those that come behind what is built.
 
     What a writer committed before one that is built, is built as well, also if compaction has
@@ -169,6 +171,7 @@ async def unbuilt(batches: Sequence[FoundBatch], built: BuiltLog | None) -> list
     Args:
         batches: in the order of their commits.
         built: None if nothing is.
+        taken: offsets that something else is told to have, which may not be there any more.
 
     Raises:
         ObjectMissing, ObjectStoreUnavailable: no answer.
@@ -196,27 +199,35 @@ async def unbuilt(batches: Sequence[FoundBatch], built: BuiltLog | None) -> list
             elif is_known or copies[batch.crc, batch.byte_length] == 1:
                 built_writers.add(run.writer)
                 newest_built = max(newest_built, run.leader_epoch)
-    return _without_expected_too_far(kept[::-1], built.tail, copies)
+    return _without_expected_too_far(kept[::-1], built.tail, copies, sorted(taken))
 
 
 def _without_expected_too_far(
-    kept: Iterable[tuple[FoundBatch, int]], tail: BuiltTail, copies: Mapping[tuple[int, int], int]
+    kept: Iterable[tuple[FoundBatch, int]],
+    tail: BuiltTail,
+    copies: Mapping[tuple[int, int], int],
+    taken: Sequence[int],
 ) -> list[FoundBatch]:
     """Return batches without those that are built, though their writers expected them behind that.
 
     So it is where something before a batch was refused: it is expected behind a gap. Where none is,
-    it is another one of the same bytes, whose first object is swept already.
+    or what it expected there was not refused, it is another one of the same bytes, whose first
+    object is swept already.
 
     Args:
         kept: with the offsets that were expected; negative where nobody knows.
         tail: the end of what is built.
         copies: how many batches of the same bytes there are.
+        taken: offsets that something else is told to have, ascending.
     """
     end_offset = tail.end_offset
     left: list[FoundBatch] = []
     for batch, expected in kept:
         same = copies[batch.crc, batch.byte_length]
-        if expected > end_offset and not batch.is_told and tail.has_copies(batch, same):
+        is_behind_gap = expected > end_offset and (
+            bisect_left(taken, end_offset) == bisect_left(taken, expected)
+        )
+        if is_behind_gap and not batch.is_told and tail.has_copies(batch, same):
             continue
         end_offset = max(end_offset, expected) + batch.record_count
         left.append(batch)

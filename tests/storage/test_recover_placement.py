@@ -329,6 +329,10 @@ async def test_what_its_writer_expected_too_far_on_is_there_once() -> None:
     told = late._replace(is_told=1)
     assert await unbuilt([told], built) == [told]
 
+    # And if something is told to be in between, which was not refused
+    assert await unbuilt([late], built, [105]) == [late]
+    assert await unbuilt([late], built, [104, 110]) == []
+
 
 def segment(start: int, end: int, modified_ms: int = 0) -> FoundSegment:
     return FoundSegment(

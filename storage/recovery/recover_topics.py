@@ -9,6 +9,9 @@ from storage.wal_index import WalIndex
 
 _NEVER: Final = -1
 
+_MARGIN_MS: Final = 10_000
+"""Brokers look for new and deleted topics each second, and a store may tell whole seconds."""
+
 
 @dataclass(slots=True)
 class FoundTopic:
@@ -19,8 +22,8 @@ class FoundTopic:
         partition_count: at least; it may have had more, without records.
         configs: None if no built segment was found: then nobody tells them.
         folder: of its segments; empty if it has none.
-        seen_ms: when the newest object was stored that has records of it, or tells of it.
-        is_deleted: that is what its writer knew who told of it last.
+        seen_ms: when the newest object was stored that has records of it; -1 if none has.
+        is_deleted: that is what its writer knew who told of it last, long after it had a name.
     """
 
     name: str = ""
@@ -44,11 +47,6 @@ class _Told:
     partition_count: int = 0
     named_ms: int = _NEVER
     unnamed_ms: int = _NEVER
-
-    @property
-    def is_deleted(self) -> bool:
-        """Whether it was when it was told of last; before, a broker may not have known it yet."""
-        return self.unnamed_ms > _NEVER and self.unnamed_ms >= self.named_ms
 
 
 class ToldTopics:
@@ -79,22 +77,27 @@ class ToldTopics:
             told.partition_count = max(told.partition_count, partition + 1)
 
     def add_to(self, topics: dict[UUID, FoundTopic]) -> None:
-        """Add what is told to the topics that have records, and those that were not deleted."""
-        for topic_id, told in self._told.items():
+        """Add what is told to the topics that have records, and those that were not deleted.
+
+        Whoever has no name for a topic may not have known it yet, and who has one may not have
+        heard that it was deleted: where records are at stake, it takes more than that.
+        """
+        for topic_id, told in sorted(self._told.items(), key=lambda item: item[1].named_ms):
             if topic_id not in topics:
-                if told.is_deleted:
+                if told.unnamed_ms > _NEVER and told.unnamed_ms >= told.named_ms:
                     continue
                 topics[topic_id] = FoundTopic(name=told.name)
             found = topics[topic_id]
             found.partition_count = max(found.partition_count, told.partition_count)
-            found.seen_ms = max(found.seen_ms, told.named_ms, told.unnamed_ms)
-            found.is_deleted = told.is_deleted
+            named_ms = max(told.named_ms, found.configs_ms)
+            found.is_deleted = told.unnamed_ms > named_ms + _MARGIN_MS
 
 
 def live_topics(topics: Mapping[UUID, FoundTopic]) -> tuple[dict[UUID, FoundTopic], list[str]]:
     """Return the topics that are live, by their names; and the others, with what is wrong.
 
-    Of those of one name it is the one that was seen last, unless that is known to be deleted.
+    Of those of one name it is the one that has the newest records, unless that is known to be
+    deleted; of those without records the one that was told of last.
     """
     by_name: dict[str, UUID] = {}
     left_out: list[str] = []

@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -15,7 +14,6 @@ from storage.objects.store_marker import MARKER, read_marker
 from storage.recovery.recover import Recovery
 from storage.recovery.recover_postgres import DatabaseNotEmpty, EmptyDatabase
 from storage.recovery.recover_report import RecoveryReport
-from storage.recovery.recover_topics import FoundTopic, ToldTopics, live_topics
 from storage.upkeep.segment_rows import read_rows
 from storage.wal_index import WalEnding, WalIndex, parse_index, parse_index_length
 from tests.storage.stored_log import CONFIG, HOUR_MS, StoredLog, stored_log
@@ -274,7 +272,7 @@ async def test_a_deleted_topic_does_not_come_back_in_place_of_a_new_one(
 ) -> None:
     # Given a topic that was made again, and an object of the old one from a writer whose clock was
     # ahead; or that was stored after those of the new one, and one that knows of no such topic
-    log.objects._now_ms = itertools.count(log.now_ms()).__next__
+    log.objects._now_ms = itertools.count(log.now_ms(), HOUR_MS).__next__
     old, new = log.topic, replace(log.topic, topic_id=uuid4())
     for log.topic in (new, old) if is_late else (old, new):
         log.ahead_ms = HOUR_MS if log.topic is old else 0
@@ -288,21 +286,6 @@ async def test_a_deleted_topic_does_not_come_back_in_place_of_a_new_one(
     report = await recover(log)
     assert log.topic.topic_id == new.topic_id
     assert report.left_out == [f"{old.topic_id}: deleted, and orders made again"]
-
-
-def test_a_topic_that_a_broker_did_not_know_yet_is_not_deleted() -> None:
-    # Given topics of one name, which the same object told of, without a name for one of them
-    told = ToldTopics()
-    old, new = uuid4(), uuid4()
-    index = partial(WalIndex, writer_id=uuid4(), sequence=0, written_ms=1, runs=())
-    told.take(index(topics=((old, "orders"), (new, ""))), 1000)
-    told.take(index(topics=((new, "orders"),)), 2000)
-
-    # Then what it is called later counts
-    topics = {topic_id: FoundTopic(name="orders") for topic_id in (old, new)}
-    told.add_to(topics)
-    live, left_out = live_topics(topics)
-    assert (list(live), len(left_out)) == ([new], 1)
 
 
 async def test_a_log_that_began_later_begins_there(log: StoredLog) -> None:

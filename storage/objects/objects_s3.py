@@ -92,14 +92,18 @@ class S3Store:
         )
         resources = AsyncExitStack()
         session = get_session()
-        tell_of_credentials(session)
         if not config.endpoint.startswith("http://"):
             check_authority(session.get_config_variable("ca_bundle"))
-        making = session.create_client(
-            "s3", region_name=config.region, endpoint_url=config.endpoint or None, config=options
-        )
         try:
-            client = await resources.enter_async_context(making)
+            tell_of_credentials(session)
+            client = await resources.enter_async_context(
+                session.create_client(
+                    "s3",
+                    region_name=config.region,
+                    endpoint_url=config.endpoint or None,
+                    config=options,
+                )
+            )
         except CLIENT_ERRORS as error:
             raise ObjectStoreUnavailable(
                 f"s3://{config.bucket}: {describe_client(error)}"

@@ -62,5 +62,6 @@ class PartitionModel:
 
     def forget(self) -> None:
         """Forget all producers."""
-        self.forgotten = max([self.forgotten, *self.producers])
+        own = (one for one in self.producers if one < self.next_producer_id)
+        self.forgotten = max([self.forgotten, *own])
         self.producers.clear()

@@ -260,7 +260,7 @@ class Topics:
         while True:
             self._changed_here.clear()
             changes = await self._metadata.topic_changes(since)
-            if since > 0 and (changes.version < since or changes.server != self._server):
+            if changes.may_contradict(since, self._server):
                 return None
             self._server = changes.server
             latest = unsettled | self._news(changes, all_topics=since == 0)

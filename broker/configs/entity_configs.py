@@ -90,9 +90,10 @@ class EntityConfigs:
         while True:
             altered_here, since = self._altered_here, self._version
             changes = await self._store.entity_config_changes(since)
-            is_other, self._server = changes.server != self._server, changes.server
-            if since > 0 and (is_other or changes.version < since):
-                self._version = 0  # Postgres may have gone back, to a standby
+            contradicts = changes.may_contradict(since, self._server)
+            self._server = changes.server
+            if contradicts:
+                self._version = 0
             elif altered_here == self._altered_here:
                 break  # else the answer may be older than what was altered here meanwhile
         self._version = changes.version

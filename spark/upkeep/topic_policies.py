@@ -53,8 +53,7 @@ class ClusterPolicies:
         """
         since = self._version
         changes = await self._metadata.entity_config_changes(since)
-        if since > 0 and (changes.version < since or changes.server != self._server):
-            # Postgres may have gone back, to a standby.
+        if changes.may_contradict(since, self._server):
             changes = await self._metadata.entity_config_changes(0)
             self._follow(changes.configs.get(CLUSTER_WIDE, {}))
         elif CLUSTER_WIDE in changes.configs:

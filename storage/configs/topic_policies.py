@@ -82,8 +82,7 @@ class TopicPolicies:
         async with self._turn:  # else an older answer may come after a newer one
             since = self._version
             changes = await self._metadata.topic_changes(since)
-            if since > 0 and (changes.version < since or changes.server != self._server):
-                # Postgres may have gone back, to a standby.
+            if changes.may_contradict(since, self._server):
                 changes = await self._metadata.topic_changes(0)
                 self._policies.clear()
                 self._topics.clear()

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from storage.metadata.changes import Changes
+
 
 class EntityKind(StrEnum):
     """What has configs, and what its name is.
@@ -62,16 +64,9 @@ EntityConfigValues = Mapping[Entity, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EntityChanges:
-    """What was altered since some version of the metadata.
+class EntityChanges(Changes):
+    """What was altered since some version of the metadata."""
 
-    Attributes:
-        version: of this answer; ask with it the next time.
-        server: which one answered, and since when it has been running.
-    """
-
-    version: int
-    server: int
     configs: EntityConfigValues
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
+from storage.metadata.changes import Changes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
@@ -30,18 +32,14 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicChanges:
+class TopicChanges(Changes):
     """What happened to topics since some version of the metadata.
 
     Attributes:
-        version: of this answer; ask with it the next time.
-        server: which one answered, and since when it has been running.
         changed: topics created or altered, as they are now.
         deleted: ids of topics that are gone.
     """
 
-    version: int
-    server: int
     changed: Sequence[Topic]
     deleted: Sequence[UUID]
 

@@ -2,7 +2,7 @@
 #   make run     serve on 127.0.0.1:9092, everything kept in ./streamhouse-data
 #   make spark   also what `streamctl sql`, `streamctl pipeline` and spark/ need (and Java 17)
 #   make test    all checks, and all tests but the long ones (Java 17 and Maven for Java and Spark)
-#   make test-all   the long ones, too (tests/long.txt)
+#   make test-all   the long ones, too (tests/long.txt), in Python's development mode
 #   make check   formatting, lint, types, import contracts, known vulnerabilities of what is locked
 #   make audit   the last of these, and it fails where the database of them is not reached
 # WORKERS processes run the tests, 3 unless told otherwise: tests often wait, on two processors, too.
@@ -13,7 +13,7 @@ UV_VERSION := 0.13.9
 UV := .cache/uv/bin/uv
 SYNC_WITH := $(UV) sync --quiet --locked --no-python-downloads --python
 SYNC := $(SYNC_WITH) $(PYTHON)
-DEV := .venv/bin/python -X dev
+TEST := .venv/bin/python
 LONG := and not long
 AGAIN := .cache/tests-again
 ONCE_MORE := .cache/tests-once-more
@@ -27,7 +27,11 @@ spark: .venv/.spark-stamp
 
 test: check unit
 
+# With Python's checks of itself: asyncio's take a third of the time. (Warnings are errors in both.)
+# But for those of memory that C writes to: they take a fifth.
 test-all: LONG :=
+test-all: TEST += -X dev
+test-all: export PYTHONMALLOC := pymalloc
 test-all: check unit
 
 check: .venv/.test-stamp
@@ -40,9 +44,6 @@ check: .venv/.test-stamp
 audit: .venv/.test-stamp
 	.venv/bin/python deploy/audit.py --required
 
-# Python's checks of itself, but for those of memory that C writes to: they take a fifth of the time.
-unit: export PYTHONMALLOC := pymalloc
-
 # Some images forbid it; then each of hundreds of processes compiles a thousand modules anew.
 unit: export PYTHONDONTWRITEBYTECODE :=
 
@@ -50,10 +51,10 @@ unit: export PYTHONDONTWRITEBYTECODE :=
 # a virtual machine took the processors away: twice, if that happens again.
 unit: .venv/.test-stamp
 	rm -f $(AGAIN) $(ONCE_MORE)
-	$(DEV) -m pytest -m "not alone $(LONG)" --postpone $(AGAIN) --dist loadfile --tx "$(WORKERS)*popen//python=$(DEV)"
-	$(DEV) -m pytest -m "alone $(LONG)" --postpone $(AGAIN)
-	[ ! -s $(AGAIN) ] || $(DEV) -m pytest --postpone $(ONCE_MORE) @$(AGAIN)
-	[ ! -s $(ONCE_MORE) ] || (sleep 120; $(DEV) -m pytest @$(ONCE_MORE))
+	$(TEST) -m pytest -m "not alone $(LONG)" --postpone $(AGAIN) --dist loadfile --tx "$(WORKERS)*popen//python=$(TEST)"
+	$(TEST) -m pytest -m "alone $(LONG)" --postpone $(AGAIN)
+	[ ! -s $(AGAIN) ] || $(TEST) -m pytest --postpone $(ONCE_MORE) @$(AGAIN)
+	[ ! -s $(ONCE_MORE) ] || (sleep 120; $(TEST) -m pytest @$(ONCE_MORE))
 
 $(UV):
 	$(PYTHON) -m venv .cache/uv

@@ -30,7 +30,7 @@ def on_cluster(handle: Handler, operation: Operation, refuse: Refuse | None) -> 
         refusal = Refusal(ErrorCode.cluster_authorization_failed, DENIED_MESSAGE)
         if refuse is None:
             raise refusal
-        return refuse(request, refusal)
+        return await request.aside(refuse, request, refusal)
 
     return handle_allowed
 

@@ -7,7 +7,8 @@ Stop, within 5 s: not ready any more -> leave the cluster, and go on for a momen
 who owns their partitions now -> accept nobody -> seal, upload, commit and answer what was appended
 -> close the connections -> let the store tell the rest -> close the stores -> stop the embedded
 Postgres.
-A task that fails is a bug: the broker logs it and ends, so that nothing half alive goes on serving.
+A task that fails is a bug, but where Postgres was set back, or another broker has taken this one's
+place: the broker logs it and ends, so that nothing half alive goes on serving.
 """
 
 import asyncio
@@ -20,12 +21,14 @@ import structlog
 
 from broker.config import Settings
 from broker.configs.broker_configs import BrokerConfig
+from broker.configs.start_settings import compare_starts
 from broker.garbage import collect_garbage, settle_garbage_collector
-from broker.network.memory_return import return_memory
+from broker.memory_return import return_memory
 from broker.network.server import Server
 from broker.node import Broker, Running
 from broker.parts import Parts
 from broker.plain_connections import warn_of_plain_connections
+from broker.set_back import SetBack
 from broker.start_patience import StartPatience
 from broker.stores import open_stores
 from broker.upkeep.upkeep_order import upkeep_order
@@ -76,13 +79,15 @@ async def serve(
         patience = StartPatience(database)
         await patience.ask(parts.topics.refresh)
         await patience.ask(parts.entity_configs.refresh)
-        unclean = config.topic_values["unclean.leader.election.enable"]
+        unclean = config.topic_values["unclean.leader.election.enable"] is True
+        set_back = SetBack(parts.entity_configs, accepted=unclean)
         if not unclean and any(parts.topics.all()):  # without topics it finds nothing
             await patience.ask(partial(check_index_age, metadata, objects))
+        await patience.ask(set_back.begin)
         server, addresses, where = await broker.bind()
         dispatches = await broker.join(addresses, alone=alone, patience=patience)
-        async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(work) for work in _works(parts, server)]
+        async with set_back.marking(), asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(work) for work in _works(config, parts, server, set_back)]
             await server.serve(dispatches)
             settle_garbage_collector()
             parts.http.serving = True
@@ -103,13 +108,16 @@ async def serve(
                 task.cancel()
 
 
-def _works(parts: Parts, server: Server) -> list[Coroutine[Any, Any, None]]:
-    """Return what goes on as long as the broker serves."""
+def _works(
+    config: BrokerConfig, parts: Parts, server: Server, set_back: SetBack
+) -> list[Coroutine[Any, Any, None]]:
+    """Return what goes on as long as the broker serves, or is begun then."""
     return [
         parts.writer.run(),
         parts.log.poll(),
         parts.topics.poll(),
         parts.entity_configs.poll(),
+        set_back.follow(),
         parts.members.beat(),
         parts.group_upkeep.run(),
         parts.transaction_upkeep.run(),
@@ -118,4 +126,5 @@ def _works(parts: Parts, server: Server) -> list[Coroutine[Any, Any, None]]:
         server.sweep(),
         return_memory(),
         collect_garbage(),
+        compare_starts(config, parts.entity_configs, lambda: parts.members.current.membership),
     ]

@@ -78,6 +78,7 @@ class Cluster:
         self._asking: set[asyncio.Future[None]] = set()
         self.brokers = brokers
         self.live: tuple[Node, ...] = ()
+        self._live_by_id: dict[int, Node] = {}
         self.nodes: tuple[Node, ...] = ()
         self.change(brokers)
         self.tell(brokers.membership.brokers)
@@ -87,7 +88,8 @@ class Cluster:
         self.brokers = brokers
         everybody = brokers.membership.brokers
         self.live = self._reached(everybody)
-        reached = {node.node_id for node in self.live}
+        self._live_by_id = {node.node_id: node for node in self.live}
+        reached = set(self._live_by_id)
         if brokers.is_cut_off:
             reached.discard(self.node_id)
         self._unreachable = frozenset(one.node_id for one in everybody) - reached
@@ -102,7 +104,8 @@ class Cluster:
         which the client would hear that it has to go to other brokers.
 
         Args:
-            ask: changes nothing, for it may be answered later, when nobody waits any more.
+            ask: changes nothing, for it may be answered later, when nobody waits any more. It is
+                cancelled with who waits: nobody shares it.
 
         Raises:
             MetadataUnavailable: no answer.
@@ -117,6 +120,9 @@ class Cluster:
             await asyncio.wait(
                 (answer, asking), timeout=patience_s, return_when=asyncio.FIRST_COMPLETED
             )
+        except asyncio.CancelledError:
+            answer.cancel()
+            raise
         finally:
             self._asking.discard(asking)
         if not answer.done():
@@ -156,8 +162,8 @@ class Cluster:
 
     def coordinator(self, key: str) -> Node | None:
         """Return who coordinates a group or a transactional id; None if clients cannot reach it."""
-        coordinator = self.brokers.coordinator(key)
-        return None if coordinator.node_id in self._unreachable else self.node(coordinator)
+        coordinator = self.brokers.coordinator(key).node_id
+        return None if coordinator in self._unreachable else self._live_by_id[coordinator]
 
     def reader(self, partition: Partition, rack: str) -> int:
         """Return the node id from which a consumer in `rack` shall fetch (KIP-392)."""

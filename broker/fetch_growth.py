@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from protocol.batch import read_header
 from protocol.fetch import NO_SESSION, PartitionWanted, TopicWanted
 from protocol.fetch_response import PartitionAnswer, TopicAnswer
-from storage.partition_log import PartitionLog
+from storage.partition_log import UNKNOWN, PartitionLog
 
 
 @dataclass(slots=True)
@@ -19,6 +19,7 @@ class Wanted:
 
     Attributes:
         stable_offset, aborted_count: a snapshot, taken before the records; for READ_COMMITTED only.
+        is_foremost: nothing that was asked for before it has given records from memory.
     """
 
     partition: PartitionWanted
@@ -26,6 +27,13 @@ class Wanted:
     answer: PartitionAnswer
     stable_offset: int = -1
     aborted_count: int = 0
+    is_foremost: bool = False
+
+    @property
+    def is_in_range(self) -> bool:
+        """Whether its offset is in the log, as far as is known here."""
+        log = self.log
+        return UNKNOWN < log.log_start_offset <= self.partition.offset <= log.high_watermark
 
 
 Found = Wanted | PartitionAnswer

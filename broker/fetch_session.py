@@ -99,6 +99,7 @@ class Followed:
             return self.refusal
         answer, self.wanted.answer = self.wanted.answer, PartitionAnswer(self.partition.index)
         if answer.error_code:
+            self.let_go()  # to be found anew: another broker may be the one to read it from by then
             self.told = None  # when the error is gone, that is news
             return answer
         told, self.told = self.told, (answer.high_watermark, answer.log_start_offset)
@@ -223,7 +224,7 @@ class FetchSession:
             if topic is None:
                 topic = topics[followed.topic] = TopicAnswer(*_named(followed.topic), [])
             topic.partitions.append(answer)
-            if answer.size:  # others come first the next time
+            if answer.size or answer.error_code:  # others come first the next time
                 self._ready.pop(followed, None)
                 self._ready[followed] = None
             elif not followed.has_news():

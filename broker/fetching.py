@@ -34,12 +34,13 @@ from storage.errors import (
     UnknownPartition,
 )
 from storage.log import Log
-from storage.partition_log import UNKNOWN
 from storage.reading.read_planner import END, ColdRead
 from storage.reading.reader import Records
 from storage.usage_counter import charged
 
 MAX_WAIT_S: Final = 300.0  # a poll that waits longer is a client's mistake
+ABORTED_AT_ONCE: Final = 3
+"""Partitions of one fetch for which Postgres is asked what was aborted."""
 NO_RECORDS: Final = ErrorCode.kafka_storage_error
 """No row of the index has an offset that is in the log: records are lost."""
 
@@ -116,7 +117,7 @@ class Fetch:
             return
         doubtful = [one for one in self.wanted if one.answer.size and one.aborted_count]
         if doubtful:
-            await asyncio.gather(*(self._add_aborted(one) for one in doubtful))
+            await self._add_all_aborted(doubtful)
 
     def _has_errors(self) -> bool:
         return not _FINE.issuperset({one.answer.error_code for one in self.wanted})
@@ -176,7 +177,7 @@ class Fetch:
             return ErrorCode.unknown_leader_epoch
         if not self._cluster.serves(log.partition) and not self._holds(one):
             return ErrorCode.not_leader_or_follower
-        if not UNKNOWN < log.log_start_offset <= partition.offset <= log.high_watermark:
+        if not one.is_in_range:
             return ErrorCode.offset_out_of_range
         return None
 
@@ -201,8 +202,9 @@ class Fetch:
         if partition.offset >= end_offset or (room <= 0 and taken):
             return
         records = self._storage.read_tail(log, partition.offset, room, end_offset)
+        one.is_foremost = not self._size
         if records.batches:
-            self._add(one, records, room)
+            self._add(one, records, room, may_exceed=one.is_foremost)
         else:
             self._planned += max(room, 1)
             end_offset = end_offset if self._read_committed else END
@@ -213,10 +215,10 @@ class Fetch:
         one.answer.last_stable_offset = one.log.last_stable_offset
         one.answer.log_start_offset = one.log.log_start_offset
 
-    def _add(self, one: Wanted, records: Records, room: int) -> None:
-        """Put records into the answer; only the response's first batch may exceed the room."""
+    def _add(self, one: Wanted, records: Records, room: int, *, may_exceed: bool) -> None:
+        """Put records into the answer, as far as there is room; what comes first may exceed it."""
         batches, size = list(records.batches), records.size
-        while batches and size > room and (self._size or len(batches) > 1):
+        while batches and size > room and (not may_exceed or len(batches) > 1):
             size -= len(batches.pop())
         one.answer.records, one.answer.size = batches, size
         self._size += size
@@ -243,6 +245,7 @@ class Fetch:
             if is_fine and not one.answer.size and one.partition.offset < one.log.high_watermark:
                 one.answer.error_code = NO_RECORDS  # who is given nothing asks for ever
                 self._failures.note(one.log, _NO_ROW, offset=one.partition.offset)
+        from_memory = self._size  # added before, also of those that come later
         for (one, read), result in zip(cold, results, strict=True):
             if isinstance(result, OffsetOutOfRange):
                 continue
@@ -254,10 +257,28 @@ class Fetch:
                 self._failures.note(one.log, result, offset=one.partition.offset)
                 continue
             self._note_offsets(one)
-            self._add(one, result, min(read.max_bytes, self._max_bytes - self._size))
+            room = min(read.max_bytes, self._max_bytes - self._size)
+            is_first = one.is_foremost and self._size == from_memory
+            self._add(one, result, room, may_exceed=is_first)
 
-    async def _add_aborted(self, one: Wanted) -> None:
-        """Tell which of the records are of aborted transactions.
+    async def _add_all_aborted(self, doubtful: Sequence[Wanted]) -> None:
+        """Tell which records are of aborted transactions, of a few partitions at a time.
+
+        Each may have thousands to load, and other requests need Postgres, too. Once that does not
+        answer, all that are left wait for it together, not one after the other.
+        """
+        left = iter(doubtful)
+
+        async def add() -> None:
+            for one in left:
+                if not await self._add_aborted(one):
+                    return
+
+        await asyncio.gather(*(add() for _ in doubtful[:ABORTED_AT_ONCE]))
+        await asyncio.gather(*(self._add_aborted(one) for one in left))
+
+    async def _add_aborted(self, one: Wanted) -> bool:
+        """Do so for one partition; return whether Postgres could be asked, if that was needed.
 
         The answer ends at `stable_offset` at the latest, and this asks with the count of the same
         snapshot, after it: see storage/aborted.py for why nothing is missed then. Nobody is given
@@ -276,11 +297,12 @@ class Fetch:
             )
         except MetadataUnavailable:
             one.answer = PartitionAnswer(one.partition.index, no_index(self._cluster))
-            return
+            return False
         except OffsetOutOfRange:
             one.answer = PartitionAnswer(one.partition.index, self._out_of_range(one))
-            return
+            return True
         except UnknownPartition as error:
             one.answer = PartitionAnswer(one.partition.index, code_of(error))
-            return
+            return True
         one.answer.aborted = [(each.producer_id, each.first_offset) for each in aborted]
+        return True

@@ -1,7 +1,8 @@
 """Requests with more in them than can be decoded without keeping the event loop from all others.
 
 They are decoded part by part, one at a time, and hosts take turns. Those that take more memory than
-their bytes explain have other turns, until they are handled: nobody else waits for them.
+their bytes explain have other turns, until they are handled: nobody else waits for them. Those are
+for APIs whose handlers are made for any number of elements; to others it is too much.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from typing import Final
 from kio.static.protocol import Payload
 
 from broker.api_guards import Handler, Later
+from broker.api_table import APIS
 from broker.gradual import MANY
 from broker.network.answer_when import Answer
 from broker.requests import Request
@@ -38,18 +40,24 @@ class LargeRequests:
         """Return what the handler does, which decodes the request before it does anything else.
 
         Raises:
-            RequestTooLarge: it takes more than LARGEST_BYTES.
+            RequestTooLarge: it takes more than LARGEST_BYTES, or than others may.
             MalformedRequest: it does not follow the schema of its version.
         """
         # Each error is gone before the next try: its frames have what was decoded.
         with suppress(RequestTooLarge):
             return await handle(request)
         host = request.session.host
-        with suppress(RequestTooLarge):
+        try:
             async with self._decoding.of(host):
+                request.check_is_awaited()
                 await _decode(request, None)
+        except RequestTooLarge:
+            if not APIS[request.header.api_key].gradual:
+                raise
+        else:
             return await handle(request)
         async with self._largest.of(host):
+            request.check_is_awaited()
             return await _handle_largest(request, handle)
 
 

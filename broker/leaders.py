@@ -13,7 +13,6 @@ and comes back with it. A broker that was never there before makes all be dealt 
 import struct
 from collections.abc import Sequence
 from typing import Final
-from uuid import UUID
 
 import mmh3
 
@@ -40,6 +39,7 @@ class Leaders:
         self._known = (*live, *dead)
         self._live = {one.node_id for one in live}
         self._ranked: dict[Partition, Ranked] = {}
+        self._taken: dict[Partition, set[int]] = {}  # who was dealt one, by the block's first
 
     def ranked(self, partition: Partition) -> Ranked:
         """Return those that are alive, the leader of a partition first."""
@@ -47,17 +47,20 @@ class Leaders:
         if ranked is None:
             if len(self._ranked) >= MOST_REMEMBERED:  # of topics that are gone, for the most part
                 self._ranked.clear()
-            first = partition.index - partition.index % len(self._known)
-            self._deal_block(partition.topic_id, first)
+                self._taken.clear()
+            self._deal_up_to(partition)
             ranked = self._ranked[partition]
         return ranked
 
-    def _deal_block(self, topic_id: UUID, first: int) -> None:
-        free = {one.node_id for one in self._known}
-        for index in range(first, first + len(self._known)):
+    def _deal_up_to(self, partition: Partition) -> None:
+        """Deal what is not dealt yet of a block, no further: most topics have fewer partitions."""
+        topic_id, last = partition
+        first = last - last % len(self._known)
+        taken = self._taken.setdefault(Partition(topic_id, first), set())
+        for index in range(first + len(taken), last + 1):
             liked = rank(topic_id.bytes + _NUMBER.pack(index), self._known)
-            dealt = next(one for one in liked if one.node_id in free)
-            free.remove(dealt.node_id)
+            dealt = next(one for one in liked if one.node_id not in taken)
+            taken.add(dealt.node_id)
             ranked = (dealt, *(one for one in liked if one is not dealt))
             live = tuple(one for one in ranked if one.node_id in self._live)
             self._ranked[Partition(topic_id, index)] = live

@@ -5,13 +5,13 @@ a line, move a terminal's cursor or fill the log: JSON escapes, text is escaped 
 """
 
 import logging
-import sys
 from typing import Final
 
 import structlog
 from structlog.typing import EventDict, Processor
 
 from broker.configs.log_levels import LOG_LEVELS
+from storage.log_lines import log_file
 
 MOST_CHARACTERS: Final = 256
 MOST_CHARACTERS_OF_A_REASON: Final = 4096
@@ -25,6 +25,7 @@ log = structlog.get_logger()
 
 def configure_logs() -> None:
     """Set up structlog for this process; what libraries log and warn of goes through it, too."""
+    file = log_file()
     structlog.configure(
         processors=[
             LOG_LEVELS.filter,
@@ -32,10 +33,10 @@ def configure_logs() -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             cut,
-            *renderers(for_person=sys.stderr.isatty()),
+            *renderers(for_person=file.isatty()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file),
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(handlers=[LibraryHandler()])

@@ -16,12 +16,14 @@ from broker.network.connection import CloseConnection
 from broker.network.memory import REQUEST_BYTES
 from broker.refusals import CONDITIONS, code_of
 from broker.requests import Request
+from protocol.batch import read_header
 from protocol.errors import InvalidRecords
 from protocol.metadata_response import BrokerAnswer
 from protocol.produce import ProduceRequest, TopicData
 from protocol.produce_response import FIRST_HINTED, NO_TIMESTAMP, PartitionResult, encode_produce
 from storage.errors import InvalidTransactionState
 from storage.metadata.port import BatchOutcome, TransactionUse
+from storage.partition_log import PartitionLog
 
 LEAST_TIMEOUT_MS: Final = 1000
 _FIRST_ABORTABLE: Final = 11
@@ -36,11 +38,16 @@ Results = list[tuple[TopicData, list[PartitionResult]]]
 
 @dataclass(slots=True)
 class Appended:
-    """A batch in the write buffer, and the result that its outcome completes."""
+    """A batch in the write buffer, and the result that its outcome completes.
+
+    Attributes:
+        log: where it goes; None until that is known.
+    """
 
     result: PartitionResult
     outcome: asyncio.Future[BatchOutcome]
     transaction: TransactionUse
+    log: PartitionLog | None
 
 
 def refuse(result: PartitionResult, condition: Exception) -> None:
@@ -143,3 +150,11 @@ def _complete(one: Appended, version: int) -> None:
         return
     one.result.base_offset = outcome.base_offset
     one.result.log_start_offset = outcome.log_start_offset
+    if outcome.duplicate and one.result.log_append_time_ms != NO_TIMESTAMP:
+        one.result.log_append_time_ms = _first_appended_ms(one.log, outcome.base_offset)
+
+
+def _first_appended_ms(log: PartitionLog | None, base_offset: int) -> int:
+    """Return when the first copy of a batch was appended, while memory has it; or NO_TIMESTAMP."""
+    batches, _ = ([], 0) if log is None else log.tail.read(base_offset, 1, base_offset + 1)
+    return read_header(batches[0]).max_timestamp_ms if batches else NO_TIMESTAMP

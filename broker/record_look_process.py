@@ -102,7 +102,8 @@ def _next_from(pipe: Connection) -> Any:
 
 def answer_looks(pipe: Connection) -> None:
     """Be that process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the broker, which then ends this
+    for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C is for the broker, which then ends this
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGPROF, _give_up)
     give_way(_NICENESS)
     pipe.send(True)

@@ -12,6 +12,7 @@ from kio.schema.index import api_key_map
 from kio.static.primitive import i32Timedelta
 
 from broker.network.client_session import ClientSession
+from broker.network.connection import CloseConnection
 from broker.quotas.quota_use import QuotaUse
 from broker.refusals import Refusal
 from broker.services import Services
@@ -159,6 +160,15 @@ class Request:
         """Take note of codes within the answer: dispatch knows only of those of whole requests."""
         for code, count in Counter(codes).items():
             self.services.count_error(self.api_name, ErrorCode(code).name, count)
+
+    def check_is_awaited(self) -> None:
+        """Begin nothing more for who is gone: who comes back would wait behind that.
+
+        Raises:
+            CloseConnection: its connection has ended.
+        """
+        if self.session.ended:
+            raise CloseConnection("gone before it was answered")
 
     def forget_frame(self) -> None:
         """Let go of the frame, which is decoded: this request may wait for other clients."""

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
-import typer
 import uvloop
 
 from broker.config import Settings, read_settings
 from broker.configs.broker_configs import BrokerConfig
 from broker.logs import configure_logs
+from broker.memory_return import prepare_memory
 from broker.network.free_addresses import check_addresses
 from broker.start_failures import end_told, start_failure
 from broker.workers import WorkerFailed, WorkerOrder, orders, run_workers
@@ -26,6 +26,7 @@ from storage.errors import (
     MetadataWentBack,
     StorageError,
 )
+from storage.log_lines import log_file
 from storage.postgres.postgres_binaries import EmbeddedPostgresError
 from storage.postgres.postgres_embedded import EmbeddedPostgres
 
@@ -42,6 +43,7 @@ async def run_one(
     settings: Settings, config: BrokerConfig, announce: "Callable[[Running], None]"
 ) -> int:
     """Run a broker in this process until told to stop; return the exit code."""
+    prepare_memory()
     loop = asyncio.get_running_loop()
     stop = _stop_on_signals()
     ready: asyncio.Future[Running] = loop.create_future()
@@ -57,15 +59,15 @@ async def run_one(
     except asyncio.CancelledError:
         return 0
     except TimeoutError:  # before OSError, which it is a kind of
-        typer.echo(f"streamhouse: not down after {SHUTDOWN_S} s, ending all the same", err=True)
+        _tell(f"not down after {SHUTDOWN_S} s, ending all the same")
         os._exit(1)  # the loop, and then Python, would wait for a thread that a disk holds
     except (OSError, StorageError, DatabaseNotSupported, EmbeddedPostgresError) as error:
-        typer.echo(f"streamhouse: {start_failure(error)}", err=True)
+        _tell(start_failure(error))
         return 1
     except ExceptionGroup as failures:
         ended = failures.subgroup((BrokerDisplaced, MetadataWentBack))
         if ended is not None:
-            typer.echo(f"streamhouse: {end_told(ended)}", err=True)
+            _tell(end_told(ended))
             return 1
         structlog.get_logger().exception("a part of the broker failed; ending it")
         return 1
@@ -100,12 +102,16 @@ async def run_several(settings: Settings, flags: dict[str, Any], config_file: Pa
     except asyncio.CancelledError:
         return 0
     except (OSError, EmbeddedPostgresError, WorkerFailed) as error:
-        typer.echo(f"streamhouse: {start_failure(error)}", err=True)
+        _tell(start_failure(error))
         return 1
     except ExceptionGroup:
         structlog.get_logger().exception("the embedded postgres failed; ending the workers")
         return 1
     return 0
+
+
+def _tell(why: str) -> None:
+    log_file().write(f"streamhouse: {why}\n")
 
 
 def _run_worker(order: WorkerOrder, sender: "Connection") -> None:
@@ -120,11 +126,13 @@ def _run_worker(order: WorkerOrder, sender: "Connection") -> None:
 
 
 def _stop_on_signals() -> asyncio.Event:
-    """Return an event that is set by SIGTERM and SIGINT; a worker dies with its parent."""
+    """Return an event that is set by SIGTERM, SIGINT, SIGHUP; a worker dies with its parent."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup has it
+        loop.add_signal_handler(signal.SIGHUP, stop.set)  # its terminal was closed
     parent = multiprocessing.parent_process()
     if parent is not None:  # as in a crash: whoever starts the command again needs the ports
         loop.add_reader(parent.sentinel, os._exit, 1)

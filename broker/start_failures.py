@@ -54,9 +54,14 @@ def _metadata_hint(error: MetadataUnavailable) -> str:
 
 def end_told(ended: BaseExceptionGroup[Exception]) -> str:
     """Return the line for the operator of a broker that cannot go on, and need not be mended."""
-    error: BaseException = ended
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = innermost(ended)
     if isinstance(error, MetadataWentBack):
         return f"{error}{SET_BACK}"
     return f"{error}; this one ends{OWN_ADDRESS}"
+
+
+def innermost(error: BaseException) -> BaseException:
+    """Return the first exception of a group, of a group in it, and so on."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

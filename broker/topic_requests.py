@@ -68,7 +68,7 @@ def plan_topics(
 
     Args:
         topics: as asked for.
-        existing: names of topics.
+        existing: names of topics; of all, or of those that one of these could collide with.
         broker: its defaults.
         denied: names of topics that the client may not create, whether or not they exist.
     """

@@ -17,6 +17,7 @@ from broker.gradual import Gradually
 from broker.metadata_answers import EncodedAnswers
 from broker.shared_load import SharedLoad, shared_task
 from broker.topic_looks import TopicLooks
+from broker.topic_names import TopicNames
 from protocol.ids import Partition
 from storage.configs.topic_configs import TopicConfig, readable_topic_config
 from storage.errors import ConfigsChanged, UnknownPartition
@@ -49,6 +50,7 @@ class Topics:
 
     Attributes:
         answers: to Metadata requests, dropped with every change here.
+        names: of all of them.
         change_count: grows with every change here.
     """
 
@@ -64,6 +66,7 @@ class Topics:
         self._doubted: list[Topic] = []
         self._watchers: list[Callable[[], None]] = []
         self.answers = EncodedAnswers()
+        self.names = TopicNames()
         self.change_count = 0
         self._loading = SharedLoad(self._load_changes)
         self._looks = TopicLooks(self.refresh)
@@ -192,7 +195,7 @@ class Topics:
     def _put(self, topic: Topic) -> KnownTopic:
         known = self._by_id.get(topic.topic_id)
         if known is not None and known.topic.name != topic.name:
-            self._by_name.pop(known.topic.name, None)
+            self._forget_name(known)
         logs = tuple(
             self._storage.partition(Partition(topic.topic_id, index))
             for index in range(topic.partition_count)
@@ -200,6 +203,7 @@ class Topics:
         self.answers.clear()
         known = KnownTopic(topic, self._config_of(topic), logs)
         self._by_name[topic.name] = self._by_id[topic.topic_id] = known
+        self.names.add(topic.name)
         self._tell_watchers()
         return known
 
@@ -207,10 +211,15 @@ class Topics:
         """Forget a topic that is gone; its name may belong to a younger one already."""
         self.answers.clear()
         known = self._by_id.pop(topic_id, None)
-        if known is not None and self._by_name.get(known.topic.name) is known:
-            del self._by_name[known.topic.name]
+        if known is not None:
+            self._forget_name(known)
         self._storage.forget_topic(topic_id)
         self._tell_watchers()
+
+    def _forget_name(self, known: KnownTopic) -> None:
+        if self._by_name.get(known.topic.name) is known:
+            del self._by_name[known.topic.name]
+            self.names.remove(known.topic.name)
 
     def _tell_watchers(self) -> None:
         self.change_count += 1

@@ -9,7 +9,7 @@ class Turns:
     """Hosts take turns, and so do those of one host; a host may be whatever has a name.
 
     Whoever comes with a thousand connections waits for itself: others are delayed by one turn for
-    each host that waits. Who is gone does not wait any more.
+    each host that waits. Who is cancelled does not wait any more.
 
     Args:
         places: turns that can be had at the same time.

@@ -17,9 +17,8 @@ async def create_unasked(request: Request, name: str) -> KnownTopic:
         MetadataUnavailable: no answer; it may be there or not.
     """
     services = request.services
-    existing = {known.topic.name for known in services.topics.all()}
     new = NewTopic(name=name, partition_count=-1, replication_factor=-1)
-    plan = plan_topics([new], existing, services.config)[name]
+    plan = plan_topics([new], services.topics.names.like(name), services.config)[name]
     if isinstance(plan, Refusal):
         raise plan
     # No version of Metadata has an error code for that; the client waits after its request.

@@ -8,8 +8,11 @@ MAX_NAME_LENGTH: Final = 255
 """How much of a client's name its member id begins with; an id has to fit into an answer."""
 
 MAX_SAID_BYTES: Final = 16 * 1024 * 1024
-"""What all classic members of a group may say of themselves: it is told to the leader, and saved as
-a whole. Kafka keeps what fits into a record, a megabyte."""
+"""What all members of a group may say of themselves: it is told to the leader of a classic one, and
+saved as a whole. Kafka keeps what fits into a record, a megabyte."""
+
+MAX_MEMBER_BYTES: Final = 1024 * 1024
+"""What one member of a consumer group may say of itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,6 +75,7 @@ class ConsumerGroup:
         core = self.core
         before, replaced = find_member(core, event)
         member = _updated(before, event)
+        core.check_room(member, replaced)
         core.admit(member.subscription.pattern)
         shown = core.subscriptions.show(member.subscription, event.visible_topics)
         member = replace(member, subscription=shown)

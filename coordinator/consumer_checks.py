@@ -5,8 +5,10 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
+from coordinator.config import MAX_MEMBER_BYTES
 from coordinator.consumer_core import Refused, invalid_regex
 from coordinator.consumer_member import JOINING_EPOCH, LEAVING_STATIC_EPOCH, Member
+from coordinator.consumer_said import bytes_of
 from coordinator.events import ConsumerHeartbeat
 from coordinator.subscriptions import InvalidPattern, compile_pattern
 
@@ -47,9 +49,13 @@ def _what_is_wrong(event: ConsumerHeartbeat) -> str | None:
     joins = event.member_epoch == JOINING_EPOCH
     is_away = event.member_epoch == LEAVING_STATIC_EPOCH
     owned, names = event.owned_partitions, event.subscribed_topic_names
+    says = (event.member_id, event.instance_id or "", event.rack_id or "", *(names or ()))
     rules = {
         "InstanceId can't be empty.": event.instance_id == "",
         "RackId can't be empty.": event.rack_id == "",
+        f"It says more than {MAX_MEMBER_BYTES} bytes of itself.": (
+            bytes_of(says) > MAX_MEMBER_BYTES
+        ),
         "MemberEpoch is invalid.": event.member_epoch < LEAVING_STATIC_EPOCH,
         "MemberId can't be empty.": not joins and not event.member_id,
         "InstanceId can't be null.": is_away and event.instance_id is None,

@@ -17,9 +17,7 @@ from coordinator.answers import (
     SyncAnswer,
 )
 from coordinator.catalog import Catalog
-from coordinator.classic_members import said_bytes
 from coordinator.classic_subscription import UnreadableSubscription
-from coordinator.config import MAX_SAID_BYTES
 from coordinator.consumer_core import PROTOCOL_TYPE, ConsumerCore, Refused
 from coordinator.consumer_deadlines import Deadline
 from coordinator.consumer_member import JOINING_EPOCH, ClassicFacts, Member, MemberState
@@ -104,19 +102,26 @@ def _check_join(core: ConsumerCore, event: Join) -> ConsumerSubscription:
         raise Refused(ErrorCode.invalid_session_timeout, "The session timeout is out of range.")
     if event.protocol_type != PROTOCOL_TYPE or not event.protocols:
         raise Refused(ErrorCode.inconsistent_group_protocol, "It is no consumer.")
-    offered, said = {protocol.name for protocol in event.protocols}, said_bytes(event.protocols)
+    offered = {protocol.name for protocol in event.protocols}
     for member in core.members:
         if member.classic is not None and member.member_id != event.member_id:
             offered &= {protocol.name for protocol in member.classic.protocols}
-            said += said_bytes(member.classic.protocols)
     if not offered:
         raise Refused(ErrorCode.inconsistent_group_protocol, "Its protocols are not supported.")
-    if said > MAX_SAID_BYTES:
-        raise Refused(ErrorCode.group_max_size_reached, "The members say too much of themselves.")
     try:
-        return read_subscription(event.protocols[0].metadata)
+        says = read_subscription(event.protocols[0].metadata)
     except UnreadableSubscription as unreadable:
         raise Refused(ErrorCode.inconsistent_group_protocol, str(unreadable)) from unreadable
+    core.check_room(_speaking(Member(member_id=event.member_id), event, says), event.member_id)
+    return says
+
+
+def _speaking(member: Member, event: Join, says: ConsumerSubscription) -> Member:
+    """Return the member with what it supports and subscribes to."""
+    classic = ClassicFacts(
+        session_timeout_ms=event.session_timeout_ms, protocols=tuple(event.protocols)
+    )
+    return replace(member, subscription=Subscription(says.topics), classic=classic)
 
 
 def _find(core: ConsumerCore, event: Join) -> tuple[Member, str | None]:
@@ -143,16 +148,12 @@ def _find(core: ConsumerCore, event: Join) -> tuple[Member, str | None]:
 def _admitted(core: ConsumerCore, event: Join, joining: _Joining, now_ms: int) -> Member:
     before, says = joining.member, joining.says
     member = replace(
-        before,
+        _speaking(before, event, says),
         instance_id=event.instance_id or before.instance_id,
         rack_id=says.rack_id or before.rack_id,
         client_id=event.client_id,
         client_host=event.client_host,
         rebalance_timeout_ms=max(event.rebalance_timeout_ms, 0),
-        subscription=Subscription(says.topics),
-        classic=ClassicFacts(
-            session_timeout_ms=event.session_timeout_ms, protocols=tuple(event.protocols)
-        ),
     )
     if joining.known_as is not None and joining.known_as != member.member_id:
         core.swap(joining.known_as, member)

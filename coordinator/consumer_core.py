@@ -22,7 +22,7 @@ from coordinator.assignors import ASSIGNORS
 from coordinator.catalog import Catalog
 from coordinator.config import GroupConfig
 from coordinator.consumer_deadlines import THE_GROUP, Deadline, Deadlines
-from coordinator.consumer_member import Member, digest_of
+from coordinator.consumer_member import Member, digest_of, shared_sets
 from coordinator.consumer_members import Members
 from coordinator.consumer_reconcile import reconcile
 from coordinator.effects import Effect, Reply, Save
@@ -75,9 +75,9 @@ class ConsumerCore:
         core.epoch = snapshot.generation_id
         core.assignment_epoch = document["assignment_epoch"]
         core._fingerprint = document["topics"]
-        visible = {key: frozenset(names) for key, names in document.get("visible", {}).items()}
+        sets = {key: frozenset(names) for key, names in document.get("visible", {}).items()}
         for one in document["members"]:
-            member = Member.from_json(one, visible)
+            member = Member.from_json(one, sets)
             core.members.put(member)
             core.extend_session(member, now_ms)
             core._watch_revocation(member, now_ms)
@@ -119,6 +119,16 @@ class ConsumerCore:
         if len(self.members) and self.subscriptions.fingerprint(in_use) != self._fingerprint:
             self.bump()
         self.assign(now_ms)
+
+    def check_room(self, member: Member, known_as: str | None) -> None:
+        """Check that a member may say this of itself, whatever it said as `known_as`.
+
+        Raises:
+            Refused: GROUP_MAX_SIZE_REACHED.
+        """
+        if not self.members.has_room(member, self.members.get(known_as or "")):
+            message = "The members of the group say too much of themselves."
+            raise Refused(ErrorCode.group_max_size_reached, message)
 
     def admit(self, pattern: str) -> None:
         """Make a pattern known.
@@ -268,11 +278,15 @@ def invalid_regex(pattern: str, invalid: InvalidPattern) -> Refused:
 def _document(
     members: Members, then: tuple[Member, ...], assignment_epoch: int, fingerprint: str
 ) -> str:
-    """Write down the group as it was when its members were `then`."""
+    """Write down the group as it was when its members were `then`.
+
+    "visible" has the sets of topics that members know by their digests, for their names or for what
+    is visible to them: older versions, which wrote the names of each member, look for it there.
+    """
     documents = ",".join(map(members.document, then))
-    seen = {member.subscription.visible for member in then} - {None}
-    visible = {digest_of(names): sorted(names) for names in seen if names is not None}
+    shared = set[frozenset[str]]().union(*(shared_sets(member.subscription) for member in then))
+    sets = {digest_of(names): sorted(names) for names in shared}
     return (
         f'{{"assignment_epoch":{assignment_epoch},"topics":"{fingerprint}"'
-        f',"visible":{json.dumps(visible, sort_keys=True)},"members":[{documents}]}}'
+        f',"visible":{json.dumps(sets, sort_keys=True)},"members":[{documents}]}}'
     )

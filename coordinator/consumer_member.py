@@ -3,8 +3,9 @@
 import base64
 import hashlib
 import json
+import weakref
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
@@ -16,6 +17,10 @@ from protocol.ids import Partition
 
 JOINING_EPOCH: Final = 0
 LEAVING_STATIC_EPOCH: Final = -2
+
+MANY_NAMES: Final = 100
+"""A set of more names is written down once for all members that have it in common. (Fewer are with
+each member, where older versions look for them.)"""
 
 NO_SUBSCRIPTION: Final = Subscription()
 NO_PARTITIONS: Final[frozenset[Partition]] = frozenset()
@@ -86,7 +91,8 @@ class Member:
 
     def to_json(self) -> str:
         """Write it down; equal members give equal texts."""
-        subscription = self.subscription
+        subscription, visible = self.subscription, self.subscription.visible
+        has_many = len(subscription.names) > MANY_NAMES
         document = {
             "member_id": self.member_id,
             "instance_id": self.instance_id,
@@ -94,9 +100,10 @@ class Member:
             "client_id": self.client_id,
             "client_host": self.client_host,
             "rebalance_timeout_ms": self.rebalance_timeout_ms,
-            "subscribed_topic_names": sorted(subscription.names),
+            "subscribed_topic_names": None if has_many else sorted(subscription.names),
+            "subscribed_topics": digest_of(subscription.names) if has_many else None,
             "subscribed_topic_regex": subscription.pattern,
-            "visible_topics": digest_of(subscription.visible),
+            "visible_topics": None if visible is None else digest_of(visible),
             "server_assignor": self.server_assignor,
             "classic": None if self.classic is None else _classic_to_json(self.classic),
             "state": self.state,
@@ -109,9 +116,10 @@ class Member:
         return json.dumps(document, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any], visible: Mapping[str, frozenset[str]]) -> Self:
-        """Read what `to_json` wrote, which names sets of topics by `digest_of`."""
+    def from_json(cls, document: Mapping[str, Any], sets: Mapping[str, frozenset[str]]) -> Self:
+        """Read what `to_json` wrote, which names `shared_sets` by `digest_of`."""
         classic, seen = document["classic"], document.get("visible_topics")
+        names = document["subscribed_topic_names"]
         return cls(
             member_id=document["member_id"],
             instance_id=document["instance_id"],
@@ -120,9 +128,9 @@ class Member:
             client_host=document["client_host"],
             rebalance_timeout_ms=document["rebalance_timeout_ms"],
             subscription=Subscription(
-                frozenset(document["subscribed_topic_names"]),
+                sets[document["subscribed_topics"]] if names is None else frozenset(names),
                 document["subscribed_topic_regex"],
-                None if seen is None else visible[seen],
+                None if seen is None else sets[seen],
             ),
             server_assignor=document["server_assignor"],
             classic=None if classic is None else _classic_from_json(classic),
@@ -135,11 +143,24 @@ class Member:
         )
 
 
-def digest_of(names: frozenset[str] | None) -> str | None:
-    """Return what stands for a set of topics, which many members have in common."""
-    if names is None:
-        return None
-    return hashlib.blake2b("\n".join(sorted(names)).encode(), digest_size=8).hexdigest()
+def shared_sets(subscription: Subscription) -> Iterator[frozenset[str]]:
+    """Yield the sets of topics that are written down once for all members."""
+    if len(subscription.names) > MANY_NAMES:
+        yield subscription.names
+    if subscription.visible is not None:
+        yield subscription.visible
+
+
+def digest_of(names: frozenset[str]) -> str:
+    """Return what stands for a set of topics; computed once, while that is there."""
+    digest = _DIGESTS.get(names)
+    if digest is None:
+        written = json.dumps(sorted(names)).encode()
+        digest = _DIGESTS[names] = hashlib.blake2b(written, digest_size=8).hexdigest()
+    return digest
+
+
+_DIGESTS: Final = weakref.WeakKeyDictionary[frozenset[str], str]()
 
 
 def _classic_to_json(classic: ClassicFacts) -> dict[str, Any]:

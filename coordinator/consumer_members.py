@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from coordinator.consumer_member import Member
+from coordinator.consumer_said import Said
 from coordinator.subscriptions import Subscription
 from protocol.ids import Partition
 
@@ -15,6 +16,7 @@ class Members:
         self._by_instance: dict[str, str] = {}
         self._owners: dict[Partition, str] = {}
         self._documents: dict[str, str] = {}
+        self._said = Said()
         self.classic_count = 0
 
     def __len__(self) -> int:
@@ -35,9 +37,14 @@ class Members:
         """Return who may hold the partition, or has yet to give it up."""
         return self._owners.get(partition)
 
+    def has_room(self, member: Member, before: Member | None) -> bool:
+        """Whether a member, in place of what it was or a new one, may say this of itself."""
+        return self._said.has_room(member, before)
+
     def put(self, member: Member) -> None:
         """Add a member, or change the one with its id."""
         before = self._by_id.get(member.member_id)
+        member = self._said.add(member)
         if before is not None:
             self._forget(before, keep_owned=_owned_alike(before, member))
         if before is None or not _owned_alike(before, member):
@@ -68,6 +75,7 @@ class Members:
 
     def _forget(self, member: Member, *, keep_owned: bool) -> None:
         self._documents.pop(member.member_id, None)
+        self._said.remove(member)
         self.classic_count -= member.classic is not None
         if self._by_instance.get(member.instance_id or "") == member.member_id:
             del self._by_instance[member.instance_id or ""]

@@ -17,7 +17,7 @@ from coordinator.consumer_protocol import (
     to_partitions,
     write_assignment,
 )
-from coordinator.effects import Effect, Save
+from coordinator.effects import Effect
 from coordinator.subscriptions import Subscription
 from protocol.ids import Partition
 
@@ -115,7 +115,11 @@ def may_be_downgraded(core: ConsumerCore) -> bool:
 
 
 def downgraded(core: ConsumerCore, now_ms: int) -> tuple[ClassicGroup, Sequence[Effect]]:
-    """Return the classic group of the members that are left, and what to do: all join again."""
+    """Return the classic group of the members that are left, and what to do: all join again.
+
+    Until they have, the consumer group is what is saved: who takes that over comes here again. As a
+    classic group that is stable it would look as if nobody had gone.
+    """
     catalog = core.subscriptions.catalog
     assert catalog is not None
     members = [
@@ -141,4 +145,4 @@ def downgraded(core: ConsumerCore, now_ms: int) -> tuple[ClassicGroup, Sequence[
         members=members,
         now_ms=now_ms,
     )
-    return group, [Save(group=group.snapshot()), *group.rebalance(now_ms=now_ms)]
+    return group, group.rebalance(now_ms=now_ms)

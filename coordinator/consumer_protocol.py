@@ -68,11 +68,10 @@ def write_assignment(
     partitions: Iterable[Partition], catalog: Catalog, *, version: int = NEWEST_VERSION
 ) -> bytes:
     """Write a ConsumerProtocolAssignment; partitions of topics that are gone are left out."""
-    names = {topic.topic_id: topic.name for topic in catalog.by_name.values()}
     by_name = defaultdict[str, list[int]](list)
     for topic_id, index in sorted(partitions):
-        if topic_id in names:
-            by_name[names[topic_id]].append(index)
+        if (topic := catalog.by_id.get(topic_id)) is not None:
+            by_name[topic.name].append(index)
     parts = [struct.pack(">hi", min(version, NEWEST_VERSION), len(by_name))]
     for name in sorted(by_name):
         encoded, indexes = name.encode(), by_name[name]

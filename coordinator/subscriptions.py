@@ -92,15 +92,20 @@ class Subscriptions:
         return self.catalog is None or catalog.version > self.catalog.version
 
     def see(self, catalog: Catalog) -> None:
-        """Take a newer catalog; patterns are only matched with the names that it adds."""
+        """Take a newer catalog."""
+        if self._patterns:  # else nobody needs to go through all topics
+            self._match(catalog)
+        self._topic_ids.clear()
+        self._shown.clear()
+        self.catalog = catalog
+
+    def _match(self, catalog: Catalog) -> None:
+        """Match the patterns with the names that a newer catalog adds."""
         known = self.catalog.by_name.keys() if self.catalog is not None else set[str]()
         appeared = catalog.by_name.keys() - known
         for text, pattern in self._patterns.items():
             stayed = self._matched[text] & catalog.by_name.keys()
             self._matched[text] = stayed.union(filter(pattern.fullmatch, appeared))
-        self._topic_ids.clear()
-        self._shown.clear()
-        self.catalog = catalog
 
     def keep(self, in_use: Collection[Subscription]) -> None:
         """Forget all but these."""

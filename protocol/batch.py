@@ -155,8 +155,20 @@ def stamp_log_append_time(batch: memoryview | bytearray, now_ms: int) -> None:
     """Make `now_ms` the timestamp of all records (KIP-32): readers take it from the header."""
     attributes = _ATTRIBUTES.unpack_from(batch, CRC_START)[0] | TIMESTAMP_TYPE_BIT
     _ATTRIBUTES.pack_into(batch, CRC_START, attributes)
-    _MAX_TIMESTAMP.pack_into(batch, 35, now_ms)
-    _CRC.pack_into(batch, 17, crc32c.crc32c(memoryview(batch)[CRC_START:]))
+    set_max_timestamp(batch, now_ms)
+
+
+def stamp_create_time(batch: memoryview | bytearray) -> None:
+    """Let each record have the timestamp that its producer gave it (KIP-32)."""
+    attributes = _ATTRIBUTES.unpack_from(batch, CRC_START)[0] & ~TIMESTAMP_TYPE_BIT
+    _ATTRIBUTES.pack_into(batch, CRC_START, attributes)
+    _set_checksum(batch)
+
+
+def set_max_timestamp(batch: memoryview | bytearray, max_timestamp_ms: int) -> None:
+    """Say in the header which timestamp is the largest of the records."""
+    _MAX_TIMESTAMP.pack_into(batch, 35, max_timestamp_ms)
+    _set_checksum(batch)
 
 
 def batch_extents(data: memoryview) -> Iterator[tuple[int, int, int]]:
@@ -197,3 +209,7 @@ def placed_extents(data: memoryview) -> Iterator[tuple[int, int, int, int]]:
             raise CorruptBatch(f"no record batch at byte {start}")
         yield start, size, base_offset, base_offset + last_offset_delta
         start += size
+
+
+def _set_checksum(batch: memoryview | bytearray) -> None:
+    _CRC.pack_into(batch, 17, crc32c.crc32c(memoryview(batch)[CRC_START:]))

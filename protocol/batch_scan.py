@@ -21,6 +21,7 @@ NAMED_BYTES: Final = 64
 batch are no more bytes than the batch, which may hold millions of records compressed."""
 
 _LEAST_TIMESTAMP_MS: Final = -(2**63)
+_MOST_TIMESTAMP_MS: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,17 @@ def records_without_key(batch: memoryview) -> tuple[int, Sequence[int]]:
             if count <= most_named:
                 places.append(place)
     return count, places if count <= most_named else ()
+
+
+def largest_timestamp(batch: memoryview) -> int:
+    """Return the largest timestamp of a producer's records, whatever the header says that it is.
+
+    Raises:
+        CorruptBatch, DecompressedTooLarge, InvalidRecords: as of `records_without_key`.
+    """
+    header = read_header(batch)
+    delta_ms = max(delta for _, delta, _ in _scan(batch, header, from_producer=True))
+    return max(min(header.base_timestamp_ms + delta_ms, _MOST_TIMESTAMP_MS), _LEAST_TIMESTAMP_MS)
 
 
 def find_first_at_or_after(

@@ -68,10 +68,12 @@ class FrameBuffer:
     def distrust(self, max_frame_bytes: int) -> None:
         """Take frames up to that size only, and memory for them only as their bytes come."""
         self._trusted, self._max_frame_bytes = False, max_frame_bytes
+        self._largest = FIRST_BYTES
 
     def trust(self, max_frame_bytes: int) -> None:
         """Undo `distrust`."""
         self._trusted, self._max_frame_bytes = True, max_frame_bytes
+        self._largest = max(self._largest, LARGE_FRAME_BYTES)
 
     @property
     def partial(self) -> bool:
@@ -86,8 +88,6 @@ class FrameBuffer:
     @property
     def allocated_next(self) -> int:
         """Bytes that the announced frame will have been allocated in all once it is admitted."""
-        if not self._trusted:
-            return self.announced
         return min(self.announced, max(2 * self.received_bytes, self._largest))
 
     @property
@@ -116,7 +116,7 @@ class FrameBuffer:
         if self._filled < len(self._frame):
             return []
         if self._filled < self._size:
-            if self._trusted:
+            if self._size > LARGE_FRAME_BYTES:
                 self.announced = self._size
             else:
                 self._allocate(self._frame, max(2 * self._filled, FIRST_BYTES))
@@ -142,7 +142,7 @@ class FrameBuffer:
 
         It is announced again, if that was less than it had; return how many bytes it has now.
         """
-        if self._frame is None or not self._trusted:
+        if self._frame is None:
             return self.received_bytes
         if self._filled < len(self._frame):
             self._allocate(memoryview(self._frame)[: self._filled], self._filled)
@@ -168,7 +168,10 @@ class FrameBuffer:
             start += size
             self._window = len(scratch)
         if end - start >= SIZE.size and size <= LARGE_FRAME_BYTES:
-            self._begin(size, memoryview(scratch)[start + SIZE.size : end], size)
+            received = memoryview(scratch)[start + SIZE.size : end]
+            self._begin(
+                size, received, size if self._trusted else max(2 * len(received), FIRST_BYTES)
+            )
         else:
             self._head = bytes(memoryview(scratch)[start:end])
             self.announced = size if end - start >= SIZE.size else 0
@@ -176,8 +179,6 @@ class FrameBuffer:
 
     def _begin(self, size: int, received: bytearray | memoryview, allocated: int) -> None:
         self._size, self._filled = size, len(received)
-        if not self._trusted:
-            allocated = max(2 * len(received), FIRST_BYTES)
         self._allocate(received, allocated)
 
     def _allocate(self, received: bytearray | memoryview, size: int) -> None:

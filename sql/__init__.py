@@ -48,6 +48,15 @@ def query_names() -> list[str]:
     return sorted(file.name.removesuffix(".sql") for file in files if file.name.endswith(".sql"))
 
 
+def hold_queries() -> None:
+    """Read all statements: this process goes on with them when another version is installed.
+
+    That one's may need what its migrations make, which no broker has applied yet.
+    """
+    for name in query_names():
+        query(name)
+
+
 def migrations() -> list[Migration]:
     """Return all migrations in the order in which they are applied."""
     files = _FILES.joinpath("migrations").iterdir()

@@ -33,7 +33,9 @@ _END: Final = 2**63 - 1
 class AbortedIndex:
     """The aborted transactions of one partition that end at some offset or later, up to MAX_KEPT.
 
-    Readers of what lies before that offset ask the store, each for its own range.
+    That is where the first reader began: whoever reads at the end needs nothing of the history. For
+    one who begins before, all is loaded anew if it is few enough; else such readers ask the store,
+    each for its own range.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class AbortedIndex:
         self._store = store
         self._partition = partition
         self._max_kept = max_kept
+        self._log_start_offset = 0  # as last heard
         self._worthwhile_from = 0  # too many end behind an offset before it, at least for now
         self._loading: asyncio.Future[MetadataUnavailable | None] | None = None
         self._forget()
@@ -52,6 +55,9 @@ class AbortedIndex:
         self._entries: list[AbortedTransaction] = []
         self._last_offsets: list[int] = []  # of each entry, ascending
         self._least_first: list[int] = []  # of each entry and all behind it, the least first offset
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
     async def overlapping(
         self, start_offset: int, end_offset: int, *, stable_offset: int, aborted_count: int
@@ -71,18 +77,28 @@ class AbortedIndex:
             UnknownPartition: it is gone.
             MetadataUnavailable: no answer.
         """
-        while self._count < aborted_count and self._may_cover(start_offset):
+        while not self._covers(start_offset, aborted_count):
+            if not self._may_cover(start_offset, aborted_count):
+                break
             await self._bring_up_to_date(aborted_count, start_offset, stable_offset)
-        if self._start_offset is not None and start_offset >= self._start_offset:
+        if self._covers(start_offset, aborted_count):
             found = self._find(start_offset, end_offset)
         else:
             found = await self._ask(start_offset, end_offset, aborted_count)
         return sorted(found, key=lambda one: one.first_offset)
 
-    def _may_cover(self, start_offset: int) -> bool:
+    def _covers(self, start_offset: int, aborted_count: int) -> bool:
+        is_within = self._start_offset is not None and start_offset >= self._start_offset
+        return is_within and self._count >= aborted_count
+
+    def _may_cover(self, start_offset: int, aborted_count: int) -> bool:
+        """Whether a load may make it so."""
         if self._start_offset is None:
             return start_offset >= self._worthwhile_from
-        return start_offset >= self._start_offset
+        if start_offset >= self._start_offset:
+            return True
+        are_few = max(self._count, aborted_count) <= self._max_kept
+        return are_few and start_offset >= self._log_start_offset
 
     def _find(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         found = []
@@ -132,24 +148,24 @@ class AbortedIndex:
             self._loading = None
 
     async def _load(self, count: int, start_offset: int, stable_offset: int) -> None:
-        if self._last_offsets:
-            begin = self._last_offsets[-1] + 1
-        elif self._start_offset is not None:
-            begin = self._start_offset
-        else:
-            begin = 0 if count <= self._max_kept else start_offset
+        count = max(count, self._count)
+        begin = self._start_offset
+        is_anew = begin is None or start_offset < begin
+        if begin is None or is_anew:
+            begin = start_offset
+        last_offset = begin - 1 if is_anew or not self._entries else self._last_offsets[-1]
         page = await self._store.aborted_transactions(
-            self._partition, begin, _END, self._max_kept + 1, aborted_count=count
+            self._partition, last_offset + 1, _END, self._max_kept + 1, aborted_count=count
         )
         new = page.transactions
+        if is_anew or len(new) > self._max_kept:
+            self._forget()
         if len(new) > self._max_kept:
             # A reader that walks towards the end tries again when half of its way is done.
-            self._forget()
             self._worthwhile_from = (start_offset + stable_offset) // 2 + 1
             return
-        self._start_offset = max(
-            begin if self._start_offset is None else self._start_offset, page.log_start_offset
-        )
+        self._log_start_offset = page.log_start_offset
+        self._start_offset = max(begin, page.log_start_offset)
         for one in new:
             self._append(one)
         self._count = count

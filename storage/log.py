@@ -16,7 +16,7 @@ from protocol.batch import BatchHeader, read_header, set_base_offset
 from protocol.batch_scan import FoundTimestamp
 from protocol.control_batch import read_end_marker
 from protocol.ids import Partition
-from storage.aborted import AbortedIndex
+from storage.aborted_indexes import AbortedIndexes
 from storage.aborted_transaction import AbortedTransaction
 from storage.errors import MetadataUnavailable, MetadataWentBack, StorageError
 from storage.known_ends import KnownEnds, check_offsets, known_ends
@@ -55,6 +55,7 @@ class Log:
         self._metadata = metadata
         self._writer = writer
         self._reader = Reader(metadata, blocks, metrics)
+        self._aborted = AbortedIndexes(metadata)
         self._timestamps = TimestampSearch(metadata, blocks)
         self._metrics = metrics
         self._logs: dict[UUID, dict[int, PartitionLog]] = {}
@@ -215,10 +216,12 @@ class Log:
         """
         if aborted_count == 0:
             return []
-        if partition_log.aborted is None:
-            partition_log.aborted = AbortedIndex(self._metadata, partition_log.partition)
-        return await partition_log.aborted.overlapping(
-            start_offset, end_offset, stable_offset=stable_offset, aborted_count=aborted_count
+        return await self._aborted.overlapping(
+            partition_log.partition,
+            start_offset,
+            end_offset,
+            stable_offset=stable_offset,
+            aborted_count=aborted_count,
         )
 
     async def offset_for_timestamp(

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from protocol.ids import Partition
-from storage.aborted import AbortedIndex
 from storage.partition_offsets import PartitionOffsets
 from storage.tail import PartitionTail
 
@@ -50,7 +49,6 @@ class PartitionLog:
         high_watermark: one past the last record known to be committed; UNKNOWN until first needed.
             Other brokers may have committed more.
         aborted_count: of the snapshot that the last stable offset is of (storage/aborted.py).
-        aborted: of its aborted transactions; None until there are any and somebody reads.
         buffered_records: in this broker's write buffer; LEO is high_watermark + buffered_records.
         is_end_known: no broker that led the partition before this one has committed more than
             `high_watermark`, as far as can be known here.
@@ -63,7 +61,6 @@ class PartitionLog:
         "_read",
         "_stable_offset",
         "_waiters",
-        "aborted",
         "aborted_count",
         "buffered_records",
         "high_watermark",
@@ -82,7 +79,6 @@ class PartitionLog:
         self.log_start_offset = UNKNOWN
         self._stable_offset = UNKNOWN
         self.aborted_count = 0
-        self.aborted: AbortedIndex | None = None
         self.buffered_records = 0
         self.is_end_known = False
         self.removed = False

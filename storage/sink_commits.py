@@ -9,7 +9,8 @@ batch of this sink is done. What may fail, and what then holds:
   batch is in the log, whatever became of its objects since.
 - the caller, after the commit and before it has written that down itself: it does the batch again,
   with other objects, perhaps with other records in them. That is REPEATED, and changes nothing.
-- an upload that was given up meanwhile, a topic that was deleted: nothing is committed.
+- an upload that was given up meanwhile, a topic that was deleted, a database that brokers have
+  marked as one that was set back: nothing is committed.
 
 Batches of a job have no producer and no transaction, so nobody's sequence or epoch refuses them;
 offsets come from the same locks as a broker's, and brokers find them as they find each other's.
@@ -26,13 +27,14 @@ from typing import Final, Self
 from uuid import UUID
 
 from storage.config import PostgresConfig
-from storage.errors import CommitOutcomeUnknown, UnknownPartition
+from storage.errors import CommitOutcomeUnknown, MetadataWentBack, UnknownPartition
 from storage.metadata.metadata_commit import check_order
 from storage.metadata.port import BatchCommit
 from storage.postgres.commit_connection import CommitConnection
 from storage.postgres.postgres_arrays import numbers_as_text
 from storage.postgres.postgres_pool import PostgresPool
 from storage.postgres.postgres_text import to_stored
+from storage.set_back import refuse_set_back
 
 COMMIT_TIMEOUT_S: Final = 600.0
 """About 3 ms for each object: a batch of 1 TB in objects of 32 MiB takes a minute and a half."""
@@ -52,6 +54,7 @@ class SinkVerdict(IntEnum):
     OVERTAKEN = 2
     NOT_PENDING = 3
     UNKNOWN_PARTITIONS = 4
+    WENT_BACK = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +151,13 @@ class SinkCommits:
         }
 
     async def last_batch(self, sink_id: str) -> int:
-        """Return the batch that a sink committed last; -1 if there is none."""
+        """Return the batch that a sink committed last; -1 if there is none.
+
+        Raises:
+            MetadataWentBack: brokers have marked the database as one that was set back: what it
+                remembers as done is of another past.
+        """
+        refuse_set_back(await self._pool.fetch("cluster_find_set_back"))
         rows = await self._pool.fetch("sink_find_batch", to_stored(sink_id))
         return int(rows[0]["last_batch_id"]) if rows else -1
 
@@ -164,6 +173,8 @@ class SinkCommits:
             CommitOutcomeUnknown: an object is not pending: it was never reserved, or given up
                 because the batch took too long. Nothing is or will be committed.
             UnknownPartition: a topic was deleted. Nothing is committed.
+            MetadataWentBack: brokers have marked the database as one that was set back. Nothing is
+                committed, and nothing will be until it has no mark.
             MetadataUnavailable: no answer; call again with the same arguments.
         """
         row = await self._commits.fetch_row("sink_commit", *_arguments(batch))
@@ -177,6 +188,8 @@ class SinkCommits:
                 raise CommitOutcomeUnknown(f"uploads were given up, or never reserved: {named}")
             case SinkVerdict.UNKNOWN_PARTITIONS:
                 raise UnknownPartition(named)
+            case SinkVerdict.WENT_BACK:
+                raise MetadataWentBack(named)
             case SinkVerdict.COMMITTED | SinkVerdict.REPEATED:
                 return verdict
 

@@ -29,6 +29,8 @@ from storage.postgres.postgres_pool import PostgresPool
 from storage.postgres.postgres_text import from_stored, to_stored
 
 MAX_ID_LENGTH: Final = 100
+LIST_TIMEOUT_S: Final = 60.0
+"""Of a look at all partitions of all snapshots: people wait for it."""
 
 
 class SnapshotError(Exception):
@@ -161,7 +163,8 @@ class Snapshots:
 
     async def find_all(self) -> list[Snapshot]:
         """Return those that can be read, the oldest first."""
-        return [_snapshot(row) for row in await self._pool.fetch("snapshot_list", None)]
+        rows = await self._pool.fetch_unhurried("snapshot_list", None, timeout_s=LIST_TIMEOUT_S)
+        return [_snapshot(row) for row in rows]
 
     async def describe(self, snapshot_id: str) -> Snapshot:
         """Return one.

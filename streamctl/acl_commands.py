@@ -22,6 +22,7 @@ from streamctl.acl_rules import (
     principal_of,
     sentence,
 )
+from streamctl.arguments import not_empty
 from streamctl.confirmation import confirm_deletion
 from streamctl.connection import Connection
 from streamctl.errors import Failure, UsageError
@@ -71,7 +72,15 @@ Prefixed = Annotated[
 Principal = Annotated[
     str | None, typer.Option("--user", metavar="NAME", help="Who; User:NAME is the same.")
 ]
-Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="From where.")]
+Host = Annotated[
+    str | None,
+    typer.Option(
+        "--host",
+        parser=not_empty("--host"),
+        metavar="ADDRESS",
+        help="From where. Default: everywhere.",
+    ),
+]
 Operation = Annotated[
     list[str] | None,
     typer.Option("--operation", metavar="NAME", help=f"{', '.join(OPERATIONS)}. Repeatable."),
@@ -152,9 +161,9 @@ def add(
     bindings = [
         AclBinding(
             *(resource[0], resource[1], pattern, principal_of(user), host or ANY_HOST),
-            *(operation_of(one), permission),
+            *(one, permission),
         )
-        for one in dict.fromkeys(operation)
+        for one in dict.fromkeys(map(operation_of, operation))
     ]
     requests = Requests(connection)
     asked = requests.client.create_acls(bindings, request_timeout=REQUEST_TIMEOUT_S)

@@ -60,7 +60,7 @@ def acl_filters(
 ) -> list[AclBindingFilter]:
     """Return filters, of which an ACL has to fit one; None fits everything."""
     principals = [None] if user is None else principals_of(user)
-    wanted = [operation_of(one) for one in operations] or [AclOperation.ANY]
+    wanted = list(dict.fromkeys(map(operation_of, operations))) or [AclOperation.ANY]
     return [
         AclBindingFilter(
             *(kind, name, pattern, principal),  # type: ignore[arg-type]  # None is any

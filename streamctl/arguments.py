@@ -1,6 +1,6 @@
 """Words of the command line: UTF-8 text, but for those that are a record's bytes."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from streamctl.errors import UsageError
 from streamctl.printable import printable_text
@@ -26,6 +26,24 @@ def check_text(values: Iterable[object]) -> None:
             if isinstance(word, str) and not _is_text(word):
                 (shown,) = hide_secrets([word])
                 raise UsageError(f"'{printable_text(shown)}' is not UTF-8 text")
+
+
+def not_empty(option: str) -> Callable[[str], str]:
+    """Return the parser of an option that refuses what a variable is that was not set.
+
+    Args:
+        option: as people write it.
+    """
+
+    def parse(text: str) -> str:
+        if not text.strip():
+            raise UsageError(
+                f"{option} is empty",
+                fix="a variable that is not set? give a value, or leave it out",
+            )
+        return text
+
+    return parse
 
 
 def _is_text(word: str) -> bool:

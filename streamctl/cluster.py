@@ -1,9 +1,8 @@
 """Questions to a cluster and changes to its topics; what a broker refuses becomes a Failure."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 
-from confluent_kafka import Node, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not marked as re-exports
     AlterConfigOpType,
     ConfigEntry,
@@ -17,14 +16,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not marked 
 from streamctl.cluster_state import (
     Broker,
     ClusterIdentity,
-    PartitionState,
     TopicSetting,
     TopicState,
+    node_id,
     source_name,
+    topic_state,
 )
 from streamctl.connection import Connection
-from streamctl.errors import Failure
-from streamctl.requests import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, Requests
+from streamctl.errors import Failure, refused_with
+from streamctl.requests import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, Requests, own_limits
 
 
 class Cluster:
@@ -48,7 +48,7 @@ class Cluster:
         answer = self.requests.wait(asked, "cluster", timeout_s=CONNECT_TIMEOUT_S)
         return ClusterIdentity(
             cluster_id=answer.cluster_id,
-            controller_id=_node_id(answer.controller),
+            controller_id=node_id(answer.controller),
             brokers=[
                 Broker(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
                 for node in sorted(answer.nodes, key=lambda node: node.id)
@@ -59,12 +59,15 @@ class Cluster:
         """Return the names of all topics, sorted."""
         return self.requests.topic_names()
 
-    def topics(self, names: Iterable[str], *, operation: str = "describe") -> list[TopicState]:
+    def topics(
+        self, names: Iterable[str], *, operation: str = "describe", may_be_gone: bool = False
+    ) -> list[TopicState]:
         """Return the topics of these names, in their order.
 
         Args:
             names: of topics.
             operation: what is to be done with them; an ACL that allows it allows this.
+            may_be_gone: those that do not exist are left out.
 
         Raises:
             UnknownTopic: one does not exist; it is not created by asking.
@@ -78,26 +81,18 @@ class Cluster:
         states = []
         for name in wanted:
             needs = f"{operation} --topic {name}"
-            described = self.requests.wait(
-                answers[name], f"topic {name!r}", topic=name, needs=needs
-            )
-            partitions = [
-                PartitionState(
-                    index=partition.id,
-                    leader=_node_id(partition.leader),
-                    replicas=[node.id for node in partition.replicas],
-                    in_sync_replicas=[node.id for node in partition.isr],
+            try:
+                described = self.requests.wait(
+                    answers[name],
+                    f"topic {name!r}",
+                    topic=None if may_be_gone else name,
+                    needs=needs,
                 )
-                for partition in sorted(described.partitions, key=lambda part: part.id)
-            ]
-            states.append(
-                TopicState(
-                    name=name,
-                    topic_id=str(described.topic_id),
-                    internal=described.is_internal,
-                    partitions=partitions,
-                )
-            )
+            except Failure as failure:
+                if not (may_be_gone and refused_with(failure, KafkaError.UNKNOWN_TOPIC_OR_PART)):
+                    raise
+            else:
+                states.append(topic_state(described))
         return states
 
     def topic(self, name: str, *, operation: str = "describe") -> TopicState:
@@ -132,6 +127,17 @@ class Cluster:
         """Return the high watermark (exclusive) of each partition."""
         return self._offsets(topic, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
+    def readable_ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """Return the end (exclusive) of what a consumer of this connection reads now.
+
+        Open transactions hold it back, unless isolation.level=read_uncommitted.
+        """
+        level = self.requests.connection.properties.get("isolation.level", "").strip()
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self._offsets(
+            topic, partitions, latest, IsolationLevel[level.upper() or "READ_COMMITTED"]
+        )
+
     def offsets_at(
         self, topic: str, partitions: Iterable[int], timestamp_ms: int
     ) -> dict[int, int | None]:
@@ -162,10 +168,20 @@ class Cluster:
         ]
 
     def create_topic(
-        self, name: str, *, partitions: int, replication_factor: int, settings: Mapping[str, str]
-    ) -> None:
-        """Create a topic; -1 partitions or replicas take the broker's default."""
-        with _own_limits():
+        self,
+        name: str,
+        *,
+        partitions: int,
+        replication_factor: int,
+        settings: Mapping[str, str],
+        may_exist: bool = False,
+    ) -> bool:
+        """Create a topic; -1 partitions or replicas take the broker's default.
+
+        Returns:
+            Whether it was: not if it is there already, and may be.
+        """
+        with own_limits():
             topic = NewTopic(
                 name,
                 num_partitions=partitions,
@@ -173,11 +189,17 @@ class Cluster:
                 config=dict(settings),
             )
             asked = self._client.create_topics([topic], request_timeout=REQUEST_TIMEOUT_S)
-        self.requests.wait(asked[name], f"topic {name!r}", needs=f"create --topic {name}")
+        try:
+            self.requests.wait(asked[name], f"topic {name!r}", needs=f"create --topic {name}")
+        except Failure as failure:
+            if may_exist and refused_with(failure, KafkaError.TOPIC_ALREADY_EXISTS):
+                return False
+            raise
+        return True
 
     def add_partitions(self, name: str, *, total: int) -> None:
         """Raise the partition count of a topic to `total`."""
-        with _own_limits():
+        with own_limits():
             asked = self._client.create_partitions(
                 [NewPartitions(name, total)], request_timeout=REQUEST_TIMEOUT_S
             )
@@ -212,29 +234,22 @@ class Cluster:
             asked[name], f"topic {name!r}", topic=name, needs=f"delete --topic {name}"
         )
 
-    def _offsets(self, topic: str, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
+    def _offsets(
+        self,
+        topic: str,
+        partitions: Iterable[int],
+        spec: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[int, int]:
         wanted = {TopicPartition(topic, partition): spec for partition in partitions}
         if not wanted:
             return {}
-        asked = self._client.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S)
+        asked = self._client.list_offsets(
+            wanted, isolation_level=isolation, request_timeout=REQUEST_TIMEOUT_S
+        )
         return {
             at.partition: self.requests.wait(
                 *(answer, f"{topic!r} partition {at.partition}"), needs=f"describe --topic {topic}"
             ).offset
             for at, answer in asked.items()
         }
-
-
-@contextmanager
-def _own_limits() -> Iterator[None]:
-    """Show what the client itself refuses to ask for."""
-    try:
-        yield
-    except ValueError as error:
-        raise Failure(str(error)) from error
-    except OverflowError as error:
-        raise Failure(f"a number is too large: {2**31 - 1:,} at most") from error
-
-
-def _node_id(node: Node | None) -> int | None:
-    return None if node is None or node.id < 0 else node.id

@@ -2,7 +2,11 @@
 
 from dataclasses import dataclass
 
-from confluent_kafka.admin import ConfigSource  # type: ignore[attr-defined]  # not marked as re-exports
+from confluent_kafka import Node
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not marked as re-exports
+    ConfigSource,
+    TopicDescription,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,3 +71,26 @@ def source_name(source: ConfigSource | int) -> str:
         ConfigSource.STATIC_BROKER_CONFIG: "broker",
     }
     return names.get(ConfigSource(source), "default")
+
+
+def topic_state(described: TopicDescription) -> TopicState:
+    """Return what a broker told of a topic."""
+    return TopicState(
+        name=described.name,
+        topic_id=str(described.topic_id),
+        internal=described.is_internal,
+        partitions=[
+            PartitionState(
+                index=partition.id,
+                leader=node_id(partition.leader),
+                replicas=[node.id for node in partition.replicas],
+                in_sync_replicas=[node.id for node in partition.isr],
+            )
+            for partition in sorted(described.partitions, key=lambda part: part.id)
+        ],
+    )
+
+
+def node_id(node: Node | None) -> int | None:
+    """Return a broker's id; None for what stands for no broker."""
+    return None if node is None or node.id < 0 else node.id

@@ -22,11 +22,12 @@ from streamctl import (
     topic_commands,
     user_commands,
 )
+from streamctl.connection_options import Bootstrap, ConfigFiles, Given, Properties
 from streamctl.consume_command import consume
 from streamctl.cost_command import cost
 from streamctl.errors import Failure
 from streamctl.offline_commands import fsck, reconcile, recover
-from streamctl.options import Bootstrap, ConfigFiles, Properties, explained, given_connection
+from streamctl.options import explained
 from streamctl.output import print_failure
 from streamctl.plain_values import PlainGroup
 from streamctl.produce_command import produce
@@ -111,7 +112,7 @@ def root(
     Exit status: 0 done; 1 failed, and said why; 2 the command line makes no sense; 130 ended
     with Ctrl-C; 143 ended by SIGTERM.
     """
-    ctx.obj = given_connection(None, bootstrap=bootstrap, properties=properties, config=config)
+    ctx.obj = Given.read(bootstrap=bootstrap, properties=properties, config=config)
 
 
 def run() -> None:

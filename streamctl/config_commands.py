@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from streamctl.arguments import not_empty
 from streamctl.config_requests import (
     Config,
     Operation,
@@ -20,7 +21,7 @@ from streamctl.connection import Connection
 from streamctl.errors import Failure, UsageError
 from streamctl.options import FormatOption, connected, flag
 from streamctl.output import Format, note, print_done, print_json, results, table
-from streamctl.properties import parse_assignments
+from streamctl.properties import parse_lists, parse_pairs
 from streamctl.topic_settings import readable
 from streamctl.wire import Wire
 
@@ -32,8 +33,9 @@ KindArgument = Annotated[
     ResourceKind, typer.Argument(metavar="KIND", help="topic, broker, group or client-metrics.")
 ]
 ResourceArgument = Annotated[
-    str,
+    str | None,
     typer.Argument(
+        parser=not_empty("NAME"),
         metavar="[NAME]",
         show_default=False,
         help="Of the topic or group; a broker's node id. Without one: all brokers of the cluster.",
@@ -75,7 +77,7 @@ def describe(
     connection: Connection,
     *,
     kind: KindArgument,
-    name: ResourceArgument = "",
+    name: ResourceArgument = None,
     everything: Annotated[
         bool, flag("--all", "-a", text="Show configs that have their default, too.")
     ] = False,
@@ -123,7 +125,7 @@ def alter(
     connection: Connection,
     *,
     kind: KindArgument,
-    name: ResourceArgument = "",
+    name: ResourceArgument = None,
     setting: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Give it this value. Repeatable."),
@@ -144,13 +146,14 @@ def alter(
 ) -> None:
     r"""Change configs while the cluster runs; all that is given, or nothing.
 
-    A broker's own value counts before the one for all brokers. Some configs of brokers are fixed
-    at their start: `streamctl config describe broker 0 --all` marks them.
+    A broker's own value counts before the one for all brokers. What is done for all of them at
+    once, such as retention and compaction, can be set for all of them only. Some configs of brokers
+    are fixed at their start: `streamctl config describe broker 0 --all` marks them.
 
     Examples:
       streamctl config alter topic user-events --set retention.ms=86400000
       streamctl config alter broker --set log.retention.ms=604800000
-      streamctl config alter broker 0 --unset log.retention.ms
+      streamctl config alter broker 0 --unset max.connections
       streamctl config alter group analytics \
           --set consumer.session.timeout.ms=50000
       streamctl config alter client-metrics producers --set interval.ms=10000 \
@@ -159,9 +162,9 @@ def alter(
     resource = _resource(kind, name)
     changes = changes_of(
         {
-            Operation.SET: parse_assignments("--set", setting or ()),
-            Operation.APPEND: parse_assignments("--append", append or ()),
-            Operation.SUBTRACT: parse_assignments("--subtract", subtract or ()),
+            Operation.SET: parse_pairs("--set", setting or ()),
+            Operation.APPEND: parse_lists("--append", append or ()),
+            Operation.SUBTRACT: parse_lists("--subtract", subtract or ()),
         },
         unset or (),
     )
@@ -194,14 +197,14 @@ def _not_set(wire: Wire, resource: Resource, names: Sequence[str]) -> list[str]:
     return [name for name in names if name not in own]
 
 
-def _resource(kind: ResourceKind, name: str) -> Resource:
+def _resource(kind: ResourceKind, name: str | None) -> Resource:
     if kind is ResourceKind.BROKER and name and not _is_node_id(name):
         raise UsageError(
             f"{name!r} is not a broker", fix="give its node id: streamctl cluster describe"
         )
     if kind is not ResourceKind.BROKER and not name:
         raise UsageError(f"which {kind}?", fix=f"name it: streamctl config … {kind} NAME")
-    return Resource(kind, name)
+    return Resource(kind, name or "")
 
 
 def _is_node_id(name: str) -> bool:

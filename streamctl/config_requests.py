@@ -174,12 +174,14 @@ def list_resources(wire: Wire, kinds: Sequence[ResourceKind]) -> list[Resource]:
     return sorted(found, key=lambda resource: (kinds.index(resource.kind), resource.name))
 
 
-def changes_of(values: Mapping[Operation, Mapping[str, str]], unset: Sequence[str]) -> list[Change]:
+def changes_of(
+    values: Mapping[Operation, Sequence[tuple[str, str]]], unset: Sequence[str]
+) -> list[Change]:
     """Return the lines of an alteration in the order in which people give them."""
     lines = [
         Change(name, operation, value)
         for operation, assignments in values.items()
-        for name, value in assignments.items()
+        for name, value in assignments
     ]
     return lines + [Change(name, Operation.UNSET, None) for name in unset]
 

@@ -1,12 +1,12 @@
 """The question before something is deleted for good."""
 
-import sys
 from collections.abc import Callable
 
 import typer
 
 from streamctl.errors import Failure, UsageError
 from streamctl.interrupts import EndedByInterrupt
+from streamctl.standard_streams import is_somebody_there, read_or_not
 
 
 def confirm_deletion(question: str, *, yes: bool, show: Callable[[], None] | None = None) -> None:
@@ -23,11 +23,23 @@ def confirm_deletion(question: str, *, yes: bool, show: Callable[[], None] | Non
     """
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not is_somebody_there():
         raise UsageError("deleting needs a yes", fix="add --yes to delete without being asked")
     if show is not None:
-        show()
-    with EndedByInterrupt():
-        agreed = typer.confirm(question, err=True)
-    if not agreed:
+        with read_or_not():
+            show()
+    if not asked(question):
         raise Failure("nothing was deleted")
+
+
+def asked(question: str) -> bool:
+    """Return the answer of who sits there. Raises Failure if nobody reads the question."""
+    try:
+        with EndedByInterrupt():
+            return typer.confirm(question, err=True)
+    except BrokenPipeError:
+        raise Failure("nobody reads the question", fix="--yes goes on without one") from None
+    except typer.Abort as abort:
+        if isinstance(abort.__context__, KeyboardInterrupt):  # not the end of the input
+            raise KeyboardInterrupt from None
+        raise

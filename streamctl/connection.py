@@ -20,6 +20,9 @@ _DEFAULT_PORT: Final = 9092
 _LARGEST_PORT: Final = 65535
 _PORT_DIGITS: Final = 5
 
+# librdkafka's own limit on an answer is below the largest record that a producer may send.
+MOST_ANSWER: Final[Mapping[str, str]] = {"receive.message.max.bytes": "268435456"}
+
 # What librdkafka complains about in Java clients' properties, and what it has instead.
 _ELSEWHERE: Final = {
     "JAAS": "sasl.username and sasl.password",

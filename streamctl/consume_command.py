@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
+from streamctl.arguments import not_empty
 from streamctl.cluster import Cluster
 from streamctl.connection import Connection
 from streamctl.consume_run import RecordFormat, read_as_member, read_partitions
@@ -59,6 +60,7 @@ Offset = Annotated[
     str | None,
     typer.Option(
         "--offset",
+        parser=not_empty("--offset"),
         metavar="OFFSET",
         help="Start at N (needs --partition), N before the end (-N), earliest or latest.",
     ),
@@ -127,23 +129,23 @@ def consume(
     cluster.identity()  # tells "no broker" within seconds, apart from "no such topic"
     chosen = cluster.partitions(topic, partition or None)
     if group is not None:
-        offsets = cluster.earliest_offsets if from_beginning else cluster.latest_offsets
+        offsets = cluster.earliest_offsets if from_beginning else cluster.readable_ends
         group_plan = GroupPlan(
             topic=topic,
             group=group,
             from_beginning=from_beginning,
             starts=partial(offsets, topic),
-            stops=cluster.latest_offsets(topic, chosen) if exit_at_end else None,
+            stops=cluster.readable_ends(topic, chosen) if exit_at_end else None,
             limit=limit,
             idle_s=idle_s,
             commit_every_s=COMMIT_EVERY_S if auto_commit else 0,
         )
         read_as_member(connection, group_plan, output)
         return
-    ends = cluster.latest_offsets(topic, chosen)
+    ends = cluster.readable_ends(topic, chosen)
     plan = ReadPlan(
         topic=topic,
-        starts=_starts(where, cluster.earliest_offsets(topic, chosen), ends),
+        starts=_starts(cluster, topic, where, ends),
         stops=ends if exit_at_end else None,
         limit=limit,
         idle_s=idle_s,
@@ -196,23 +198,24 @@ def _start_word(*, from_beginning: bool, offset: str | None, partition: list[int
     return where
 
 
-def _starts(where: str, earliest: dict[int, int], latest: dict[int, int]) -> dict[int, int]:
+def _starts(cluster: Cluster, topic: str, where: str, ends: dict[int, int]) -> dict[int, int]:
     """Return the first offset to read of each partition.
 
     Raises:
         Failure: an offset outside of a partition's log.
     """
+    if where == LATEST:
+        return ends
+    earliest = cluster.earliest_offsets(topic, ends)
     if where == EARLIEST:
         return earliest
-    if where == LATEST:
-        return latest
     number = int(where)
     if where.startswith("-"):
-        return {at: max(earliest[at], end + number) for at, end in latest.items()}
-    for at, end in latest.items():
+        return {at: max(earliest[at], end + number) for at, end in ends.items()}
+    for at, end in cluster.latest_offsets(topic, ends).items():  # open transactions have offsets
         if not earliest[at] <= number <= end:
             raise Failure(
                 f"partition {at} has no offset {number}",
                 fix=f"its log starts at {earliest[at]} and the next record gets {end}",
             )
-    return dict.fromkeys(latest, number)
+    return dict.fromkeys(ends, number)

@@ -11,7 +11,7 @@ from streamctl.group_reading import GroupReader
 from streamctl.output import counted, note
 from streamctl.printable import Record, as_json, as_text
 from streamctl.reading import Reader, ReadPlan
-from streamctl.standard_streams import discard_output
+from streamctl.standard_streams import read_or_not
 from streamctl.stopping import StopWish
 
 
@@ -66,14 +66,12 @@ def _print_all(
 ) -> None:
     """Print all batches; tell `written` of each one that stdout took wholly."""
     colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    try:
+    with read_or_not():  # `… | head` has seen enough; what it took can still be committed
         for batch in batches:
             sys.stdout.buffer.write(b"".join(_lines(batch, output, colours=colours)))
             sys.stdout.buffer.flush()
             if written is not None:
                 written(batch)
-    except BrokenPipeError:  # `… | head` has seen enough; what it took can still be committed
-        discard_output()
 
 
 def _lines(batch: Iterable[Record], output: RecordFormat, *, colours: bool) -> Iterable[bytes]:

@@ -14,11 +14,13 @@ import typer
 from rich.markup import escape
 
 from streamctl.broker_http import DEFAULT_HTTP, HTTP_ENVIRONMENT, get_page
+from streamctl.connection_options import Given
 from streamctl.cost_prices import PriceList, default_text, read_prices
 from streamctl.cost_report import CostLine, CostReport, make_report
 from streamctl.errors import Failure, UsageError
 from streamctl.options import FormatOption, JsonFlag, duration_ms, explained, flag
 from streamctl.output import UNKNOWN, Format, note, print_json, results, table
+from streamctl.printable import printable_text
 from streamctl.units import DURATION_EXAMPLES, approximate_size, format_duration
 
 ANSWER_S: Final = 150.0  # a broker may have to read an index of millions of rows
@@ -114,13 +116,16 @@ def cost(
         print_json(_as_json(report, usage, price_list))
     else:
         _print(report, since, price_list)
+    if report.total.stored_bytes is None:
+        note("without what is stored: the broker could not tell, ask again later")
 
 
 def _check_cluster(ctx: typer.Context) -> None:
     """Check that no cluster is named but by --http: another one's cost would be told for it."""
     source = ctx.get_parameter_source("http")
     is_given = source is not None and source.name == "COMMANDLINE"
-    if ctx.find_root().params.get("bootstrap") and not is_given:
+    given = ctx.find_object(Given)
+    if given is not None and given.servers is not None and not is_given:
         raise UsageError(
             "cost asks --http, not --bootstrap", fix="name a broker's HTTP port: --http HOST:PORT"
         )
@@ -180,7 +185,7 @@ def _print(report: CostReport, since_ms: int, prices: PriceList) -> None:
     listing = table(*columns, numbers=NUMBERS)
     for line in (*report.lines, report.total):
         style = "bold" if line is report.total else None
-        cells = {report.by.upper(): escape(line.key), **_cells(line)}
+        cells = {report.by.upper(): escape(printable_text(line.key)), **_cells(line)}
         listing.add_row(*(cells[column] for column in columns), style=style)
     results().print(listing)
     counted = f"{report.hours:,.0f} h" if report.hours > 1 else "an hour or less"
@@ -198,7 +203,7 @@ def _cells(line: CostLine) -> dict[str, Any]:
         "GETS": _requests(counted.gets),
         "IN": approximate_size(counted.produced_bytes),
         "OUT": approximate_size(counted.fetched_bytes),
-        "STORED": approximate_size(line.stored_bytes),
+        "STORED": UNKNOWN if line.stored_bytes is None else approximate_size(line.stored_bytes),
         "COST": _money(line.cost),
         "PER MONTH": UNKNOWN if line.per_month is None else _money(line.per_month),
     }

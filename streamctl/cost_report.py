@@ -39,14 +39,14 @@ class CostLine:
     """One topic, client or day; or all of them.
 
     Attributes:
-        stored_bytes: now.
-        cost: of the period: requests, transfer, and what is stored now for so long.
+        stored_bytes: now; None: the broker could not tell.
+        cost: of the period: requests, transfer, and what is stored now for so long, if it is known.
         per_month: if it goes on like this; None where that says nothing.
     """
 
     key: str
     counted: Counted = field(default_factory=Counted)
-    stored_bytes: int = 0
+    stored_bytes: int | None = 0
     cost: float = 0.0
     per_month: float | None = None
 
@@ -77,18 +77,21 @@ def make_report(usage: Mapping[str, Any], prices: PriceList) -> CostReport:
         _name(by, line["key"]): Counted(**{name: line[name] for name in COUNTED})
         for line in usage["usage"]
     }
-    stored = _stored(by, usage["stored"])
+    is_known = usage["stored"] is not None
+    stored = _stored(by, usage["stored"]) if is_known else {}
+    none_stored = 0 if is_known else None
     first_ms = min((line["first_hour_ms"] for line in usage["usage"]), default=usage["now_ms"])
     end_ms = min(usage["now_ms"], usage["until_ms"])
     hours = max((end_ms - max(first_ms, usage["since_ms"])) / HOUR_MS, 1.0)
     lines = [
-        _line(key, counted.get(key, Counted()), stored.get(key, 0), hours, prices, by)
+        _line(key, counted.get(key, Counted()), stored.get(key, none_stored), hours, prices, by)
         for key in {**counted, **stored}
     ]
     together = Counted()
     for one in counted.values():
         together = together.plus(one)
-    total = _line("total", together, sum(stored.values()), hours, prices, "")
+    all_stored = sum(stored.values()) if is_known else None
+    total = _line("total", together, all_stored, hours, prices, "")
     lines.sort(key=lambda line: line.key if by == "day" else (-line.cost, line.key))
     return CostReport(by=by, hours=hours, lines=lines, total=total)
 
@@ -103,16 +106,18 @@ def _stored(by: str, stored: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _line(
-    key: str, counted: Counted, stored_bytes: int, hours: float, prices: PriceList, by: str
+    key: str, counted: Counted, stored_bytes: int | None, hours: float, prices: PriceList, by: str
 ) -> CostLine:
     used = _price_of_use(counted, prices)
-    month = stored_bytes / prices.gb_bytes * prices.stored_gb_month
+    month = (stored_bytes or 0) / prices.gb_bytes * prices.stored_gb_month
     return CostLine(
         key=key,
         counted=counted,
         stored_bytes=stored_bytes,
         cost=used + month * hours / MONTH_HOURS,
-        per_month=None if by == "day" else used * MONTH_HOURS / hours + month,
+        per_month=None
+        if by == "day" or stored_bytes is None
+        else used * MONTH_HOURS / hours + month,
     )
 
 

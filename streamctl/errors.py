@@ -152,6 +152,17 @@ def refusal(subject: str, error: KafkaError, *, needs: str = "") -> Failure:
     return Failure(f"{said} ({name.lstrip('_')})", fix=fix)
 
 
+def refused_with(failure: Failure, code: int) -> bool:
+    """Return whether a failure comes of this answer of a broker."""
+    cause = failure.__cause__
+    return (
+        cause is not None
+        and bool(cause.args)
+        and isinstance(cause.args[0], KafkaError)
+        and cause.args[0].code() == code
+    )
+
+
 def _allowing(name: str, needs: str) -> str:
     """Return what would allow it; a request may also be denied for another resource's sake."""
     resource = name.removesuffix(_DENIED).lower().replace("_", "-")

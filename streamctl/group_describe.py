@@ -117,7 +117,7 @@ def _lags(cluster: Cluster, groups: Groups, group: GroupState) -> list[Partition
 def _log_ends(cluster: Cluster, topics: Iterable[str]) -> dict[PartitionName, int]:
     present = sorted(set(topics) & set(cluster.topic_names()))  # offsets may outlive a topic
     ends = {}
-    for topic in cluster.topics(present):
+    for topic in cluster.topics(present, may_be_gone=True):
         latest = cluster.latest_offsets(topic.name, [at.index for at in topic.partitions])
         ends.update({(topic.name, index): end for index, end in latest.items()})
     return ends

@@ -11,7 +11,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from streamctl.connection import Connection, Trouble, consumer
+from streamctl.connection import MOST_ANSWER, Connection, Trouble, consumer
 from streamctl.errors import refusal
 from streamctl.group_state import PartitionName
 from streamctl.reading import timestamp_of
@@ -19,6 +19,7 @@ from streamctl.reading import timestamp_of
 READ_TIMEOUT_S: Final = 10.0
 _POLL_S: Final = 0.2
 SETTINGS: Final[Mapping[str, str]] = {
+    **MOST_ANSWER,
     # librdkafka wants a group's name even where no group is joined and no offset committed
     "group.id": "streamctl",
     "enable.auto.commit": "false",

@@ -6,7 +6,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from streamctl.connection import Connection, Trouble, consumer
+from streamctl.connection import MOST_ANSWER, Connection, Trouble, consumer
 from streamctl.errors import Failure, kafka_error, refusal
 from streamctl.group_commits import PASSING, Commits, MembershipLost
 from streamctl.group_plan import GroupPlan
@@ -54,6 +54,7 @@ class GroupReader:
         self._committed_at = time.monotonic()
         self._failure: Failure | None = None  # of a callback
         settings = {
+            **MOST_ANSWER,
             "group.id": plan.group,
             "enable.auto.commit": "false",  # the library cannot know what was written
             "enable.auto.offset.store": "false",
@@ -115,7 +116,7 @@ class GroupReader:
         return self._assigned <= self._finished
 
     def _behind(self) -> dict[int, int]:
-        """Return the next offset of each partition that has not been read to its end."""
+        """Return the next offset of each partition that is not finished."""
         return {at: self._next[at] for at in self._assigned - self._finished if at in self._next}
 
     def _idle(self) -> bool:
@@ -166,10 +167,18 @@ class GroupReader:
             if stop is None or record.offset < stop:
                 self._batch.append(record)
         elif error.name() == "_PARTITION_EOF":
-            assert partition is not None  # an end is a partition's
-            self._finished.add(partition)
+            self._ended(message)
         else:
             self._refused(error, partition if message.topic() is not None else None)
+
+    def _ended(self, message: Message) -> None:
+        """Take a partition's end; one that is read for ever is watched there, too."""
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None  # an end is a partition's
+        assert offset is not None
+        self._next[partition] = offset
+        if self._plan.stops is not None:
+            self._finished.add(partition)
 
     def _refused(self, error: KafkaError, partition: int | None) -> None:
         if partition is not None:
@@ -228,6 +237,8 @@ class GroupReader:
                 self._next[index] = offset
                 self._commits.add(index, offset)
             self._commits.commit()
+        stops = self._plan.stops or {}  # of what has been read already no end may be told in time
+        self._finished |= {at for at, stop in stops.items() if self._next.get(at, -1) >= stop}
 
     def _on_revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Commit before another member takes over, and forget what was not written."""

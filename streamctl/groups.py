@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # not marked 
     MemberDescription,
 )
 
-from streamctl.errors import Failure, refusal
+from streamctl.errors import Failure, refusal, refused_with
 from streamctl.group_state import Coordinator, GroupListing, GroupState, Member, PartitionName
 from streamctl.output import counted
 from streamctl.requests import REQUEST_TIMEOUT_S, Requests
@@ -30,6 +30,7 @@ _STATES: Final = {
     ConsumerGroupState.DEAD: "Dead",
     ConsumerGroupState.EMPTY: "Empty",
 }
+_DESCRIBED_AT_ONCE: Final = 1000  # groups; so many are told long before a request's timeout
 # What brokers answer to a change by no member while there are members.
 _IN_USE: Final = frozenset({"NON_EMPTY_GROUP", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"})
 
@@ -83,18 +84,34 @@ class Groups:
 
     def states(self, group_ids: Iterable[str]) -> dict[str, GroupState]:
         """Return those of these groups that exist."""
-        wanted = list(dict.fromkeys(group_ids))
-        if not wanted:
-            return {}
-        asked = self._client.describe_consumer_groups(wanted, request_timeout=REQUEST_TIMEOUT_S)
-        described = {}
-        for group_id in wanted:
-            needs = group_needs("describe", group_id)
-            answer = self._requests.wait(asked[group_id], f"group {group_id!r}", needs=needs)
-            state = _group_state(answer)
-            if state.state != "Dead":  # that is how DescribeGroups names a group it has not
-                described[group_id] = state
+        described, refused = self.states_told(group_ids)
+        if refused:
+            raise next(iter(refused.values()))
         return described
+
+    def states_told(
+        self, group_ids: Iterable[str]
+    ) -> tuple[dict[str, GroupState], dict[str, Failure]]:
+        """Return those of these groups that exist and are told, and why others are not."""
+        described: dict[str, GroupState] = {}
+        refused: dict[str, Failure] = {}
+        listed = list(dict.fromkeys(group_ids))
+        for begin in range(0, len(listed), _DESCRIBED_AT_ONCE):
+            wanted = listed[begin : begin + _DESCRIBED_AT_ONCE]
+            asked = self._client.describe_consumer_groups(wanted, request_timeout=REQUEST_TIMEOUT_S)
+            for group_id in wanted:
+                needs = group_needs("describe", group_id)
+                try:
+                    answer = self._requests.wait(
+                        asked[group_id], f"group {group_id!r}", needs=needs
+                    )
+                except Failure as failure:
+                    refused[group_id] = failure
+                    continue
+                state = _group_state(answer)
+                if state.state != "Dead":  # that is how DescribeGroups names a group it has not
+                    described[group_id] = state
+        return described, refused
 
     def existing(self, group_ids: Iterable[str]) -> list[GroupState]:
         """Return these groups in their order. Raises UnknownGroup if one does not exist."""
@@ -162,9 +179,9 @@ class Groups:
             needs = group_needs("delete", group_id)
             self._requests.wait(asked[group_id], f"group {group_id!r}", needs=needs)
         except Failure as failure:
-            if _refused_with(failure, KafkaError.NON_EMPTY_GROUP):
+            if refused_with(failure, KafkaError.NON_EMPTY_GROUP):
                 raise self._in_use(group_id) from failure
-            if _refused_with(failure, KafkaError.GROUP_ID_NOT_FOUND):
+            if refused_with(failure, KafkaError.GROUP_ID_NOT_FOUND):
                 raise UnknownGroup(group_id, self.ids()) from failure
             raise
 
@@ -176,16 +193,6 @@ class Groups:
 def group_needs(operation: str, group_id: str) -> str:
     """Return what an ACL would have to allow, as `refusal` takes it."""
     return f"{operation} --group {shlex.quote(group_id)}"
-
-
-def _refused_with(failure: Failure, code: int) -> bool:
-    cause = failure.__cause__
-    return (
-        cause is not None
-        and bool(cause.args)
-        and isinstance(cause.args[0], KafkaError)
-        and cause.args[0].code() == code
-    )
 
 
 def _group_state(described: ConsumerGroupDescription) -> GroupState:

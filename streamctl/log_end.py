@@ -5,10 +5,12 @@ readable by nobody, interesting to whoever wonders where a message is.
 """
 
 import re
+from collections.abc import Collection
 from http.client import OK
 from typing import Final
 
 from streamctl.broker_http import HttpRefused, HttpUnreachable, get_page
+from streamctl.group_state import PartitionName
 
 GAUGE: Final = "streamhouse_partition_log_end_offset"
 _TIMEOUT_S: Final = 2.0
@@ -20,12 +22,12 @@ _SAMPLE = re.compile(
 _LABEL = re.compile(r'([a-z_]+)="([^"]*)"')
 
 
-def log_end_offsets(http: str, topic: str) -> dict[int, int]:
-    """Return the LEO of those partitions of a topic that one of the brokers owns.
+def log_end_offsets(http: str, topics: Collection[str]) -> dict[PartitionName, int]:
+    """Return the LEO of those partitions of topics that one of the brokers owns.
 
     Args:
         http: HOST:PORT of one or more brokers, separated by commas.
-        topic: its name.
+        topics: their names; a broker tells of all topics at once, however few are asked for.
 
     Returns:
         By partition; none of a broker that does not answer with metrics.
@@ -33,12 +35,13 @@ def log_end_offsets(http: str, topic: str) -> dict[int, int]:
     Raises:
         UsageError: `http` is something else.
     """
-    ends: dict[int, int] = {}
+    ends: dict[PartitionName, int] = {}
     for address in http.split(","):
         for match in _SAMPLE.finditer(_metrics_page(address.strip())):
             labels = dict(_LABEL.findall(match["labels"]))
-            if labels.get("topic") == topic and labels.get("partition", "").isdecimal():
-                partition, end = int(labels["partition"]), int(float(match["value"]))
+            if labels.get("topic") in topics and labels.get("partition", "").isdecimal():
+                partition = labels["topic"], int(labels["partition"])
+                end = int(float(match["value"]))
                 ends[partition] = max(end, ends.get(partition, 0))  # who owned it has an older one
     return ends
 

@@ -11,8 +11,8 @@ import typer
 from confluent_kafka import KafkaException
 
 from streamctl.connection import Connection, Trouble, admin_client
+from streamctl.connection_options import Given
 from streamctl.errors import Failure, UsageError
-from streamctl.options import given_connection
 from streamctl.topic_settings import check_topic_name
 
 WAIT_S: Final = 2.0
@@ -24,14 +24,16 @@ def _completion(names: Callable[[Connection], Iterable[str]]) -> Complete:
     """Return a completion that offers those of `names` that begin with what is typed so far."""
 
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
-        given = {**ctx.find_root().params, **{k: v for k, v in ctx.params.items() if v}}
         try:
-            connection = given_connection(
-                None,
-                bootstrap=given.get("bootstrap"),
-                properties=given.get("properties"),
-                config=given.get("config"),
+            before, behind = (
+                Given.read(
+                    bootstrap=params.get("bootstrap"),
+                    properties=params.get("properties"),
+                    config=params.get("config"),
+                )
+                for params in (ctx.find_root().params, ctx.params)
             )
+            connection = before.then(behind).connection()
             connection.check()
             return sorted(name for name in names(connection) if name.startswith(incomplete))
         except (Failure, KafkaException):

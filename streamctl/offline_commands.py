@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from streamctl.arguments import not_empty
 from streamctl.options import data_directory, explained, flag
 
 PANEL = "Stores"
@@ -13,6 +14,7 @@ PostgresOption = Annotated[
     str | None,
     typer.Option(
         "--postgres",
+        parser=not_empty("--postgres"),
         metavar="DSN",
         envvar="STREAMHOUSE_POSTGRES",
         rich_help_panel=PANEL,
@@ -23,6 +25,7 @@ StoreOption = Annotated[
     str | None,
     typer.Option(
         "--store",
+        parser=not_empty("--store"),
         metavar="URL",
         envvar="STREAMHOUSE_STORE",
         rich_help_panel=PANEL,
@@ -125,9 +128,12 @@ def recover(
     into an EMPTY database, all at once. No broker may run meanwhile. The exit code is 1 if objects
     were unreadable, offsets lost, records moved or something left out, though the rest is there.
 
-    A backup of Postgres tells more: what groups have committed, and how transactions have ended,
-    is nowhere else. If you have one that is recent, restore it instead; records that were written
-    after it are then lost to its index, so recover into an empty database if these matter more.
+    What only Postgres had is not brought back, and told: what groups have committed, users, ACLs,
+    quotas, configs of the cluster, and what was altered last of topics. So that nothing expires by
+    a default, topics that follow the cluster's configs keep all records until you set what it had.
+
+    A backup of Postgres has that, but not what was written after it: brokers may refuse to start
+    on one (docs/operations.md tells what to do then). Restore it instead only if that matters more.
 
     Examples:
       streamctl recover --postgres postgresql://user@db/new_database \

@@ -26,6 +26,7 @@ from streamctl.offline_dump_lines import (
     wal_lines,
 )
 from streamctl.offline_objects import StoredBytes, open_object
+from streamctl.standard_streams import read_or_not
 
 _NO_OFFSETS = -1
 
@@ -43,16 +44,21 @@ async def _print(place: str, *, records: bool, as_json: bool) -> None:
     async with open_object(place) as stored:
         damage: list[str] = []
         try:
-            async with aclosing(_lines(stored, damage, records=records)) as lines:
-                async for line in lines:
-                    shown = json.dumps(line.values, ensure_ascii=False) if as_json else line.text
-                    sys.stdout.buffer.write(shown.encode() + b"\n")
+            with read_or_not():  # the damage found until then counts
+                await _print_lines(stored, damage, records=records, as_json=as_json)
         except (StorageError, ProtocolError) as error:
             damage.append(str(error))
-        finally:
-            sys.stdout.buffer.flush()
         if damage:
             raise Failure(f"{stored.place}: {'; '.join(damage)}")
+
+
+async def _print_lines(
+    stored: StoredBytes, damage: list[str], *, records: bool, as_json: bool
+) -> None:
+    async with aclosing(_lines(stored, damage, records=records)) as lines:
+        async for line in lines:
+            shown = json.dumps(line.values, ensure_ascii=False) if as_json else line.text
+            sys.stdout.buffer.write(shown.encode() + b"\n")
 
 
 async def _lines(stored: StoredBytes, damage: list[str], *, records: bool) -> AsyncGenerator[Line]:

@@ -1,20 +1,19 @@
 """One run of `streamctl reconcile`."""
 
 import asyncio
-import sys
 from pathlib import Path
-
-import typer
 
 from storage.fsck.fsck import Progress, check_same_cluster
 from storage.fsck.fsck_objects import SHARDS
 from storage.fsck.orphans import OrphanNeeded
 from storage.fsck.reconcile import IndexTooOld, Reconciler
 from storage.metadata.metadata_postgres import PostgresMetadata
+from streamctl.confirmation import asked
 from streamctl.errors import Failure
 from streamctl.offline_progress import progress_bars
 from streamctl.offline_stores import POOL, now_ms, open_stores
 from streamctl.output import Json, counted, print_done, print_json, results, table
+from streamctl.standard_streams import is_somebody_there, read_or_not
 from streamctl.units import approximate_size
 
 
@@ -61,7 +60,8 @@ async def _reconcile(
                 async for done in reconciler.find():
                     bars.show(Progress(step="listing", done=done, total=len(SHARDS)))
             if not as_json:
-                _print(reconciler)
+                with read_or_not():
+                    _print(reconciler)
             wanted = bool(reconciler.found.orphans) and not dry_run
             deleted = await reconciler.delete() if wanted and (yes or _confirmed(reconciler)) else 0
         finally:
@@ -75,10 +75,10 @@ async def _reconcile(
 
 
 def _confirmed(reconciler: Reconciler) -> bool:
-    if not sys.stdin.isatty():
+    if not is_somebody_there():
         raise Failure("nobody is there to confirm it", fix="--yes deletes without asking")
     count = counted(len(reconciler.found.orphans), "object")
-    return typer.confirm(f"Delete {count} for good?", err=True)
+    return asked(f"Delete {count} for good?")
 
 
 def _print(reconciler: Reconciler) -> None:

@@ -1,6 +1,7 @@
 """One run of `streamctl recover`."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -79,11 +80,20 @@ def _print(report: RecoveryReport, *, dry_run: bool) -> None:
         if topic.note:
             note(f"{topic.name}: {topic.note}")
     _print_leftovers(report)
+    if report.keeping:
+        _print_keeping(report.keeping)
     note("not recovered, because no object has it:")
     for line in NOT_RECOVERED:
         note(f"  {line}")
     verb = "can be recovered (dry run: nothing was written)" if dry_run else "recovered"
     print_done(f"cluster {report.cluster_id}: {counted(len(report.topics), 'topic')} {verb}")
+
+
+def _print_keeping(keeping: Mapping[str, str]) -> None:
+    configs = ", ".join(f"{name}={value}" for name, value in keeping.items())
+    unset = " ".join(f"--unset {name}" for name in keeping)
+    note(f"the whole cluster has {configs}: no topic that follows it loses a record until you set")
+    note(f"  what it had; for the defaults: streamctl config alter broker {unset}")
 
 
 def _print_leftovers(report: RecoveryReport) -> None:

@@ -1,6 +1,5 @@
 """Postgres and object store of a cluster, by the options of commands that need no broker."""
 
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -16,6 +15,7 @@ from storage.errors import (
     ObjectStoreUnavailable,
     StorageError,
 )
+from storage.log_lines import log_file
 from storage.objects.open_store import open_store, parse_store_url
 from storage.objects.port import ObjectStore
 from storage.objects.store_marker import MARKER
@@ -189,5 +189,5 @@ def _log_warnings_only() -> None:
     """Keep stdout for results."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(_WARNING),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(log_file()),
     )

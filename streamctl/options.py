@@ -1,9 +1,7 @@
 """Options that several commands share; the connection's stand before or after the command."""
 
 import inspect
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar, cast
@@ -12,10 +10,9 @@ import typer
 from typer.models import OptionInfo
 
 from streamctl.arguments import check_text
-from streamctl.connection import DEFAULT_BOOTSTRAP, Connection
+from streamctl.connection_options import Bootstrap, ConfigFiles, Given, Properties
 from streamctl.errors import UsageError
 from streamctl.output import Format
-from streamctl.properties import parse_assignments, read_properties
 from streamctl.topic_settings import CleanupPolicy, Compression
 from streamctl.units import (
     DURATION_EXAMPLES,
@@ -29,75 +26,12 @@ from streamctl.units import (
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
-PANEL = "Connection"
-_FILES: Final = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
-_PROBE: Final = "probe"  # librdkafka looks for the system's authorities
 _FORMAT: Final = "output"
 _SHORT: Final = "as_json"
-BOOTSTRAP_ENVIRONMENT = "STREAMHOUSE_BOOTSTRAP"
 
-Bootstrap = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap",
-        metavar="HOST:PORT",
-        rich_help_panel=PANEL,
-        help=f"Brokers to start from. Default: ${BOOTSTRAP_ENVIRONMENT} or {DEFAULT_BOOTSTRAP}.",
-    ),
-]
-Properties = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-X",
-        metavar="KEY=VALUE",
-        rich_help_panel=PANEL,
-        help="A librdkafka property, such as security.protocol=SASL_SSL. Repeatable.",
-    ),
-]
-ConfigFiles = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        rich_help_panel=PANEL,
-        help="A file of client properties, key=value a line. -X and --bootstrap win. Repeatable.",
-    ),
-]
 FormatOption = Annotated[
     Format, typer.Option("--format", help="A table to read, or JSON for programs.")
 ]
-
-
-def given_connection(
-    before: Connection | None,
-    *,
-    bootstrap: str | None,
-    properties: list[str] | None,
-    config: list[Path] | None,
-) -> Connection:
-    """Return `before`, changed by what these options say: options, then files, then environment.
-
-    Raises:
-        UsageError: -X is not key=value.
-        Failure: a --config file cannot be read.
-    """
-    connection = before or _from_environment()
-    from_files: dict[str, str] = {}
-    for path in config or ():
-        from_files |= read_properties(path)
-    merged = {**from_files, **connection.properties, **parse_assignments("-X", properties or ())}
-    _check_files(merged)
-    from_properties = merged.pop("bootstrap.servers", None)
-    servers = bootstrap or from_properties or connection.bootstrap
-    return replace(connection, bootstrap=servers, properties=merged)
-
-
-def _check_files(properties: Mapping[str, str]) -> None:
-    """Check that files are there: librdkafka would name a routine of OpenSSL, but not the file."""
-    for name in _FILES:
-        file = properties.get(name, "")
-        if file and file != _PROBE and not Path(file).exists():
-            raise UsageError(f"{name}: there is no file {file}", fix="give another with -X")
 
 
 def connected(command: Callable[..., None]) -> Callable[..., None]:
@@ -109,12 +43,12 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(*, ctx: typer.Context, **given: Any) -> None:
-        connection = given_connection(
-            ctx.find_object(Connection),
+        behind = Given.read(
             bootstrap=given.pop("bootstrap"),
             properties=given.pop("properties"),
             config=given.pop("config"),
         )
+        connection = (ctx.find_object(Given) or Given()).then(behind).connection()
         connection.check()
         check_text(given.values())
         if given.pop(_SHORT, False):
@@ -187,10 +121,6 @@ def data_directory(text: str) -> Path:
     if not text.strip():
         raise UsageError("--data is empty", fix="name the --data of a broker")
     return Path(text)
-
-
-def _from_environment() -> Connection:
-    return Connection(bootstrap=os.environ.get(BOOTSTRAP_ENVIRONMENT) or DEFAULT_BOOTSTRAP)
 
 
 def _parsed(parse: Callable[[str], int], text: str) -> int:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamctl.errors import Failure
+from streamctl.standard_streams import discard, read_or_not
 
 UNKNOWN: Final = Text("-", style="dim")
 _PIPE_WIDTH = 10_000  # columns; a pipe has no edge, so nothing may be folded there
@@ -35,6 +36,14 @@ class _Results(Console):
         raise  # noqa: PLE0704
 
 
+class _Notes(Console):
+    """Goes on in silence when the reader of a pipe has gone, as of `… 2>&1 | head`."""
+
+    def on_broken_pipe(self) -> None:
+        """Say nothing any more."""
+        discard(sys.stderr)
+
+
 def results() -> Console:
     """Return the console for what was asked for (stdout)."""
     return _Results(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
@@ -42,7 +51,7 @@ def results() -> Console:
 
 def notes() -> Console:
     """Return the console for progress, summaries and errors (stderr)."""
-    return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else _PIPE_WIDTH)
+    return _Notes(stderr=True, highlight=False, width=None if sys.stderr.isatty() else _PIPE_WIDTH)
 
 
 def note(text: str) -> None:
@@ -69,8 +78,9 @@ def _shown(text: str) -> str:
 
 
 def print_done(text: str) -> None:
-    """Print that a change was made."""
-    results().print(f"[green]✓[/] {escape(text)}", soft_wrap=True)
+    """Print that a change was made; the next one is, too, if nobody reads that."""
+    with read_or_not():
+        results().print(f"[green]✓[/] {escape(text)}", soft_wrap=True)
 
 
 def print_json(value: Json) -> None:

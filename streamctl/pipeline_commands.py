@@ -11,9 +11,9 @@ from typing import Annotated, Final
 
 import typer
 
-from streamctl.connection import DEFAULT_BOOTSTRAP, Connection
+from streamctl.connection_options import BOOTSTRAP_ENVIRONMENT, Given
 from streamctl.errors import UsageError
-from streamctl.options import BOOTSTRAP_ENVIRONMENT, explained
+from streamctl.options import explained
 from streamctl.output import results, table
 from streamctl.spark_jobs import become_job
 
@@ -52,7 +52,7 @@ def pipeline(
     jobs = _jobs()
     if name not in jobs:
         raise UsageError(f"there is no pipeline {name!r}", fix=f"one of: {', '.join(jobs)}")
-    environment = _reached(ctx.find_object(Connection))
+    environment = _reached(ctx.find_object(Given) or Given())
     become_job(f"{JOBS}.{name}", ctx.args, environment, command=f"streamctl pipeline {name}")
 
 
@@ -61,22 +61,18 @@ def register(app: typer.Typer) -> None:
     app.command(context_settings=dict(_PASSED_ON), add_help_option=False)(pipeline)
 
 
-def _reached(connection: Connection | None) -> dict[str, str]:
+def _reached(given: Given) -> dict[str, str]:
     """Return the environment that tells a job which brokers were named before its name.
 
     Raises:
         UsageError: client properties were, too; a job's are those of another client.
     """
-    if connection is None or connection == Connection():
-        return {}
-    if connection.properties:
+    if given.properties:
         raise UsageError(
             "-X and --config before a pipeline's name are librdkafka's",
             fix="give the job its own after its name; they are the Java client's",
         )
-    if connection.bootstrap == DEFAULT_BOOTSTRAP:
-        return {}
-    return {BOOTSTRAP_ENVIRONMENT: connection.bootstrap}
+    return {} if given.servers is None else {BOOTSTRAP_ENVIRONMENT: given.servers}
 
 
 def _list_jobs() -> None:

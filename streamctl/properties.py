@@ -69,6 +69,14 @@ def parse_assignments(option: str, assignments: Iterable[str]) -> dict[str, str]
     return dict(parse_pairs(option, assignments))
 
 
+def parse_lists(option: str, assignments: Iterable[str]) -> list[tuple[str, str]]:
+    """Return parse_pairs with the items of each name in one value: a request has a name once."""
+    items: dict[str, list[str]] = {}
+    for name, item in parse_pairs(option, assignments):
+        items.setdefault(name, []).append(item)
+    return [(name, ",".join(values)) for name, values in items.items()]
+
+
 def _logical_lines(text: str) -> Iterator[str]:
     pending = ""
     for raw in _LINE_END.split(text):

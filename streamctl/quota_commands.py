@@ -123,8 +123,10 @@ def set_quota(
 ) -> None:
     r"""Set limits; those that are not named stay as they are.
 
-    A client that goes over a limit is not refused: its answers are delayed until it is within
-    again. The most specific quota counts: user and client id, then user, then client id.
+    A client that goes over a limit is answered at once; what it sends next on that connection
+    waits until it is within again. Over --mutation-rate a request is refused, if its version knows
+    that answer, and over --connection-rate a new connection is closed. The most specific quota
+    counts: user and client id, then user, then client id.
 
     Examples:
       streamctl quota set --user alice --produce-rate 10MB --fetch-rate 20MB

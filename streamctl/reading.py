@@ -12,7 +12,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from streamctl.connection import Connection, Trouble, consumer
+from streamctl.connection import MOST_ANSWER, Connection, Trouble, consumer
 from streamctl.errors import refusal
 from streamctl.printable import Bytes, Record
 from streamctl.stall_watch import StallWatch
@@ -24,6 +24,7 @@ _TIMESTAMP_TYPES: Final = {
     TIMESTAMP_LOG_APPEND_TIME: "log-append",
 }
 SETTINGS: Final[Mapping[str, str]] = {
+    **MOST_ANSWER,
     # librdkafka wants a group's name even where no group is joined and no offset committed
     "group.id": "streamctl",
     "enable.auto.commit": "false",
@@ -117,6 +118,16 @@ class Reader:
         """Return how many records may be asked for at once."""
         return _BATCH if self._plan.limit is None else self._plan.limit - self.count
 
+    def _ended(self, message: Message) -> None:
+        """Take a partition's end; one that is read for ever is watched there, too."""
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None  # an end is a partition's
+        assert offset is not None
+        if self._plan.stops is not None:
+            self._behind.pop(partition, None)
+        else:
+            self._behind[partition] = offset
+
     def _taken(self, messages: list[Message]) -> list[Record]:
         taken: list[Record] = []
         for message in messages:
@@ -124,8 +135,7 @@ class Reader:
             partition = message.partition()
             if error is not None:
                 if error.name() == "_PARTITION_EOF":
-                    assert partition is not None  # an end is a partition's
-                    self._behind.pop(partition, None)
+                    self._ended(message)
                 elif message.topic() is not None:
                     raise refusal(
                         *(f"topic {self._plan.topic!r} partition {partition}", error),

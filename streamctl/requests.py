@@ -1,7 +1,9 @@
 """Answers of a cluster awaited; what a broker refuses, or nobody answers, becomes a Failure."""
 
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from confluent_kafka import KafkaException
@@ -92,3 +94,18 @@ class Requests:
         return BrokerUnreachable(
             self.connection.bootstrap, waited_s=waited_s, reason=self._trouble.reason
         )
+
+
+@contextmanager
+def own_limits() -> Iterator[None]:
+    """Show what the client itself refuses to ask for.
+
+    Raises:
+        Failure: it does.
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise Failure(str(error)) from error
+    except OverflowError as error:
+        raise Failure(f"a number is too large: {2**31 - 1:,} at most") from error

@@ -68,6 +68,7 @@ class Sender:
         self._fixed: dict[str, Any] = {"topic": topic, "headers": list(headers)} | (
             {} if partition is None else {"partition": partition}
         )
+        self._looked = time.monotonic()
         self.sent = 0
         self.delivered = 0
         self.delivered_bytes = 0
@@ -100,7 +101,7 @@ class Sender:
                     key=record.key, value=record.value, on_delivery=report, **self._fixed
                 )
             except BufferError:  # the queue is full: let acknowledgements come in
-                self._producer.poll(_POLL_S)
+                _hear(self._producer.poll, _POLL_S)
                 if not self.stalled:
                     continue
                 self.failures[_GIVEN_UP] += 1
@@ -109,9 +110,14 @@ class Sender:
                 if error.fatal():
                     raise Failure(f"the producer had to stop: {error.str()}") from exception
                 self._failed(error)
-            if self.sent % _POLL_EVERY == 0:
-                self._producer.poll(0)
+            if self.sent % _POLL_EVERY == 0 or time.monotonic() - self._looked >= _POLL_S:
+                self.look()
             return
+
+    def look(self) -> None:
+        """Look at what was acknowledged, or failed, meanwhile."""
+        self._looked = time.monotonic()
+        _hear(self._producer.poll, 0)
 
     def wait(self, *, at_most_s: float | None = None) -> bool:
         """Wait for acknowledgements; return whether none is missing.
@@ -120,7 +126,7 @@ class Sender:
             at_most_s: return after that time; None waits for delivery.timeout.ms of each.
         """
         deadline = None if at_most_s is None else time.monotonic() + at_most_s
-        while self._producer.flush(_POLL_S):  # in slices, so that Ctrl-C is noticed
+        while _hear(self._producer.flush, _POLL_S):  # in slices, so that Ctrl-C is noticed
             if deadline is not None and time.monotonic() >= deadline:
                 return False
         return True
@@ -128,7 +134,7 @@ class Sender:
     def give_up(self) -> None:
         """Count what is not acknowledged as failed; it may still reach the log."""
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
-        self._producer.poll(0)
+        self.look()
 
     def why_unreachable(self) -> str:
         """Return librdkafka's latest words on not reaching a broker, or nothing."""
@@ -157,6 +163,14 @@ class Sender:
             self._report(error, message)
 
         return report
+
+
+def _hear(call: Callable[[float], int], wait_s: float) -> int:
+    """Let reports come in. Raises KeyboardInterrupt, as Python does elsewhere."""
+    try:
+        return call(wait_s)
+    except SystemError:  # how the client shows an interrupt that came inside a callback
+        raise KeyboardInterrupt from None
 
 
 def _reason(error: KafkaError) -> str:

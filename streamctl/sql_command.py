@@ -78,8 +78,10 @@ def sql(
     _offset and _timestamp. A value that has no such field, or is no JSON, has null there. Names
     with other letters than a-z, 0-9 and _ stand in backticks.
 
-    All topics of a query are read up to the same moment: now, or --as-of. Only committed records
-    are. Conditions on _partition, _offset and _timestamp narrow what is read.
+    All topics of a query are read up to the same moment: now, or that of a snapshot. Only committed
+    records are. With a time, --as-of ends each partition before its first record with a later
+    timestamp, which may cut a transaction in two; what comes late, retention and compaction change
+    that without a word. Conditions on _partition, _offset and _timestamp narrow what is read.
 
     Needs Java 17, and Spark: make spark (for an image: uv sync --extra spark). Times are in UTC. A
     table shows 1,000 rows unless --limit says otherwise.

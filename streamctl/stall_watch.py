@@ -40,7 +40,7 @@ class StallWatch:
         """Look, if it is time to.
 
         Args:
-            behind: next offset to read, by partition that has not come to its end.
+            behind: next offset to read, by partition that is not finished.
 
         Raises:
             Failure: it is time to give up.
@@ -59,16 +59,22 @@ class StallWatch:
         self._say(reasons)
 
     def give_up(self, behind: Mapping[int, int]) -> None:
-        """End a reader that waits no longer, if brokers refuse it what is left.
+        """End a reader that waits no longer, and was to read to an end.
 
         Args:
             behind: as `look` takes it.
 
         Raises:
-            Failure: why nothing came.
+            Failure: why nothing came, or that it did not; not if all is finished.
         """
         if reasons := self._reasons(behind):
             raise reasons[0]
+        if behind:
+            where = ", ".join(f"{at}@{offset}" for at, offset in sorted(behind.items()))
+            raise Failure(
+                f"nothing came from {where} in time: not read to the end",
+                fix="wait longer: --timeout, or leave it out",
+            )
 
     def _say(self, reasons: Sequence[Failure]) -> None:
         """Say what has not just been said."""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import Final
+from typing import Final, TextIO
 
 from streamctl.errors import Failure
 
@@ -30,21 +30,36 @@ def standard_streams() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        discard_output()
+        discard(sys.stdout)
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        discard_output()
+        discard(sys.stdout)
         place = error.filename or "standard output"
         raise Failure(f"cannot write to {place}: {error.strerror}") from error
     except BaseException:  # how the command ends counts, whoever reads its output
         try:
             sys.stdout.flush()
         except OSError:
-            discard_output()
+            discard(sys.stdout)
         raise
 
 
-def discard_output() -> None:
+def is_somebody_there() -> bool:
+    """Tell whether standard input is a terminal; a closed one is None."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+@contextmanager
+def read_or_not() -> Iterator[None]:
+    """Print on the way: the rest of the work is done all the same when the reader has gone."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard(sys.stdout)
+
+
+def discard(stream: TextIO) -> None:
     """Let what is still buffered go nowhere: python's own flush at exit must not fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,4 +1,4 @@
-"""streamctl topic create | list | alter | delete; describe has a file of its own."""
+"""streamctl topic create, list and delete; alter and describe have files of their own."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ import typer
 from streamctl.cluster import Cluster
 from streamctl.confirmation import confirm_deletion
 from streamctl.connection import Connection
-from streamctl.errors import Failure, UsageError
+from streamctl.errors import UsageError
 from streamctl.names import NameArguments, NameOption, topic_names
 from streamctl.options import (
     CleanupOption,
@@ -19,12 +19,10 @@ from streamctl.options import (
     connected,
     flag,
 )
-from streamctl.output import Format, counted, note, print_done, print_json, results, table
+from streamctl.output import Format, note, print_done, print_json, results, table
+from streamctl.topic_alter import alter
 from streamctl.topic_describe import describe
-from streamctl.topic_settings import (
-    summary,
-    topic_settings,
-)
+from streamctl.topic_settings import summary, topic_settings
 
 BROKER_DEFAULT = -1
 
@@ -86,16 +84,17 @@ def create(
     cluster.identity()
     existing = set(cluster.topic_names()) if if_not_exists else set()
     for topic in wanted:
-        if topic in existing:
-            note(f"topic {topic} is there already; nothing changed")
-            continue
-        cluster.create_topic(
+        is_made = topic not in existing and cluster.create_topic(
             topic,
             partitions=partitions or BROKER_DEFAULT,
             replication_factor=replication_factor,
             settings=settings,
+            may_exist=if_not_exists,
         )
-        print_done(f"created topic {topic}{summary(partitions, settings)}")
+        if is_made:
+            print_done(f"created topic {topic}{summary(partitions, settings)}")
+        else:
+            note(f"topic {topic} is there already; nothing changed")
 
 
 @app.command(name="list")
@@ -116,8 +115,8 @@ def list_topics(
     """
     cluster = Cluster(connection)
     cluster.identity()
-    names = [name for name in cluster.topic_names() if internal or not name.startswith("__")]
-    topics = cluster.topics(names)
+    known = cluster.topics(cluster.topic_names(), may_be_gone=True)
+    topics = [topic for topic in known if internal or not topic.internal]
     if output is Format.JSON:
         print_json(
             [
@@ -141,68 +140,7 @@ def list_topics(
 
 
 app.command()(describe)  # here: help lists commands as they are registered
-
-
-@app.command()
-@connected
-def alter(
-    connection: Connection,
-    *,
-    names: NameArguments = None,
-    name: NameOption = None,
-    partitions: Annotated[
-        int | None, typer.Option("--partitions", metavar="N", help="New total; it can only grow.")
-    ] = None,
-    retention: RetentionOption = None,
-    retention_bytes: RetentionBytesOption = None,
-    compression: CompressionOption = None,
-    cleanup_policy: CleanupOption = None,
-    setting: SetOption = None,
-    unset: Annotated[
-        list[str] | None,
-        typer.Option("--unset", metavar="NAME", help="Back to the broker's default. Repeatable."),
-    ] = None,
-) -> None:
-    r"""Change the settings of topics, or give them more partitions.
-
-    Adding partitions moves keys: new messages of a key may go to another partition than
-    its old ones.
-
-    Examples:
-      streamctl topic alter user-events --retention 7d
-      streamctl topic alter user-events --partitions 12
-      streamctl topic alter user-events --set max.message.bytes=2097152 \
-          --unset retention.ms
-    """
-    wanted = topic_names(names, name)
-    changes: dict[str, str | None] = dict(
-        topic_settings(
-            retention_ms=retention,
-            retention_bytes=retention_bytes,
-            compression=compression,
-            cleanup_policy=cleanup_policy,
-            assignments=setting or (),
-        )
-    )
-    for removed in unset or ():
-        if removed in changes:
-            raise UsageError(f"{removed} is both set and unset")
-        changes[removed] = None
-    if not changes and partitions is None:
-        raise UsageError("nothing to change", fix="say what: --retention 7d, --partitions 12, …")
-    cluster = Cluster(connection)
-    cluster.identity()
-    topics = cluster.topics(wanted, operation="describe" if partitions is None else "alter")
-    for topic in topics:
-        _check_growth(topic.name, len(topic.partitions), partitions)
-    for topic in topics:
-        if partitions is not None:
-            cluster.add_partitions(topic.name, total=partitions)
-        if changes:
-            cluster.alter_topic(topic.name, changes)
-        print_done(f"altered topic {topic.name}{summary(partitions, changes)}")
-    if unset and topics:
-        _note_unknown(cluster, topics[0].name, unset)
+app.command()(alter)
 
 
 @app.command()
@@ -228,22 +166,3 @@ def delete(
     for topic in topics:
         cluster.delete_topic(topic.name)
         print_done(f"deleted topic {topic.name}")
-
-
-def _note_unknown(cluster: Cluster, topic: str, unset: list[str]) -> None:
-    """Tell what was no setting: brokers take such removals without a word, as Kafka's do."""
-    known = {setting.name for setting in cluster.all_topic_settings(topic)}
-    unknown = [name for name in unset if name not in known]
-    if unknown:
-        note(f"topics have no setting {', '.join(unknown)}; nothing was there to unset")
-
-
-def _check_growth(topic: str, present: int, wanted: int | None) -> None:
-    if wanted is None or wanted > present:
-        return
-    if wanted == present:
-        raise Failure(f"topic {topic!r} has {counted(present, 'partition')} already")
-    raise Failure(
-        f"topic {topic!r} has {counted(present, 'partition')}; Kafka cannot take any away",
-        fix="create a topic with fewer partitions and copy the messages",
-    )

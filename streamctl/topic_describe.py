@@ -72,7 +72,7 @@ def describe(
     wanted = topic_names(names, name)
     cluster = Cluster(connection)
     cluster.identity()
-    described = [_describe(cluster, topic, http) for topic in cluster.topics(wanted)]
+    described = _describe(cluster, cluster.topics(wanted), http)
     if output is Format.JSON:
         print_json([_as_json(item) for item in described])
     else:
@@ -96,23 +96,31 @@ def _note_unknown(described: list[Described], http: str) -> None:
         )
 
 
-def _describe(cluster: Cluster, topic: TopicState, http: str) -> Described:
+def _describe(cluster: Cluster, topics: list[TopicState], http: str) -> list[Described]:
+    logs = {topic.name: _begin_and_watermark(cluster, topic) for topic in topics}
+    ends = log_end_offsets(http, logs)  # asked last: an end is never before the HWM
+    return [
+        Described(
+            topic=topic,
+            settings=cluster.topic_settings(topic.name),
+            offsets={
+                index: PartitionOffsets(
+                    log_start=start,
+                    high_watermark=watermark,
+                    log_end=_plausible(ends.get((topic.name, index)), watermark),
+                )
+                for index, (start, watermark) in logs[topic.name].items()
+            },
+        )
+        for topic in topics
+    ]
+
+
+def _begin_and_watermark(cluster: Cluster, topic: TopicState) -> dict[int, tuple[int, int]]:
     indexes = [partition.index for partition in topic.partitions]
     starts = cluster.earliest_offsets(topic.name, indexes)
     watermarks = cluster.latest_offsets(topic.name, indexes)
-    ends = log_end_offsets(http, topic.name)  # asked last: an end is never before the HWM
-    return Described(
-        topic=topic,
-        settings=cluster.topic_settings(topic.name),
-        offsets={
-            index: PartitionOffsets(
-                log_start=starts[index],
-                high_watermark=watermarks[index],
-                log_end=_plausible(ends.get(index), watermarks[index]),
-            )
-            for index in indexes
-        },
-    )
+    return {index: (starts[index], watermarks[index]) for index in indexes}
 
 
 def _plausible(log_end: int | None, high_watermark: int) -> int | None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from streamctl.errors import UsageError
 from streamctl.output import counted
-from streamctl.properties import parse_assignments
+from streamctl.properties import parse_pairs
 from streamctl.units import INFINITE, format_duration, format_size
 
 LONGEST_NAME: Final = 249  # Kafka's limit; a partition's directory had to fit a file name
@@ -45,7 +45,7 @@ def topic_settings(
     """Return settings by Kafka's names.
 
     Raises:
-        UsageError: --set is not NAME=VALUE, or repeats what another option says.
+        UsageError: --set is not NAME=VALUE, or says again what it or another option has said.
     """
     friendly = {
         "retention.ms": None if retention_ms is None else str(retention_ms),
@@ -54,11 +54,9 @@ def topic_settings(
         "cleanup.policy": None if cleanup_policy is None else cleanup_policy.value,
     }
     settings = {name: value for name, value in friendly.items() if value is not None}
-    for name, value in parse_assignments("--set", assignments).items():
+    for name, value in parse_pairs("--set", assignments):
         if name in settings:
-            raise UsageError(
-                f"{name} is given twice, by its option and by --set", fix="leave one of them out"
-            )
+            raise UsageError(f"{name} is given twice", fix="leave one of them out")
         settings[name] = value
     return settings
 

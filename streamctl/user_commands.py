@@ -24,6 +24,7 @@ from streamctl.errors import Failure, UsageError
 from streamctl.options import FormatOption, connected, flag
 from streamctl.output import Format, note, print_done, print_json, results, table
 from streamctl.requests import REQUEST_TIMEOUT_S, Requests
+from streamctl.standard_streams import is_somebody_there
 from streamctl.wire import Wire, refused
 
 MECHANISMS: Final = {
@@ -159,7 +160,7 @@ def _password(user: str, file: Path | None) -> bytes:
         Failure: it is empty, is no text, or cannot be read.
     """
     if file is None:
-        if not sys.stdin.isatty():
+        if not is_somebody_there():
             raise UsageError(
                 "there is no terminal to ask for the password", fix="use --password-file -"
             )
@@ -168,6 +169,8 @@ def _password(user: str, file: Path | None) -> bytes:
             raise Failure("the two passwords differ; nothing was changed")
         password = as_bytes(typed)
     else:
+        if file == _STDIN and sys.stdin is None:
+            raise Failure("standard input is closed", fix="give --password-file a file")
         try:
             text = sys.stdin.buffer.read() if file == _STDIN else file.read_bytes()
         except OSError as error:

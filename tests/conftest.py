@@ -18,6 +18,7 @@ from hypothesis import settings
 from tests.support.broker import BrokerProcess, running_broker
 from tests.support.garbage import FailedTestsGarbage
 from tests.support.host import Attempts
+from tests.support.postgres import stop_postgres_server
 from tests.support.postponing import Postponing
 from tests.support.schedule import UnitScheduling, place
 from tests.support.selection import is_long
@@ -66,6 +67,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_long(item.nodeid):
             item.add_marker(pytest.mark.long)
+
+
+@pytest.hookimpl(trylast=True)  # after all fixtures
+def pytest_sessionfinish() -> None:
+    stop_postgres_server()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -19,7 +19,13 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker.batch_checks import check_header, check_transactional
+from broker.batch_checks import (
+    check_header,
+    check_keys,
+    check_transactional,
+    correct_timestamp_type,
+    with_max_timestamp,
+)
 from broker.cluster import LOG_EPOCH
 from broker.network.answer_when import AnswerWhen
 from broker.produce_answers import Appended, Results, answer_later, refuse
@@ -36,7 +42,6 @@ from protocol.batch import (
     stamp_log_append_time,
     verify_produced,
 )
-from protocol.batch_scan import records_without_key
 from protocol.errors import InvalidRecords
 from protocol.ids import Partition
 from protocol.produce import ProduceRequest, TopicData, decode_produce
@@ -135,12 +140,12 @@ def _append_later(
 
     async def append() -> asyncio.Future[BatchOutcome]:
         placed = await _append(request, produce, topic, batch, result)
-        later.transaction = placed.transaction
+        later.transaction, later.log = placed.transaction, placed.log
         return placed.outcome
 
     partition = Partition(topic.topic.topic_id, result.index)
     outcome = request.services.schemas.appends.begin(request.peer, partition, append)
-    later = Appended(result, outcome, TransactionUse.NONE)
+    later = Appended(result, outcome, TransactionUse.NONE, None)
     return later
 
 
@@ -166,13 +171,14 @@ async def _append(
         )
     header = verify_produced(batch)
     check_header(request, topic, header)
+    correct_timestamp_type(topic, batch, header)
+    if header.max_timestamp_ms < header.base_timestamp_ms and not topic.config.log_append_time:
+        header = await with_max_timestamp(request, topic, batch, header)
     transaction = TransactionUse.NONE
     if header.is_transactional:
         transaction = check_transactional(request, produce, header)
     if topic.config.compact:
-        count, places = await request.services.looks.look(request.peer, records_without_key, batch)
-        if count:
-            raise InvalidRecords("records of a compacted topic need a key", places)
+        await check_keys(request, batch)
     if topic.config.validates_schemas:
         await request.services.schemas.check(topic, batch, request.peer)
     if topic.config.log_append_time:
@@ -189,7 +195,7 @@ async def _append(
         leader_epoch=leader_epoch,
         client_id=request.header.client_id,
     )
-    return Appended(result, outcome, transaction)
+    return Appended(result, outcome, transaction, partition_log)
 
 
 async def _find_added(request: Request, topic: KnownTopic, index: int) -> PartitionLog:

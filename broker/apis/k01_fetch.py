@@ -4,7 +4,7 @@ In a session a client names only what changes, and is told only of partitions th
 (broker/fetch_session.py). At least one batch is returned if any is there, whatever the limits
 (KIP-74). For read_committed, records end at the last stable offset, and the aborted transactions
 among them are named (KIP-98). A consumer that names its rack (v11 and later) is sent to the owner
-of the partition there, if this broker is not in it (KIP-392).
+of the partition there, if this broker is not in it, and its offset is in the log (KIP-392).
 Who asks another than the leader (v16 and later) is told where that is (KIP-951).
 A consumer that owes its quota anything gets an empty answer and a throttle time (KIP-219).
 ACLs: READ on each topic, when the request comes and again when its records are there.
@@ -12,11 +12,13 @@ Not done: diverging epochs (no log is ever truncated here).
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from broker.cluster import Cluster
 from broker.fetch_growth import AllOfIt, Found, Looks, Wanted
 from broker.fetching import Fetch, no_index
 from broker.leader_hints import name_leaders
@@ -41,6 +43,8 @@ from protocol.metadata_response import BrokerAnswer
 from storage.errors import MetadataUnavailable
 from storage.partition_log import PartitionLog
 
+_FIRST_STORAGE_ERROR: Final = 6
+
 
 async def handle(request: Request) -> Answer:
     """Wait for records and answer with them."""
@@ -54,8 +58,9 @@ async def _without_session(request: Request, fetch: FetchRequest) -> Answer:
     looks = AllOfIt()
     if request.quota is not None and request.quota.refuses_fetch():  # before anything is read
         return _throttled(request, fetch, looks)
-    for topic in fetch.topics:
-        looks.add(topic, await _find(request, topic, fetch.rack))
+    found = await _find_all(request, fetch.topics, fetch.rack)
+    for topic, partitions in zip(fetch.topics, found, strict=True):
+        looks.add(topic, partitions)
     return await _answer(request, fetch, looks)
 
 
@@ -77,8 +82,10 @@ async def _in_session(request: Request, fetch: FetchRequest) -> Answer:
     services = request.services
     basis = (services.authorizer.edition, services.cluster.generation, fetch.rack)
     read_committed = fetch.isolation_level == READ_COMMITTED
-    for topic, partitions in session.unknown(basis, read_committed=read_committed):
-        session.found(partitions, await _find(request, topic, fetch.rack))
+    unknown = list(session.unknown(basis, read_committed=read_committed))
+    found = await _find_all(request, [topic for topic, _ in unknown], fetch.rack)
+    for (_, partitions), its in zip(unknown, found, strict=True):
+        session.found(partitions, its)
     return await _answer(request, fetch, session)
 
 
@@ -119,12 +126,21 @@ async def _answer(request: Request, fetch: FetchRequest, looks: Looks) -> Answer
     topics = looks.answers()
     if refused or looks.refuses:
         answers = [answer for topic in topics for answer in topic.partitions]
+        if request.version < _FIRST_STORAGE_ERROR:
+            _tell_in_old_codes(answers)
         request.count_errors([answer.error_code for answer in answers if answer.error_code])
     return encode_fetch(
         *(request.header.correlation_id, request.version, topics),
         session_id=looks.session_id,
         nodes=nodes,
     )
+
+
+def _tell_in_old_codes(answers: Sequence[PartitionAnswer]) -> None:
+    """Have those ask again who do not know KAFKA_STORAGE_ERROR yet (KIP-112), and would give up."""
+    for answer in answers:
+        if answer.error_code == ErrorCode.kafka_storage_error:
+            answer.error_code = ErrorCode.not_leader_or_follower
 
 
 def _throttled(request: Request, fetch: FetchRequest, looks: Looks) -> Answer:
@@ -160,15 +176,42 @@ def _count(request: Request, wanted: Sequence[Wanted]) -> None:
         request.services.usage.fetched(topic_id, request.header.client_id, size)
 
 
-def _redirect(answer: PartitionAnswer, cluster: Cluster, log: PartitionLog, rack: str) -> None:
-    """Name the broker in the consumer's rack, if that is another one."""
-    if rack in cluster.brokers.racks and cluster.serves(log.partition):
-        reader = cluster.reader(log.partition, rack)
-        if reader != cluster.node_id:
-            answer.preferred_read_replica = reader
+async def _find_all(
+    request: Request, asked: Sequence[TopicWanted], rack: str
+) -> Sequence[Sequence[Found]]:
+    """Return for each topic the same as `_find`, or which other broker is to be asked."""
+    found = [await _find(request, topic) for topic in asked]
+    if rack in request.services.cluster.brokers.racks:
+        await _redirect(request, found, rack)
+    return found
 
 
-async def _find(request: Request, asked: TopicWanted, rack: str) -> Sequence[Found]:
+async def _redirect(request: Request, found: Sequence[list[Found]], rack: str) -> None:
+    """Name the broker in the consumer's rack, if that is another one and has what is asked for.
+
+    A consumer begins anew only if the leader says that its offset is out of range. When another
+    broker says so it asks the leader again, and would be sent back for ever.
+    """
+    cluster = request.services.cluster
+    away: dict[PartitionLog, int] = {}
+    for one in chain.from_iterable(found):
+        if isinstance(one, Wanted) and cluster.serves(one.log.partition):
+            reader = cluster.reader(one.log.partition, rack)
+            if reader != cluster.node_id:
+                away[one.log] = reader
+    if not away:
+        return
+    with suppress(MetadataUnavailable):  # then what was heard last has to do
+        await cluster.unless_cut_off(request.services.log.refresh(list(away)))
+    for partitions in found:
+        for at, one in enumerate(partitions):
+            if isinstance(one, Wanted) and one.log in away and one.is_in_range:
+                partitions[at] = PartitionAnswer(
+                    one.partition.index, preferred_read_replica=away[one.log]
+                )
+
+
+async def _find(request: Request, asked: TopicWanted) -> list[Found]:
     """Return for each partition that is asked for whether it can be read here."""
     try:
         if request.services.authorizer.enabled:
@@ -193,12 +236,7 @@ async def _find(request: Request, asked: TopicWanted, rack: str) -> Sequence[Fou
                 found.append(PartitionAnswer(partition.index, added))
                 continue
             log = added
-        answer = PartitionAnswer(partition.index)
-        if rack:
-            _redirect(answer, request.services.cluster, log, rack)
-        found.append(
-            answer if answer.preferred_read_replica >= 0 else Wanted(partition, log, answer)
-        )
+        found.append(Wanted(partition, log, PartitionAnswer(partition.index)))
     return found
 
 

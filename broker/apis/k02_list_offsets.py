@@ -5,11 +5,13 @@ Latest is the high watermark, or the last stable offset for read_committed (v2 a
 asked of Postgres: an end offset asked for after an acknowledgement includes it, whichever broker
 answers: a client need not ask the leader. For read_committed no record is found from the last
 stable offset on. There are no tiers: -4 is the earliest offset, -5 and -6 are unknown (KIP-1005).
+A partition that is named twice is refused, so that one request searches a log once.
 
 ACLs: DESCRIBE on each topic.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine
 from inspect import iscoroutine
 from typing import Any, Final, NamedTuple
@@ -39,6 +41,7 @@ LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 _UNKNOWN: Final = -1
 _DENIED: Final = ErrorCode.topic_authorization_failed
+_REPEATED: Final = Refusal(ErrorCode.invalid_request)
 _FIRST_VERSION: Final = {
     LATEST: 1,
     EARLIEST: 1,
@@ -73,6 +76,9 @@ async def handle(request: Request) -> bytes:
             if asked.name not in denied
         ),
     )
+    times: Counter[tuple[str, int]] = Counter()
+    async for asked in Gradually().each(body.topics):
+        times.update((asked.name, one.partition_index) for one in asked.partitions)
     read_committed = getattr(body, "isolation_level", 0) == READ_COMMITTED
     topics: list[tuple[str, list[OffsetAnswer]]] = []
     for asked in body.topics:
@@ -81,8 +87,13 @@ async def handle(request: Request) -> bytes:
         found: list[OffsetAnswer] = []
         for start in range(0, len(asked.partitions), ANSWERED_AT_ONCE):
             answers = [
-                _answer(request, topic, partition, refusal, read_committed=read_committed)
+                _answer(
+                    *(request, topic, partition),
+                    refusal or (_REPEATED if count > 1 else None),
+                    read_committed=read_committed,
+                )
                 for partition in asked.partitions[start : start + ANSWERED_AT_ONCE]
+                if (count := times.pop((asked.name, partition.partition_index), 0))
             ]
             # Most are known at once; a task for each would take longer than all the rest.
             looked_up = iter(await asyncio.gather(*(one for one in answers if iscoroutine(one))))

@@ -76,7 +76,7 @@ async def handle(request: Request) -> Payload | Answer:
         return [head + known[8:_HEAD_BYTES], memoryview(known)[_HEAD_BYTES:]]
     body = request.decode()
     if request.version in _ID_IN_ANSWERS_ONLY and not all(map(_is_by_name, body.topics or ())):
-        return _invalid(request, body)
+        return await request.aside(_invalid, request, body)
     generation, cluster = answers.generation, cluster.frozen()
     topics, complete = await _topics(request, body, cluster)
     answer = _answer(request, body, topics, cluster)
@@ -131,19 +131,32 @@ def _answer(
 
 
 async def _topics(request: Request, body: Any, cluster: Cluster) -> tuple[list[TopicAnswer], bool]:
-    """Return the topics' part of the answer, and whether every one was found."""
+    """Return the topics' part of the answer, and whether every one was found.
+
+    A topic is described once, however often it is named: an answer must not be larger than the
+    topics that there are.
+    """
     asked = body.topics
     tells_operations = getattr(body, "include_topic_authorized_operations", False)
     if asked is None or (request.version < _FIRST_NULL_IS_ALL and not asked):
         return await _all_topics(request, cluster, tells_operations=tells_operations), True
     topics: list[TopicAnswer] = []
     complete = True
+    partitions = 0
+    answered: set[UUID | str | None] = set()
     may_create = getattr(body, "allow_auto_topic_creation", True)
     async for one in Gradually().each(asked):
         topic_id = getattr(one, "topic_id", None) or None
         name = one.name or ""
+        if (topic_id or one.name) in answered:
+            continue
+        answered.add(topic_id or one.name)
         try:
             found = await _find(request, name, topic_id, may_create)
+            partitions += len(found.logs)
+            if partitions >= _MANY:
+                partitions = 0
+                await asyncio.sleep(0)
             topics.append(
                 await _describe(request, found, cluster, tells_operations=tells_operations)
             )

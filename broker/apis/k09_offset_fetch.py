@@ -14,13 +14,17 @@ looks at those only, and would take it for one that has committed nothing.
 What is not committed is -1 without an error. A partition for which an open transaction has an
 offset is UNSTABLE_OFFSET_COMMIT where only stable offsets are asked for: clients ask again until
 the transaction has ended. Where all are asked for, such a partition is among them only if it has an
-offset already, as in Kafka. One statement for each group.
+offset already, as in Kafka. One statement for each group; a group whose topics are all asked for is
+answered once, however often it is named, as what that takes does not grow with the request. Of a
+request that names very many, only so many are begun at a time: each takes memory while it waits.
 
 ACLs: DESCRIBE on each group and each topic; where all topics are asked for, others are left out.
 """
 
-from collections.abc import Awaitable, Iterable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
@@ -42,18 +46,44 @@ from storage.metadata.groups import CommittedOffset, CommittedOffsets
 _FIRST_BATCHED: Final = 8
 _NOTHING: Final = CommittedOffset(offset=-1)
 
+MAX_BEGUN: Final = 1_000
+"""Groups of one request that wait at a time."""
+
 _NONE: Final = CommittedOffsets(offsets={}, unstable=frozenset())
 
 Outcome = list[Any] | ErrorCode
 """The topics' part of an answer, or why there is none."""
+
+Begun = tuple[Any, Awaitable[bool] | ErrorCode]
+"""What is asked of a group, and what its offsets wait for, or why nobody gets them."""
 
 
 async def handle(request: Request) -> Awaitable[Payload]:
     """Begin to fetch for each group; one that cannot be answers for itself."""
     body = request.decode()
     asked = body.groups if request.version >= _FIRST_BATCHED else (body,)
-    groups = [(group, _begin(request, group)) for group in asked]
-    return _respond(request, groups, is_stable=getattr(body, "require_stable", False))
+    groups = ((group, _begin(request, group)) for group in _once(asked))
+    begun = deque([one async for one in Gradually().each(islice(groups, MAX_BEGUN))])
+    in_turn = _in_turn(begun, groups)
+    return _respond(request, in_turn, is_stable=getattr(body, "require_stable", False))
+
+
+def _once(groups: Iterable[Any]) -> Iterator[Any]:
+    """Pass each group on; of those that ask for all topics of the same group, the first."""
+    asked_for_all: set[str] = set()
+    for group in groups:
+        if group.topics is not None:
+            yield group
+        elif group.group_id not in asked_for_all:
+            asked_for_all.add(group.group_id)
+            yield group
+
+
+def _in_turn(begun: deque[Begun], rest: Iterator[Begun]) -> Iterator[Begun]:
+    """Pass on those that were begun, and begin one of the rest for each that is done with."""
+    while begun:
+        yield begun.popleft()
+        begun.extend(islice(rest, 1))
 
 
 def _begin(request: Request, group: Any) -> Awaitable[bool] | ErrorCode:
@@ -67,9 +97,7 @@ def _begin(request: Request, group: Any) -> Awaitable[bool] | ErrorCode:
     )
 
 
-async def _respond(
-    request: Request, groups: list[tuple[Any, Awaitable[bool] | ErrorCode]], *, is_stable: bool
-) -> Payload:
+async def _respond(request: Request, groups: Iterator[Begun], *, is_stable: bool) -> Payload:
     outcomes = [
         (
             group,
@@ -77,7 +105,7 @@ async def _respond(
             if isinstance(begun, ErrorCode)
             else await outcome_of(_fetch(request, group, begun, is_stable=is_stable)),
         )
-        for group, begun in groups
+        async for group, begun in Gradually().each(groups)
     ]
     return await request.aside(_response, request, outcomes)
 

@@ -1,17 +1,20 @@
 """FindCoordinator: v0-6. v1 key types, v4 several keys at once (KIP-699).
 
 Every live broker computes the same coordinator of a key, so any can be asked, and nothing is looked
-up. But one that is cut off from Postgres cannot know who coordinates what it did.
+up. But one that is cut off from Postgres cannot know who coordinates what it did. A key that is
+named twice is answered once: clients look for the answer to a key.
 
 ACLs: DESCRIBE on each group or transactional id. Not done: share groups (key type 2, KIP-932).
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.cluster import Node
+from broker.cluster import Cluster, Node
+from broker.gradual import Gradually
 from broker.requests import DENIED, NOT_THROTTLED, Request
 from broker.sent_away import send_away
 from protocol.acl import Operation, ResourceType
@@ -29,10 +32,10 @@ _NOBODY: Final[dict[str, object]] = {
 
 
 async def handle(request: Request) -> Payload:
-    """Name the coordinator of each key."""
+    """Name the coordinator of each key, named once or twice."""
     body, types = request.decode(), request.types
     key_type = getattr(body, "key_type", GROUP)
-    cluster = request.services.cluster
+    cluster = request.services.cluster.frozen()
 
     def find(key: str) -> dict[str, object]:
         if key_type not in _RESOURCES:
@@ -45,12 +48,19 @@ async def handle(request: Request) -> Payload:
         return _place(cluster.coordinator(key))
 
     keys = body.coordinator_keys if request.version >= _FIRST_BATCHED else (body.key,)
-    if cluster.brokers.is_cut_off and any(cluster.coordinator(key) is None for key in keys):
+    if cluster.brokers.is_cut_off and await request.aside(_is_any_unknown, cluster, keys):
         send_away(request)
-    if request.version >= _FIRST_BATCHED:
-        found = (types.Coordinator(key=key, **find(key)) for key in keys)
-        return _response(request, coordinators=tuple(found))
-    return _response(request, **find(body.key))
+    if request.version < _FIRST_BATCHED:
+        return _response(request, **find(body.key))
+    found: dict[str, object] = {}
+    async for key in Gradually().each(keys):
+        if key not in found:
+            found[key] = types.Coordinator(key=key, **find(key))
+    return _response(request, coordinators=tuple(found.values()))
+
+
+def _is_any_unknown(cluster: Cluster, keys: Iterable[str]) -> bool:
+    return any(cluster.coordinator(key) is None for key in keys)
 
 
 def _place(node: Node | None) -> dict[str, object]:

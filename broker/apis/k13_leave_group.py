@@ -25,7 +25,7 @@ async def handle(request: Request) -> Awaitable[Payload]:
     """Take members out of their group; each answers for itself."""
     body = request.decode()
     request.authorize(Operation.READ, ResourceType.GROUP, body.group_id)
-    members = _members(request, body)
+    members = await request.aside(_members, request, body)
     answer = request.services.groups.handle(named_group(body.group_id), partial(_event, members))
     return _respond(request, answer, members)
 
@@ -50,7 +50,13 @@ def _event(members: Sequence[LeavingMember], token: Token) -> Leave:
 async def _respond(
     request: Request, awaited: Awaitable[LeaveAnswer | None], members: Sequence[LeavingMember]
 ) -> Payload:
-    answer, types = await awaited, request.types
+    return await request.aside(_response, request, await awaited, members)
+
+
+def _response(
+    request: Request, answer: LeaveAnswer | None, members: Sequence[LeavingMember]
+) -> Payload:
+    types = request.types
     left: Sequence[LeftMember] = answer.members if answer is not None else _all_unknown(members)
     alone = request.version < _FIRST_BATCHED
     response: Payload = types.LeaveGroupResponse(

@@ -13,6 +13,7 @@ from kio.static.protocol import Payload
 
 from broker.cluster import LOG_EPOCH
 from broker.fresh_offsets import refresh_topics
+from broker.gradual import Gradually
 from broker.refusals import Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import KnownTopic
@@ -25,12 +26,12 @@ _DENIED: Final = ErrorCode.topic_authorization_failed
 
 async def handle(request: Request) -> Payload:
     """Answer each partition by itself."""
-    body, types = request.decode(), request.types
+    body, types, gradually = request.decode(), request.types, Gradually()
     denied = set[str]()
     if not request.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, audit=False):
         denied = {
             asked.topic
-            for asked in body.topics
+            async for asked in gradually.each(body.topics)
             if not request.allows(Operation.DESCRIBE, ResourceType.TOPIC, asked.topic)
         }
     known, unavailable = await refresh_topics(
@@ -42,10 +43,10 @@ async def handle(request: Request) -> Payload:
         ),
     )
     topics = []
-    for asked in body.topics:
+    async for asked in gradually.each(body.topics):
         topic = known.get(asked.topic)
         refusal = Refusal(_DENIED) if asked.topic in denied else unavailable
-        partitions = tuple(
+        partitions = await gradually.made(
             _answer(request, topic, partition, refusal) for partition in asked.partitions
         )
         topics.append(types.OffsetForLeaderTopicResult(topic=asked.topic, partitions=partitions))

@@ -9,7 +9,7 @@ transaction are added, or none.
 ACLs: v0-3 WRITE on the transactional id and on each topic; v4 and later CLUSTER_ACTION.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -66,7 +66,6 @@ async def _results(
     request: Request, who: tuple[str, int, int], asked: Sequence[Any], *, verify_only: bool
 ) -> tuple[Any, ...]:
     """Do what is asked for one transaction; return its results by topic."""
-    topics = [AskedTopic(one, None) for one in asked]
     from_client = request.version < _FIRST_OF_SEVERAL
     try:
         if from_client:
@@ -81,27 +80,41 @@ async def _results(
                 topics = await look_up_topics(request, asked, operation)
                 codes = await _codes(request, producer, topics, verify_only=verify_only)
     except Refusal as refusal:
-        return _topic_results(request, topics, refusal.code, all_alike=True)
-    return _topic_results(request, topics, codes)
+        return await request.aside(_refused, request, asked, refusal.code)
+    return await request.aside(_answered, request, topics, codes)
 
 
 async def _codes(
     request: Request, producer: Producer, topics: Sequence[AskedTopic], *, verify_only: bool
 ) -> Codes:
-    lines = [line for topic in topics for line in _lines(topic)]
-    partitions = [line for line in lines if isinstance(line, Partition)]
-    if len(partitions) < len(lines):
+    partitions = await request.aside(_partitions, topics)
+    if partitions is None:
         return ErrorCode.operation_not_attempted
     if not partitions:
         return ErrorCode.none
     says_fenced = request.version >= _FIRST_TO_SAY_FENCED
     transactions = request.services.transactions
     if not verify_only:
-        verdict = await transactions.add(producer, list(dict.fromkeys(partitions)))
+        verdict = await transactions.add(producer, partitions)
         return code_of_verdict(verdict, says_fenced=says_fenced)
     added = await transactions.open_partitions(producer)
     if isinstance(added, Verdict):
         return code_of_verdict(added, says_fenced=says_fenced)
+    return await request.aside(_verified, partitions, added)
+
+
+def _partitions(topics: Iterable[AskedTopic]) -> list[Partition] | None:
+    """Return each of them once; None if there is one that cannot be added."""
+    found: dict[Partition, None] = {}
+    for topic in topics:
+        for line in _lines(topic):
+            if not isinstance(line, Partition):
+                return None
+            found[line] = None
+    return list(found)
+
+
+def _verified(partitions: Iterable[Partition], added: Container[Partition]) -> Codes:
     return {
         one: ErrorCode.none if one in added else ErrorCode.transaction_abortable
         for one in partitions
@@ -112,23 +125,26 @@ def _lines(topic: AskedTopic) -> Iterable[Partition | ErrorCode]:
     return (topic.partition(index) for index in topic.asked.partitions)
 
 
-def _topic_results(
-    request: Request, topics: Sequence[AskedTopic], codes: Codes, *, all_alike: bool = False
-) -> tuple[Any, ...]:
-    """Answer each partition.
+def _refused(request: Request, asked: Iterable[Any], code: ErrorCode) -> tuple[Any, ...]:
+    """Answer all alike, for nobody knows which of them exist."""
+    topics = [AskedTopic(one, None) for one in asked]
+    return _topic_results(request, topics, lambda _: code)
 
-    Args:
-        request: what is answered.
-        topics: as asked.
-        codes: for the partitions that exist.
-        all_alike: for the others, too, for nobody knows which these are.
-    """
 
+def _answered(request: Request, topics: Iterable[AskedTopic], codes: Codes) -> tuple[Any, ...]:
     def code_of(line: Partition | ErrorCode) -> ErrorCode:
-        if isinstance(codes, ErrorCode):
-            return codes if all_alike or isinstance(line, Partition) else line
-        return line if isinstance(line, ErrorCode) else codes[line]
+        if isinstance(line, ErrorCode):
+            return line
+        return codes if isinstance(codes, ErrorCode) else codes[line]
 
+    return _topic_results(request, topics, code_of)
+
+
+def _topic_results(
+    request: Request,
+    topics: Iterable[AskedTopic],
+    code_of: Callable[[Partition | ErrorCode], ErrorCode],
+) -> tuple[Any, ...]:
     types = request.types
     return tuple(
         types.AddPartitionsToTxnTopicResult(

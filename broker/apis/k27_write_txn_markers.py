@@ -10,7 +10,7 @@ is nothing that a marker could end. (Kafka appends one, which changes nothing fo
 ACLs: ALTER on the cluster, or CLUSTER_ACTION, as Kafka's brokers have it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -22,9 +22,10 @@ from broker.transactions.transaction_requests import code_of_verdict
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
+from storage.metadata.transactions import Verdict
 
-Codes = Mapping[Partition, ErrorCode] | ErrorCode
-"""What answers each partition that exists, or all of them."""
+Outcome = Mapping[Partition, Verdict] | ErrorCode
+"""What became of each partition that exists, or what answers all of them."""
 
 
 async def handle(request: Request) -> Payload:
@@ -42,22 +43,23 @@ async def handle(request: Request) -> Payload:
 async def _result(request: Request, marker: Any) -> Any:
     try:
         topics = await look_up_topics(request, marker.topics, None)
-        codes = await _codes(request, marker, topics)
+        verdicts = await _marked(request, marker, topics)
     except MetadataUnavailable:  # tools look for the leader, and ask again
-        return _coded(request, marker, _unknown(marker), ErrorCode.broker_not_available)
-    return _coded(request, marker, topics, codes)
+        return await request.aside(_refused, request, marker, ErrorCode.broker_not_available)
+    return await request.aside(_coded, request, marker, topics, verdicts)
 
 
 async def _denied(request: Request, marker: Any) -> Any:
     code = ErrorCode.cluster_authorization_failed
-    return _coded(request, marker, _unknown(marker), code)
+    return await request.aside(_refused, request, marker, code)
 
 
-def _unknown(marker: Any) -> Sequence[AskedTopic]:
-    return [AskedTopic(asked, None) for asked in marker.topics]
+def _refused(request: Request, marker: Any, code: ErrorCode) -> Any:
+    topics = [AskedTopic(asked, None) for asked in marker.topics]
+    return _coded(request, marker, topics, code)
 
 
-def _coded(request: Request, marker: Any, topics: Sequence[AskedTopic], codes: Codes) -> Any:
+def _coded(request: Request, marker: Any, topics: Iterable[AskedTopic], outcome: Outcome) -> Any:
     types = request.types
     return types.WritableTxnMarkerResult(
         producer_id=marker.producer_id,
@@ -66,7 +68,8 @@ def _coded(request: Request, marker: Any, topics: Sequence[AskedTopic], codes: C
                 name=topic.asked.name,
                 partitions=tuple(
                     types.WritableTxnMarkerPartitionResult(
-                        partition_index=index, error_code=_code_of(topic.partition(index), codes)
+                        partition_index=index,
+                        error_code=_code_of(topic.partition(index), outcome),
                     )
                     for index in topic.asked.partition_indexes
                 ),
@@ -76,19 +79,26 @@ def _coded(request: Request, marker: Any, topics: Sequence[AskedTopic], codes: C
     )
 
 
-async def _codes(request: Request, marker: Any, topics: Sequence[AskedTopic]) -> Codes:
-    lines = (topic.partition(index) for topic in topics for index in topic.asked.partition_indexes)
-    partitions = [line for line in lines if isinstance(line, Partition)]
-    verdicts = await request.services.transactions.mark(
-        partitions,
+async def _marked(
+    request: Request, marker: Any, topics: Iterable[AskedTopic]
+) -> Mapping[Partition, Verdict]:
+    return await request.services.transactions.mark(
+        await request.aside(_partitions, topics),
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
         committed=marker.transaction_result,
     )
-    return {one: code_of_verdict(verdict, says_fenced=False) for one, verdict in verdicts.items()}
 
 
-def _code_of(line: Partition | ErrorCode, codes: Codes) -> ErrorCode:
-    if isinstance(codes, ErrorCode):
-        return codes
-    return line if isinstance(line, ErrorCode) else codes[line]
+def _partitions(topics: Iterable[AskedTopic]) -> list[Partition]:
+    """Return each of those that exist once."""
+    lines = (topic.partition(index) for topic in topics for index in topic.asked.partition_indexes)
+    return list(dict.fromkeys(line for line in lines if isinstance(line, Partition)))
+
+
+def _code_of(line: Partition | ErrorCode, outcome: Outcome) -> ErrorCode:
+    if isinstance(outcome, ErrorCode):
+        return outcome
+    if isinstance(line, ErrorCode):
+        return line
+    return code_of_verdict(outcome[line], says_fenced=False)

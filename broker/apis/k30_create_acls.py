@@ -12,6 +12,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.gradual import Gradually
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.security.acl_index import AclIndex
@@ -23,7 +24,7 @@ from protocol.acl import AccessRule, Acl, ResourcePattern
 async def handle(request: Request) -> Payload:
     """Create the ACLs that can be."""
     creations = request.decode().creations
-    for asked in creations:
+    async for asked in Gradually().each(creations):
         check_known(
             asked.resource_type,
             asked.resource_pattern_type,
@@ -31,11 +32,13 @@ async def handle(request: Request) -> Payload:
             asked.permission_type,
         )
     if not request.services.authorizer.enabled:
-        return _respond(request, [no_authorizer()] * len(creations))
+        return await request.aside(_respond, request, [no_authorizer()] * len(creations))
+    refusals: Sequence[Refusal | None]
     try:
-        return _respond(request, await _create(request, creations))
+        refusals = await _create(request, creations)
     except CONDITIONS as condition:
-        return _respond(request, [refusal_of(condition)] * len(creations))
+        refusals = [refusal_of(condition)] * len(creations)
+    return await request.aside(_respond, request, refusals)
 
 
 def refuse(request: Request, refusal: Refusal) -> Payload:
@@ -63,7 +66,7 @@ async def _create(request: Request, creations: Sequence[Any]) -> list[Refusal | 
     configs = request.services.entity_configs
     await configs.refresh()  # what another broker has just deleted is to be created again
     plan = _Plan(request.services.authorizer.acls)
-    refusals = [plan.add(asked) for asked in creations]
+    refusals = [plan.add(asked) async for asked in Gradually().each(creations)]
     if changes := acl_changes(created=plan.new):
         await configs.alter(changes)
     return refusals

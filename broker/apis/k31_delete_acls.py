@@ -8,11 +8,12 @@ ACLs: ALTER on the cluster.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.gradual import Gradually
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.security.acl_requests import AclFilter, as_acls, no_authorizer
@@ -25,13 +26,15 @@ Matched = list[Acl] | Refusal
 
 async def handle(request: Request) -> Payload:
     """Delete what the filters match."""
-    filters = [AclFilter.of(asked) for asked in request.decode().filters]
+    filters = await Gradually().made(map(AclFilter.of, request.decode().filters))
     if not request.services.authorizer.enabled:
-        return _respond(request, [no_authorizer()] * len(filters))
+        return await request.aside(_respond, request, [no_authorizer()] * len(filters))
+    matched: Sequence[Matched]
     try:
-        return _respond(request, await _delete(request, filters))
+        matched = await _delete(request, filters)
     except CONDITIONS as condition:
-        return _respond(request, [refusal_of(condition)] * len(filters))
+        matched = [refusal_of(condition)] * len(filters)
+    return await request.aside(_respond, request, matched)
 
 
 def refuse(request: Request, refusal: Refusal) -> Payload:

@@ -1,9 +1,9 @@
 """DescribeConfigs: v1-4. v1 sources, synonyms (KIP-226), v3 types, docs (KIP-569), v4 flexible.
 
 Topics; the broker that is asked (an empty broker name is what is set of the whole cluster); groups
-and client-metrics subscriptions, whether there are such or not; the log levels of the broker that
-is asked. A resource that the request names twice is answered once, with the names asked for first:
-an answer must not be larger than the topics that there are.
+and client-metrics subscriptions, whether there are such or not (MAX_WITHOUT_CONFIGS); the log
+levels of the broker that is asked. A resource that the request names twice is answered once, with
+the names asked for first: an answer must not be larger than the topics that there are.
 
 ACLs: DESCRIBE_CONFIGS on the topic, the group or else the cluster.
 """
@@ -33,7 +33,8 @@ from broker.configs.config_resources import (
 from broker.configs.dynamic_broker_config import CLUSTER_WIDE
 from broker.configs.entity_configs import EntityConfigs
 from broker.configs.log_levels import LOG_LEVELS, LOGGERS
-from broker.refusals import CONDITIONS, refusal_of
+from broker.gradual import Gradually
+from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import Topics
 from protocol.acl import Operation
@@ -42,6 +43,10 @@ from storage.configs.topic_config_table import TOPIC_CONFIGS
 from storage.metadata.entity_configs import Entity, EntityKind
 
 _UNTYPED: Final = 0
+
+MAX_WITHOUT_CONFIGS: Final = 10_000
+"""Groups and subscriptions of one request that set nothing; there may be none of such a name, and
+what is told of each is fifty times as long as a name."""
 
 Described = dict[str, object]
 """A response's entity for each config, by name."""
@@ -52,7 +57,7 @@ async def handle(request: Request) -> Payload:
     body = request.decode()
     types, describe = request.types, _Describe(request, body)
     resources: dict[tuple[int, str], Any] = {}
-    for each in body.resources:
+    async for each in Gradually().each(body.resources):
         resources.setdefault((each.resource_type, each.resource_name), each)
     results = []
     for (resource_type, name), resource in resources.items():
@@ -85,13 +90,15 @@ def _chosen(described: Described, names: tuple[str, ...] | None) -> tuple[object
 
 
 class _Describe:
-    """Makes the response's entities; those of topics without configs of their own only once."""
+    """Makes the response's entities; those of what has no configs of its own only once."""
 
     def __init__(self, request: Request, body: Any) -> None:
         self._request = request
         self._synonyms: bool = body.include_synonyms
         self._documentation: bool = getattr(body, "include_documentation", False)
         self._defaults: Described = {}
+        self._unset: dict[EntityKind, Described] = {}
+        self._without_configs = 0
         self._refreshing: dict[Topics | EntityConfigs, asyncio.Task[None]] = {}
 
     async def resource(self, resource_type: int, name: str) -> Described:
@@ -104,7 +111,7 @@ class _Describe:
             return {logger: self._level(logger) for logger in LOGGERS}
         entity = find_entity(self._request, resource_type, name)
         await self._refresh(self._request.services.entity_configs)
-        return {name: self._entity(entry) for name, entry in self._entries(entity).items()}
+        return self._named(entity)
 
     async def _refresh(self, copy: Topics | EntityConfigs) -> None:
         """Bring a copy up to date, once for all resources: other brokers may have altered it.
@@ -116,9 +123,19 @@ class _Describe:
             self._refreshing[copy] = asyncio.create_task(copy.refresh())
         await self._refreshing[copy]
 
-    def _entries(self, entity: Entity) -> Mapping[str, ConfigEntry]:
+    def _named(self, entity: Entity) -> Described:
+        own = self._request.services.entity_configs.get(entity.kind, entity.name)
+        if own or entity.kind is EntityKind.BROKER:
+            return self._all(self._entries(entity, own))
+        self._without_configs += 1
+        if self._without_configs > MAX_WITHOUT_CONFIGS:
+            raise Refusal(ErrorCode.invalid_request, "Too many resources without configs.")
+        if entity.kind not in self._unset:
+            self._unset[entity.kind] = self._all(self._entries(entity, own))
+        return self._unset[entity.kind]
+
+    def _entries(self, entity: Entity, own: Mapping[str, str]) -> Mapping[str, ConfigEntry]:
         services = self._request.services
-        own = services.entity_configs.get(entity.kind, entity.name)
         if entity.kind is EntityKind.CLIENT_METRICS:
             return describe_client_metrics_configs(own)
         if entity.kind is EntityKind.GROUP:
@@ -130,14 +147,16 @@ class _Describe:
     def _topic(self, explicit: Mapping[str, str]) -> Described:
         config = self._request.services.config
         if not self._defaults:
-            entries = describe_topic_configs({}, config)
-            self._defaults = {name: self._entity(entry) for name, entry in entries.items()}
+            self._defaults = self._all(describe_topic_configs({}, config))
         own = {
             name: self._entity(topic_entry(TOPIC_CONFIGS[name], value, config))
             for name, value in explicit.items()
             if name in TOPIC_CONFIGS
         }
         return self._defaults | own
+
+    def _all(self, entries: Mapping[str, ConfigEntry]) -> Described:
+        return {name: self._entity(entry) for name, entry in entries.items()}
 
     def _level(self, logger: str) -> object:
         return self._request.types.DescribeConfigsResourceResult(

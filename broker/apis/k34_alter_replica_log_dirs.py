@@ -6,12 +6,14 @@ the replicas that Metadata names it for.
 ACLs: ALTER on the cluster.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.gradual import Gradually
 from broker.refusals import CONDITIONS, Refusal, code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import KnownTopic
@@ -19,18 +21,20 @@ from broker.topics import KnownTopic
 
 async def handle(request: Request) -> Payload:
     """Accept what is so, and refuse all else; each partition answers for itself."""
-    results = [
-        _topic(request, topic, await _codes(request, asked.path, topic))
-        for asked in request.decode().dirs
-        for topic in asked.topics
-    ]
+    gradually = Gradually()
+    results = []
+    async for asked in gradually.each(request.decode().dirs):
+        async for topic in gradually.each(asked.topics):
+            codes = await _codes(request, asked.path, topic)
+            partitions = await gradually.made(_partitions(request, topic, codes))
+            results.append(_topic(request, topic, partitions))
     return _response(request, results)
 
 
 def refuse(request: Request, refusal: Refusal) -> Payload:
     """Answer each partition with the refusal."""
     results = [
-        _topic(request, topic, [refusal.code] * len(topic.partitions))
+        _topic(request, topic, _partitions(request, topic, repeat(refusal.code)))
         for asked in request.decode().dirs
         for topic in asked.topics
     ]
@@ -44,25 +48,27 @@ def _response(request: Request, results: Iterable[object]) -> Payload:
     return response
 
 
-def _topic(request: Request, asked: Any, codes: Iterable[ErrorCode]) -> object:
-    types = request.types
-    return types.AlterReplicaLogDirTopicResult(
-        topic_name=asked.name,
-        partitions=tuple(
-            types.AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
-            for index, code in zip(asked.partitions, codes, strict=True)
-        ),
+def _topic(request: Request, asked: Any, partitions: Iterable[object]) -> object:
+    return request.types.AlterReplicaLogDirTopicResult(
+        topic_name=asked.name, partitions=tuple(partitions)
     )
 
 
-async def _codes(request: Request, path: str, asked: Any) -> list[ErrorCode]:
+def _partitions(request: Request, asked: Any, codes: Iterable[ErrorCode]) -> Iterator[object]:
+    result = request.types.AlterReplicaLogDirPartitionResult
+    for index, code in zip(asked.partitions, codes, strict=False):
+        yield result(partition_index=index, error_code=code)
+
+
+async def _codes(request: Request, path: str, asked: Any) -> Iterable[ErrorCode]:
+    """Return a code for each partition, at least."""
     if path != request.services.log_dir.name:
-        return [ErrorCode.log_dir_not_found] * len(asked.partitions)
+        return repeat(ErrorCode.log_dir_not_found)
     try:
         topic = await request.services.topics.find(asked.name)
     except CONDITIONS as condition:
-        return [code_of(condition)] * len(asked.partitions)
-    return [_code(request, topic, index) for index in asked.partitions]
+        return repeat(code_of(condition))
+    return (_code(request, topic, index) for index in asked.partitions)
 
 
 def _code(request: Request, topic: KnownTopic | None, index: int) -> ErrorCode:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.gradual import Gradually
 from broker.groups.group_requests import outcome_of
 from broker.requests import NOT_THROTTLED, Request
 from protocol.acl import Operation, ResourceType
@@ -16,8 +17,9 @@ from protocol.acl import Operation, ResourceType
 async def handle(request: Request) -> Awaitable[Payload]:
     """Delete each group, named once or twice; one that cannot be answers for itself."""
     body = request.decode()
+    groups = dict.fromkeys(body.groups_names)
     deletions = {
-        group_id: _delete(request, group_id) for group_id in dict.fromkeys(body.groups_names)
+        group_id: _delete(request, group_id) async for group_id in Gradually().each(groups)
     }
     return _respond(request, deletions)
 
@@ -37,7 +39,7 @@ async def _respond(
             group_id=group_id,
             error_code=one if isinstance(one, ErrorCode) else await outcome_of(one),
         )
-        for group_id, one in deletions.items()
+        async for group_id, one in Gradually().each(deletions.items())
     ]
     response: Payload = types.DeleteGroupsResponse(
         throttle_time=NOT_THROTTLED, results=tuple(results)

@@ -6,12 +6,13 @@ partitions (null), as in Kafka, that is not said one by one. Not done: the timeo
 ACLs: ALTER on the cluster.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.gradual import Gradually
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.topics import KnownTopic
@@ -34,14 +35,18 @@ async def handle(request: Request) -> Payload:
             for known in topics
         ]
     else:
-        results = [await _topic(request, asked, unknown) for asked in body.topic_partitions]
+        gradually = Gradually()
+        results = [
+            await _topic(request, asked, unknown, gradually)
+            async for asked in gradually.each(body.topic_partitions)
+        ]
     return _response(request, unknown.code if unknown else ErrorCode.none, results)
 
 
 def refuse(request: Request, refusal: Refusal) -> Payload:
     """Answer each partition, and from v1 on the request, with the refusal."""
     results = [
-        _result(request, asked, dict.fromkeys(asked.partitions, refusal))
+        _result(request, asked, [_partition(request, one, refusal) for one in asked.partitions])
         for asked in request.decode().topic_partitions or ()
     ]
     return _response(request, refusal.code, results)
@@ -54,29 +59,31 @@ def _response(request: Request, code: ErrorCode, results: Iterable[object]) -> P
     return response
 
 
-async def _topic(request: Request, asked: Any, refusal: Refusal | None) -> object:
+async def _topic(
+    request: Request, asked: Any, refusal: Refusal | None, gradually: Gradually
+) -> object:
     topic = None
     if refusal is None:
         try:
             topic = await request.services.topics.find(asked.topic)
         except CONDITIONS as condition:
             refusal = refusal_of(condition)
-    refusals = {index: refusal or _refusal(topic, asked.topic, index) for index in asked.partitions}
-    return _result(request, asked, refusals)
+    partitions = await gradually.made(
+        _partition(request, index, refusal or _refusal(topic, asked.topic, index))
+        for index in asked.partitions
+    )
+    return _result(request, asked, partitions)
 
 
-def _result(request: Request, asked: Any, refusals: Mapping[int, Refusal]) -> object:
-    types = request.types
-    return types.ReplicaElectionResult(
-        topic=asked.topic,
-        partition_result=tuple(
-            types.PartitionResult(
-                partition_id=index,
-                error_code=refusals[index].code,
-                error_message=str(refusals[index]),
-            )
-            for index in asked.partitions
-        ),
+def _result(request: Request, asked: Any, partitions: Iterable[object]) -> object:
+    return request.types.ReplicaElectionResult(
+        topic=asked.topic, partition_result=tuple(partitions)
+    )
+
+
+def _partition(request: Request, index: int, refusal: Refusal) -> object:
+    return request.types.PartitionResult(
+        partition_id=index, error_code=refusal.code, error_message=str(refusal)
     )
 
 

@@ -31,7 +31,7 @@ async def handle(request: Request) -> Payload:
 
     async def alter(resource: Any) -> None:
         if resource.resource_type == ResourceType.BROKER_LOGGER:
-            _alter_levels(request, resource, validate_only=body.validate_only)
+            await _alter_levels(request, resource, validate_only=body.validate_only)
         else:
             await alter_configs(
                 request, resource, _changes_of, replace=False, validate_only=body.validate_only
@@ -48,14 +48,18 @@ def _changes_of(resource: Any, stored: Mapping[str, str], rules: ConfigRules) ->
     return incremental_changes(stored, _lines(resource), rules)
 
 
-def _alter_levels(request: Request, resource: Any, *, validate_only: bool) -> None:
+async def _alter_levels(request: Request, resource: Any, *, validate_only: bool) -> None:
     check_node_id(request, resource.resource_name)
-    levels = level_changes(_lines(resource))
+    levels = await request.aside(_levels_of, resource)
     for logger, level in levels.items() if not validate_only else ():
         if level is None:
             LOG_LEVELS.unset(logger)
         else:
             LOG_LEVELS.set(logger, level)
+
+
+def _levels_of(resource: Any) -> Mapping[str, str | None]:
+    return level_changes(_lines(resource))
 
 
 def _lines(resource: Any) -> list[ConfigChange]:

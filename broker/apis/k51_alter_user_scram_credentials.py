@@ -25,7 +25,8 @@ from storage.metadata.entity_configs import EntityChange, EntityKind
 
 async def handle(request: Request) -> Payload:
     """Delete and set the credentials that can be."""
-    return _response(request, await _alter(request, _alterations(request.decode())))
+    alterations = await request.aside(_alterations, request.decode())
+    return await request.aside(_response, request, await _alter(request, alterations))
 
 
 def refuse(request: Request, refusal: Refusal) -> Payload:
@@ -74,9 +75,11 @@ async def _alter(request: Request, alterations: list[ScramAlteration]) -> dict[s
 
     async def alter() -> dict[str, EntityChange | Refusal]:
         await configs.refresh()  # a credential that another broker has just set can be deleted
-        plans = plan_alterations(alterations, lambda user: configs.get(EntityKind.SCRAM, user))
+        users = (alteration.user for alteration in alterations)
+        stored = {user: configs.get(EntityKind.SCRAM, user) for user in users}
+        plans = await request.aside(plan_alterations, alterations, stored.__getitem__)
         changes = [
-            replace(plan, expected=configs.get(EntityKind.SCRAM, user))
+            replace(plan, expected=stored[user])
             for user, plan in plans.items()
             if isinstance(plan, EntityChange)
         ]

@@ -29,7 +29,7 @@ async def handle(request: Request) -> Payload:
         for topic in body.topics
     ]
     if asked != [(METADATA_TOPIC, [0])]:
-        return _unknown(request, body)
+        return await request.aside(_unknown, request, body)
     topics, types = request.services.topics, request.types
     await topics.refresh()
     return _response(

@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 from kio.static.protocol import Payload
 
+from broker.gradual import Gradually
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from broker.transactions.transaction_requests import coordinating
@@ -22,39 +23,45 @@ from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.metadata.transactions import TransactionRecord
 
+ASKED_AT_ONCE: Final = 200
+"""Ids in a query: each may have a transaction with thousands of partitions."""
+
 _EPOCH: Final = dt.datetime.fromtimestamp(0, dt.UTC)
 
 
 async def handle(request: Request) -> Payload:
-    """Describe each id; one that cannot be answers for itself."""
-    body = request.decode()
+    """Describe each id once; one that cannot be answers for itself."""
+    gradually = Gradually()
     allowed = {
         one: request.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one)
-        for one in body.transactional_ids
+        async for one in gradually.each(request.decode().transactional_ids)
     }
+    named = [one for one, is_allowed in allowed.items() if one and is_allowed]
     described: dict[str, Any] = {}
     failure: ErrorCode | None = None
     try:
         with coordinating():
-            named = [one for one, is_allowed in allowed.items() if one and is_allowed]
-            for record in await request.services.metadata.find_transactions(named):
-                state = await _described(request, record)
-                described[record.producer.transactional_id] = state
+            for start in range(0, len(named), ASKED_AT_ONCE):
+                request.check_is_awaited()
+                piece = named[start : start + ASKED_AT_ONCE]
+                for record in await request.services.metadata.find_transactions(piece):
+                    state = await _described(request, record, gradually)
+                    described[record.producer.transactional_id] = state
     except Refusal as refusal:
         described, failure = {}, refusal.code
     denied = ErrorCode.transactional_id_authorization_failed
-    answered = [
+    answered = await gradually.made(
         described.get(one)
         or _refused(request, one, (failure or _missing_code(one)) if allowed[one] else denied)
-        for one in body.transactional_ids
-    ]
+        for one in allowed
+    )
     response: Payload = request.types.DescribeTransactionsResponse(
-        throttle_time=NOT_THROTTLED, transaction_states=tuple(answered)
+        throttle_time=NOT_THROTTLED, transaction_states=answered
     )
     return response
 
 
-async def _described(request: Request, record: TransactionRecord) -> Any:
+async def _described(request: Request, record: TransactionRecord, gradually: Gradually) -> Any:
     return request.types.TransactionState(
         error_code=ErrorCode.none,
         transactional_id=record.producer.transactional_id,
@@ -63,11 +70,13 @@ async def _described(request: Request, record: TransactionRecord) -> Any:
         transaction_start_time=_EPOCH + dt.timedelta(milliseconds=record.started_ms),
         producer_id=record.producer.producer_id,
         producer_epoch=record.producer.producer_epoch,
-        topics=await _topics(request, record.partitions),
+        topics=await _topics(request, record.partitions, gradually),
     )
 
 
-async def _topics(request: Request, partitions: Iterable[Partition]) -> tuple[Any, ...]:
+async def _topics(
+    request: Request, partitions: Iterable[Partition], gradually: Gradually
+) -> tuple[Any, ...]:
     """Return the partitions by topic, of topics that the client may know of and that exist."""
     topics = []
     for topic_id, found in groupby(partitions, key=lambda one: one.topic_id):
@@ -75,7 +84,7 @@ async def _topics(request: Request, partitions: Iterable[Partition]) -> tuple[An
         if known is not None and request.allows(
             Operation.DESCRIBE, ResourceType.TOPIC, known.topic.name, audit=False
         ):
-            indexes = tuple(one.index for one in found)
+            indexes = await gradually.made(one.index for one in found)
             topics.append(request.types.TopicData(topic=known.topic.name, partitions=indexes))
     return tuple(topics)
 

@@ -7,6 +7,9 @@ DESCRIBE, as ACLs are at the member's last heartbeat: it loses others then.
 
 Joining, leaving and acknowledging an assignment are all heartbeats; one that changes nothing does
 not touch Postgres.
+
+What a member says of itself is kept, and has limits: beyond MAX_MEMBER_BYTES it is INVALID_REQUEST,
+beyond what all members of a group may say GROUP_MAX_SIZE_REACHED.
 """
 
 import datetime as dt

@@ -13,6 +13,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.gradual import Gradually
 from broker.groups.group_requests import named_group, outcome_of
 from broker.groups.group_runner import GroupRunner
 from broker.refusals import Refusal
@@ -32,7 +33,8 @@ Found = Awaitable[GroupRunner | None] | ErrorCode
 async def handle(request: Request) -> Awaitable[Payload]:
     """Describe each group, named once or twice; one that cannot be answers for itself."""
     body = request.decode()
-    found = [(group_id, _find(request, group_id)) for group_id in dict.fromkeys(body.group_ids)]
+    groups = dict.fromkeys(body.group_ids)
+    found = [(group_id, _find(request, group_id)) async for group_id in Gradually().each(groups)]
     return _respond(request, found, asked=body.include_authorized_operations)
 
 
@@ -46,7 +48,7 @@ def _find(request: Request, group_id: str) -> Found:
 
 async def _respond(request: Request, found: list[tuple[str, Found]], *, asked: bool) -> Payload:
     described = []
-    for group_id, group in found:
+    async for group_id, group in Gradually().each(found):
         outcome = group if isinstance(group, ErrorCode) else await outcome_of(group)
         described.append(_describe(request, group_id, outcome, asked=asked))
     response: Payload = request.types.ConsumerGroupDescribeResponse(

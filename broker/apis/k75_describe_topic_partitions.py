@@ -6,13 +6,14 @@ A page holds max.request.partition.size.limit partitions at most. Any broker can
 ACLs: DESCRIBE on each topic; where all are asked for, the others are left out.
 """
 
-import asyncio
-from collections.abc import Container
-from typing import Any, Final
+from collections.abc import Container, Iterable
+from functools import partial
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.gradual import Gradually
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.security.authorized_operations import NOT_ASKED, authorized_operations
@@ -21,14 +22,11 @@ from broker.topics import KnownTopic
 from protocol.acl import Operation, ResourceType
 from protocol.topics import name_problem
 
-_MANY: Final = 500
-"""Topics that are looked at in one turn of the event loop."""
-
 
 async def handle(request: Request) -> Payload:
     """Describe the topics asked for, or all of them, from the cursor on."""
-    body = request.decode()
-    found = await _topics(request, body)
+    body, gradually = request.decode(), Gradually()
+    found = await _topics(request, body, gradually)
     counts = {
         name: len(topic.logs) if isinstance(topic, KnownTopic) else 0
         for name, topic in found.items()
@@ -36,30 +34,33 @@ async def handle(request: Request) -> Payload:
     largest = request.services.config.max_request_partition_size_limit
     try:
         _check_cursor(body, found)
-        page = page_of(counts, _cursor(body), limit=min(body.response_partition_limit, largest))
+        limit = min(body.response_partition_limit, largest)
+        page = await request.aside(partial(page_of, counts, _cursor(body), limit=limit))
     except Refusal as refusal:
-        return _response(request, [_refused(request, name, refusal.code) for name in found], None)
+        code = refusal.code
+        refused = await gradually.made(_refused(request, name, code) for name in found)
+        return _response(request, refused, None)
     topics = [
         _describe(request, topic, span)
         if isinstance(topic := found[name], KnownTopic)
         else _refused(request, name, topic)
-        for name, span in page.spans.items()
+        async for name, span in gradually.each(page.spans.items())
     ]
     return _response(request, topics, page.following)
 
 
-async def _topics(request: Request, body: Any) -> dict[str, KnownTopic | ErrorCode]:
+async def _topics(
+    request: Request, body: Any, gradually: Gradually
+) -> dict[str, KnownTopic | ErrorCode]:
     topics = request.services.topics
     found: dict[str, KnownTopic | ErrorCode] = {}
     if not body.topics:
-        for at, known in enumerate(tuple(topics.all()), start=1):
+        async for known in gradually.each(tuple(topics.all())):
             name = known.topic.name
             if request.allows(Operation.DESCRIBE, ResourceType.TOPIC, name, audit=False):
                 found[name] = known
-            if at % _MANY == 0:
-                await asyncio.sleep(0)
         return found
-    for asked in body.topics:
+    async for asked in gradually.each(body.topics):
         if not request.allows(Operation.DESCRIBE, ResourceType.TOPIC, asked.name):
             found[asked.name] = ErrorCode.topic_authorization_failed
             continue
@@ -126,7 +127,7 @@ def _refused(request: Request, name: str, code: ErrorCode) -> object:
     )
 
 
-def _response(request: Request, topics: list[object], following: Cursor | None) -> Payload:
+def _response(request: Request, topics: Iterable[object], following: Cursor | None) -> Payload:
     types = request.types
     response: Payload = types.DescribeTopicPartitionsResponse(
         throttle_time=NOT_THROTTLED,

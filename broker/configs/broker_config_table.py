@@ -4,8 +4,8 @@ A row stands here only if it takes effect or is the default of a topic config. T
 Apache Kafka's, except for the limits that keep one client from taking all memory or connections.
 Those that Spark's jobs read, too, stand in storage/configs/cluster_config_table.py.
 Which of them can be set while the broker runs (KIP-226) is as in Apache Kafka 4.3: those of its
-update mode cluster-wide, for the whole cluster or for one broker. Nothing here has its mode
-per-broker (TLS stores, listeners).
+update mode cluster-wide, for the whole cluster or, but for CLUSTER_ONLY, for one broker. Nothing
+here has its mode per-broker (TLS stores, listeners).
 """
 
 from typing import Final

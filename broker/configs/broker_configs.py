@@ -1,7 +1,8 @@
 """What the broker's configs come to: what is set and defaults, parsed once into typed fields.
 
 A config's value comes from the first place that has one: set while the broker runs for this broker,
-or for the whole cluster (KIP-226), set at its start (`--set`), the default.
+or for the whole cluster (KIP-226), set at its start (`--set`), the default. What an earlier version
+has let be set of one broker, and is of CLUSTER_ONLY, does not count.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,12 @@ from broker.configs.broker_settings import (
 )
 from broker.schemas.schema_config import SchemaConfig, schema_config
 from broker.security.security_config import SecurityConfig, security_config
-from storage.configs.cluster_config_table import DYNAMIC_CONFIGS, BrokerValues, topic_defaults
+from storage.configs.cluster_config_table import (
+    CLUSTER_ONLY,
+    DYNAMIC_CONFIGS,
+    BrokerValues,
+    topic_defaults,
+)
 from storage.configs.config_types import (
     ConfigValue,
     InvalidConfig,
@@ -137,8 +143,9 @@ def merge_broker_configs(
     values: dict[str, ConfigValue | None] = {
         name: key.default for name, key in BROKER_CONFIGS.items()
     }
-    for layer in layers:
-        values |= layer
+    of_start, of_cluster, of_broker = layers
+    values |= of_start | of_cluster
+    values |= {name: value for name, value in of_broker.items() if name not in CLUSTER_ONLY}
     if problems:
         raise InvalidConfig(problems)
     return _broker_config([shown(layer) for layer in layers], topic_defaults(values), values)

@@ -37,6 +37,11 @@ def dynamic_name_problem(name: str) -> str:
     return unknown_name("broker", name, DYNAMIC_CONFIGS)
 
 
+def cluster_only_problem(name: str) -> str:
+    """Return why a config of CLUSTER_ONLY cannot be set of one broker."""
+    return f"Config {name} holds for the whole cluster here: set it without a broker's id"
+
+
 def shown(values: Mapping[str, ConfigValue]) -> dict[str, str]:
     """Return values as Kafka shows them."""
     return {name: format_value(value) for name, value in values.items()}

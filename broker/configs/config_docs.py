@@ -94,8 +94,8 @@ BROKER_DOCS: Final = {
     "offset.metadata.max.bytes": "The longest text that may go with a committed offset.",
     "offsets.retention.check.interval.ms": "How often offsets past their retention are looked for.",
     "offsets.retention.minutes": "How long the offsets of a group without members are kept.",
-    "queued.max.request.bytes": "Bytes of requests in memory above which sockets are no longer"
-    " read; -1 is no limit.",
+    "queued.max.request.bytes": "Bytes of requests in memory above which producers' sockets are no"
+    " longer read, and from an eighth more on no socket; -1 is no limit.",
     "quota.window.num": "Samples over which client quotas are averaged: a client may use what is"
     " allowed in all but one of them at once.",
     "quota.window.size.seconds": "How long one of these samples is; the most that a client over its"

@@ -4,6 +4,8 @@ Compared with Apache Kafka 4.3.1 (tests/broker/test_broker_configs.py). Two thin
 differently on purpose: a topic that follows log.retention.minutes or .hours says so (Kafka reports
 a default without synonyms), and min.insync.replicas has Kafka's plain default (Kafka 4.1+ sets it
 dynamically because of KIP-966).
+What an earlier version has let be set of one broker, and is of CLUSTER_ONLY, is told of the broker,
+for tools unset only what they are told of, and not of topics, for which it does not count.
 """
 
 from collections.abc import Mapping
@@ -16,7 +18,12 @@ from broker.configs.broker_config_table import (
 from broker.configs.broker_configs import BrokerConfig
 from broker.groups.group_configs import GROUP_CONFIGS
 from broker.telemetry.client_metrics_configs import CLIENT_METRICS_CONFIGS
-from storage.configs.cluster_config_table import DYNAMIC_CONFIGS, FALLBACKS, ONLY_DYNAMIC
+from storage.configs.cluster_config_table import (
+    CLUSTER_ONLY,
+    DYNAMIC_CONFIGS,
+    FALLBACKS,
+    ONLY_DYNAMIC,
+)
 from storage.configs.config_types import (
     ConfigEntry,
     ConfigKey,
@@ -137,7 +144,11 @@ def _fact_entry(name: str, value: str | None) -> ConfigEntry:
 
 def _followed(broker_name: str, broker: BrokerConfig) -> tuple[ConfigSynonym, ...]:
     """Return what topics follow; nothing while only a fallback's default stands behind it."""
-    places = broker_places(broker_name, broker)
+    places = tuple(
+        place
+        for place in broker_places(broker_name, broker)
+        if place.name not in CLUSTER_ONLY or place.source is not ConfigSource.DYNAMIC_BROKER_CONFIG
+    )
     if BROKER_CONFIGS[broker_name].default is not None:
         return places
     is_set = any(place.source is not ConfigSource.DEFAULT_CONFIG for place in places)

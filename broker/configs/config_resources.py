@@ -14,8 +14,15 @@ from kio.schema.errors import ErrorCode
 
 from broker.configs.broker_settings import check_dynamic_configs
 from broker.configs.config_changes import ConfigRules
-from broker.configs.config_rules import BrokerRules, ClientMetricsRules, GroupRules, TopicRules
+from broker.configs.config_rules import (
+    BrokerRules,
+    ClientMetricsRules,
+    GroupRules,
+    TopicRules,
+    told_names,
+)
 from broker.configs.dynamic_broker_config import CLUSTER_WIDE
+from broker.gradual import Gradually
 from broker.groups.group_table import MAX_GROUP_ID_LENGTH
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import Request
@@ -65,9 +72,10 @@ async def answer_resources(
         resources: of that request.
         alter: alters one, or raises why it cannot.
     """
-    times = Counter(_identity(resource) for resource in resources)
+    gradually = Gradually()
+    times = Counter([_identity(resource) async for resource in gradually.each(resources)])
     responses = []
-    for resource in resources:
+    async for resource in gradually.each(resources):
         refusal: Refusal | None = None
         try:
             if times[_identity(resource)] > 1:
@@ -137,7 +145,7 @@ async def _alter(
         await services.topics.refresh()  # what is appended to may be another broker's change
         topic = known_topic(request, resource.resource_name)
         rules = TopicRules(services.config.topic_values)
-        changes = changes_of(resource, topic.topic.configs, rules)
+        changes = await request.aside(changes_of, resource, topic.topic.configs, rules)
         if not validate_only and _changes_any(topic.topic.configs, changes, replace=replace):
             await services.topics.change(
                 services.metadata.alter_topic_configs(
@@ -149,11 +157,13 @@ async def _alter(
     entity = find_entity(request, resource.resource_type, resource.resource_name)
     await services.entity_configs.refresh()  # as above
     stored = services.entity_configs.get(entity.kind, entity.name)
-    changes = changes_of(resource, _counting(entity, stored), _entity_rules(request, entity))
+    changes = await request.aside(
+        *(changes_of, resource, _counting(entity, stored), _entity_rules(request, entity))
+    )
     if not validate_only and _changes_any(stored, changes, replace=replace):
         change = EntityChange(entity=entity, changes=changes, replace=replace, expected=stored)
         await services.entity_configs.alter([change])
-        log.info("configs altered", kind=entity.kind, name=entity.name, configs=sorted(changes))
+        log.info("configs altered", kind=entity.kind, name=entity.name, configs=told_names(changes))
 
 
 def _changes_any(stored: Mapping[str, str], changes: Changes, *, replace: bool) -> bool:
@@ -173,8 +183,9 @@ def find_entity(request: Request, resource_type: int, name: str) -> Entity:
         Refusal: INVALID_REQUEST for a type, or a name, that nothing has here.
     """
     if resource_type == ResourceType.BROKER:
-        own = name != CLUSTER_WIDE
-        return Entity(EntityKind.BROKER, str(check_node_id(request, name)) if own else CLUSTER_WIDE)
+        if name != CLUSTER_WIDE:
+            check_node_id(request, name)
+        return Entity(EntityKind.BROKER, name)
     kind = _NAMED_ENTITIES.get(resource_type)
     if kind is None:
         raise Refusal(
@@ -202,22 +213,18 @@ def known_topic(request: Request, name: str) -> KnownTopic:
     return topic
 
 
-def check_node_id(request: Request, name: str) -> int:
-    """Return the node id of this broker, which `name` has to be.
+def check_node_id(request: Request, name: str) -> None:
+    """Check that `name` is this broker, as clients ask each broker for its own configs.
+
+    An id has one spelling: with any that comes to the same number, such as 00, one request could
+    name, and be told, the same as often as it likes.
 
     Raises:
-        Refusal: INVALID_REQUEST; clients ask each broker for its own configs.
+        Refusal: INVALID_REQUEST.
     """
     node_id = request.services.cluster.node_id
-    try:
-        asked = int(name)
-    except ValueError:
-        raise Refusal(
-            ErrorCode.invalid_request, f"A broker's id must be an integer, not {name!r}."
-        ) from None
-    if asked != node_id:
+    if name != str(node_id):
         raise Refusal(ErrorCode.invalid_request, f"This is broker {node_id}, not {name!r}.")
-    return node_id
 
 
 def _counting(entity: Entity, stored: Mapping[str, str]) -> Mapping[str, str]:

@@ -4,9 +4,9 @@ Pure, but for what is in force now. Apache Kafka's codes differ by resource: INV
 topics and groups, INVALID_REQUEST for brokers, and for client metrics now this, now that.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from kio.schema.errors import ErrorCode
 
@@ -14,6 +14,7 @@ from broker.configs.broker_config_table import BROKER_CONFIGS
 from broker.configs.broker_configs import BrokerConfig
 from broker.configs.config_reports import broker_places
 from broker.configs.dynamic_broker_config import CLUSTER_WIDE, DynamicBrokerConfig
+from broker.configs.log_levels import LOGGERS
 from broker.groups.group_configs import GROUP_CONFIGS, read_group_configs, unknown_group_config
 from broker.refusals import Refusal
 from broker.telemetry.client_metrics_configs import (
@@ -30,6 +31,7 @@ from storage.configs.config_types import (
     InvalidConfig,
     format_value,
     parse_value,
+    shortened,
     told_of,
     unknown_name,
 )
@@ -148,6 +150,27 @@ class ClientMetricsRules:
         if problem := interval_problem(subscription.interval_ms):
             raise Refusal(ErrorCode.invalid_request, problem)
         return _shown(configs, CLIENT_METRICS_CONFIGS)
+
+
+_NAMES: Final = frozenset(
+    {
+        *TopicRules.keys,
+        *BrokerRules.keys,
+        *GroupRules.keys,
+        *ClientMetricsRules.keys,
+        *LOGGERS,
+    }
+)
+
+
+def told_names(names: Collection[str]) -> list[str]:
+    """Return names of configs as a line of a log tells them: all that some resource has, sorted.
+
+    Of others, which DELETE takes, only the first, cut: they neither fill a log, nor push out of
+    it what was changed.
+    """
+    others = [name for name in names if name not in _NAMES]
+    return [*sorted(_NAMES.intersection(names)), *told_of(others, shortened)]
 
 
 def _shown(configs: Mapping[str, str], keys: Mapping[str, ConfigKey]) -> dict[str, str]:

@@ -12,8 +12,9 @@ from typing import Final
 import structlog
 
 from broker.configs.broker_configs import BrokerConfig, merge_broker_configs
-from broker.configs.broker_settings import check_dynamic_configs
+from broker.configs.broker_settings import check_dynamic_configs, cluster_only_problem
 from broker.configs.entity_configs import EntityConfigs
+from storage.configs.cluster_config_table import CLUSTER_ONLY
 from storage.configs.config_types import InvalidConfig
 from storage.metadata.entity_configs import EntityKind
 
@@ -60,14 +61,18 @@ class DynamicBrokerConfig:
             configs: all of that entity.
 
         Raises:
-            InvalidConfig: it names every mistake, but for conflicts that there are already.
+            InvalidConfig: it names every mistake, but for those of what is set already.
         """
-        stored = {CLUSTER_WIDE: self.current.cluster_wide, str(self._node_id): self.current.own}
+        current = self.current  # of one moment: threads ask, too
+        stored = {CLUSTER_WIDE: current.cluster_wide, str(self._node_id): current.own}
         stored[name] = configs
         config = merge_broker_configs(
             self._static.explicit, stored[CLUSTER_WIDE], stored[str(self._node_id)]
         )
-        if new := set(config.conflicts) - set(self.current.conflicts):
+        new = set(config.conflicts) - set(current.conflicts)
+        altered = config.own.items() - current.own.items()
+        new |= {cluster_only_problem(name) for name, _ in altered if name in CLUSTER_ONLY}
+        if new:
             raise InvalidConfig(sorted(new))
         return config
 
@@ -81,6 +86,7 @@ class DynamicBrokerConfig:
         own, own_unread = _NOTHING, list[str]()
         if self._node_id is not None:
             own, own_unread = check_dynamic_configs(stored(EntityKind.BROKER, str(self._node_id)))
+            own_unread += map(cluster_only_problem, sorted(CLUSTER_ONLY & own.keys()))
         self.is_whole = not unread
         self.current = merge_broker_configs(self._static.explicit, cluster_wide, own)
         for name, problems in ((CLUSTER_WIDE, unread), (str(self._node_id), own_unread)):

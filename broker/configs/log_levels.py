@@ -15,10 +15,10 @@ LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "
 """Kafka's names of levels, and the number that a line must have at least."""
 
 AUDIT: Final = "audit"
-"""The name that the lines of broker/security/audit.py have as their logger."""
+"""The name that the lines of broker/security/audit.py have as their logger. It has no level."""
 
-LOGGERS: Final = (AUDIT, "broker", ROOT, "storage")
-"""Packages that log, the audit log, and what counts for those whose level is not set."""
+LOGGERS: Final = ("broker", ROOT, "storage")
+"""Packages that log, and what counts for those whose level is not set."""
 
 _NUMBERS: Final = logging.getLevelNamesMapping()
 _BETWEEN: Final = ("structlog.", __name__)
@@ -43,9 +43,9 @@ class LogLevels:
         self._levels.pop(logger, None)
 
     def filter(self, _: WrappedLogger, method: str, event: EventDict) -> EventDict:
-        """Drop what is below the level of the logger; a structlog processor."""
+        """Drop what is below the level of the logger, if that has one; a structlog processor."""
         logger = event.get("logger") or _package()
-        if _NUMBERS[method.upper()] < LEVELS[self.level(logger)]:
+        if logger != AUDIT and _NUMBERS[method.upper()] < LEVELS[self.level(logger)]:
             raise DropEvent
         return event
 

@@ -4,7 +4,10 @@ Nobody else gets at the group meanwhile. Whoever comes later has to find it gone
 commits after its topic was found to be nobody's must not be removed with what was there before.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 
@@ -15,6 +18,15 @@ from protocol.ids import Partition
 from storage.errors import MetadataUnavailable, NothingWritten
 from storage.metadata.groups import GroupStore
 
+DELETES_AT_A_TIME: Final = 4
+"""A request may name thousands of groups; others need sessions with Postgres meanwhile.
+
+What they commit together is one write to its disk: with two it takes twice the time.
+"""
+
+WAIT_AT_MOST_S: Final = 30.0
+"""For a turn: then nobody waits for the answer any more, but others may wait for the group."""
+
 
 class GroupDeletions:
     """Removes what a request for a group in memory asks for, and sees to its answer."""
@@ -22,6 +34,7 @@ class GroupDeletions:
     def __init__(self, store: GroupStore, table: GroupTable) -> None:
         self._store = store
         self._table = table
+        self._turns = asyncio.Semaphore(DELETES_AT_A_TIME)
 
     def delete(self, runner: GroupRunner, answer: Answered) -> None:
         """Remove a group and its offsets; answered with NONE."""
@@ -37,10 +50,24 @@ class GroupDeletions:
         self._table.run_alone(runner.group_id, work, answer)
 
     async def _delete(self, runner: GroupRunner, answer: Answered) -> None:
-        if not await self._store.delete_group(runner.group_id, runner.owner_epoch):
+        async with self._turn():
+            deleted = await self._store.delete_group(runner.group_id, runner.owner_epoch)
+        if not deleted:
             raise Refusal(ErrorCode.not_coordinator)  # another broker has taken it
         if not answer.done():
             answer.set_result(ErrorCode.none)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(WAIT_AT_MOST_S):
+                await self._turns.acquire()
+        except TimeoutError:
+            raise MetadataUnavailable("other groups are being deleted") from None
+        try:
+            yield
+        finally:
+            self._turns.release()
 
     async def _delete_offsets(
         self, runner: GroupRunner, partitions: Sequence[Partition], answer: Answered

@@ -148,7 +148,8 @@ class GroupTable:
         self._paused[group_id] = Pause([Waiter(_no_work, answer, create=False)])
         if (runner := self._running.get(group_id)) is not None:
             runner.hold_time()
-        self._start(self._alone(group_id, work), [group_id])
+        alone = self._alone(group_id, work, was_running=runner is not None)
+        self._start(alone, [group_id])
 
     def lose(self, runner: GroupRunner, code: ErrorCode) -> None:
         """Drop a group from memory; those who wait are answered with `code`."""
@@ -220,19 +221,21 @@ class GroupTable:
         for group_id in group_ids:  # each by itself, so that a bug with one costs only that one
             loop.call_soon(self._settle, group_id, taken.get(group_id))
 
-    async def _alone(self, group_id: str, work: Coroutine[Any, Any, None]) -> None:
+    async def _alone(
+        self, group_id: str, work: Coroutine[Any, Any, None], *, was_running: bool
+    ) -> None:
         await work
-        asyncio.get_running_loop().call_soon(self._resume, group_id)
+        asyncio.get_running_loop().call_soon(self._resume, group_id, was_running)
 
-    def _resume(self, group_id: str) -> None:
+    def _resume(self, group_id: str, was_running: bool) -> None:
         """Let those go on who waited for a group that is still in memory, or not any more."""
         pause = self._paused.pop(group_id)
         pause.waiters = [waiter for waiter in pause.waiters if not waiter.answer.done()]
         if self._closed or not self._coordinates(group_id):
             pause.refuse(Refusal(ErrorCode.not_coordinator))
             return
-        if group_id not in self._running:
-            self._miss()  # it may have been lost meanwhile, and a takeover passed over it
+        if was_running and group_id not in self._running:
+            self._miss()  # it was lost meanwhile, and a takeover may have passed over it
         self._serve(group_id, pause)
         self._release_time(group_id)
 

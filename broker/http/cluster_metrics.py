@@ -144,7 +144,12 @@ class ClusterMetrics:
         self._stored = self._question(store.stored_bytes, asyncio.Lock())
 
     async def _list_groups(self) -> list[GroupListing]:
-        return [one async for one in self._store.list_groups()]
+        listed: list[GroupListing] = []
+        async for one in self._store.list_groups():
+            if len(listed) == self._limit:
+                break
+            listed.append(one)
+        return listed
 
     def _question(
         self, ask: Callable[[], Awaitable[AnswerT]], turn: asyncio.Lock
@@ -191,6 +196,7 @@ class ClusterMetrics:
         counts = {
             "topics": sum(len(one.partitions) for one in self._topics.answer or ()),
             "group_offsets": sum(len(one.partitions) for one in self._progress.answer or ()),
+            "groups": len(self._groups.answer or ()),
         }
         limited = [
             (label_text(of=name), int(count >= self._limit)) for name, count in counts.items()

@@ -2,12 +2,14 @@
 
 aiohttp waits for a request for as long as it takes. Here a connection has a number of seconds until
 its first request is there, for each answer to be made, and for it to be read; and there are only so
-many connections: one more takes the place of the oldest that asks for nothing, so that who opens
-many keeps no probe out.
+many connections: one more takes the place of another, so that who opens many keeps no probe out,
+whether they ask for something or not. One that brought the token (broker/http/http_access.py) keeps
+its place while its answer is made.
 """
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, cast
@@ -43,13 +45,18 @@ class HttpConnections:
         return lambda: _Connection(make(), self._open)
 
     @contextmanager
-    def making(self, transport: asyncio.BaseTransport | None) -> Iterator[None]:
-        """Give the answer to a request of a connection its time, then the client to read it."""
+    def making(self, transport: asyncio.BaseTransport | None, *, trusted: bool) -> Iterator[None]:
+        """Give the answer to a request of a connection its time, then the client to read it.
+
+        Args:
+            transport: of the connection.
+            trusted: whether its place is its own meanwhile.
+        """
         connection = self._open.get(transport) if transport is not None else None
         if connection is None:  # it is gone already
             yield
             return
-        connection.make()
+        connection.make(trusted=trusted)
         try:
             yield
         finally:
@@ -67,6 +74,13 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._making = False
+        self._address = ""
+        self.keeps_its_place = False
+
+    @property
+    def crowd(self) -> tuple[str, bool]:
+        """Those of one address that ask for something, or for nothing."""
+        return self._address, self._making
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         made = cast("asyncio.Transport", transport)
@@ -74,13 +88,20 @@ class _Connection(asyncio.Protocol):
             made.abort()
             return
         self._transport = made
+        self._address, *_ = made.get_extra_info("peername") or ("",)  # none: it is gone already
         self._open[made] = self
         self._allow(REQUEST_S)
         self._inner.connection_made(made)
 
     def _displace(self) -> bool:
-        """End the oldest connection that has no answer being made; tell whether there was one."""
-        oldest = next((one for one in self._open.values() if not one._making), None)  # noqa: SLF001
+        """End the oldest of the largest crowd; tell whether there was one.
+
+        So whoever fills all places gives up one of them for the next, and probes keep theirs, also
+        those from the same address, which ask for nothing until their request is there.
+        """
+        others = [one for one in self._open.values() if not one.keeps_its_place]
+        crowds = Counter(one.crowd for one in others)
+        oldest = max(others, key=lambda one: crowds[one.crowd], default=None)  # the first of them
         if oldest is not None:
             oldest.end()
         return oldest is not None
@@ -90,12 +111,12 @@ class _Connection(asyncio.Protocol):
         self._open.pop(self._transport, None)
         self._transport.abort()
 
-    def make(self) -> None:
-        self._making = True
+    def make(self, *, trusted: bool) -> None:
+        self._making, self.keeps_its_place = True, trusted
         self._allow(MAKING_S)
 
     def rest(self) -> None:
-        self._making = False
+        self._making = self.keeps_its_place = False
         self._allow(READING_S)
 
     def _allow(self, seconds: float) -> None:

@@ -110,7 +110,8 @@ class HttpServer:
     def _bound(self) -> Middleware:
         @web.middleware
         async def bound(request: web.Request, handler: Handler) -> web.StreamResponse:
-            with self._connections.making(request.transport):
+            trusted = self._access.trusts(request)
+            with self._connections.making(request.transport, trusted=trusted):
                 return await handler(request)
 
         return bound

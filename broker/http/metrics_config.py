@@ -15,8 +15,8 @@ class MetricsConfig:
     Attributes:
         cluster_interval_ms: what is exported once per cluster is asked of Postgres no more often,
             and only when it is scraped.
-        cluster_max_partitions: partitions of topics, and partitions of groups, that are exported
-            one by one; those with the first names.
+        cluster_max_partitions: partitions of topics, partitions of groups, and groups, that are
+            exported one by one; those with the first names.
         client_max_series: series of clients' own metrics (KIP-714); more are dropped.
         client_max_series_each: the same for one client, and for one connection.
     """

@@ -6,7 +6,8 @@
      "stored": {"topics": {"orders": …}, "total": …}}
 
 Whole hours are added up: all that began in [since_ms, until_ms). What this broker has counted is in
-it; what others have counted in the last half minute may not be.
+it; what others have counted in the last half minute may not be. `stored` is null where Postgres has
+no answer to that in time: it has to look at all of the index.
 """
 
 import asyncio
@@ -66,15 +67,21 @@ class UsagePage:
         await self._counter.flush()
         since_ms, until_ms, by = question.since_ms, question.until_ms, question.by
         totals = await self._store.usage(since_ms, until_ms, by, limit=question.limit)
-        stored = await self._store.stored_bytes()
         return {
             "since_ms": since_ms,
             "until_ms": until_ms,
             "now_ms": self._now_ms(),
             "by": by.value,
             "usage": [_line(total) for total in totals],
-            "stored": {"topics": dict(stored.topics), "total": stored.total},
+            "stored": await self._stored(),
         }
+
+    async def _stored(self) -> dict[str, object] | None:
+        try:
+            stored = await self._store.stored_bytes()
+        except MetadataUnavailable:
+            return None
+        return {"topics": dict(stored.topics), "total": stored.total}
 
 
 def read_question(query: Mapping[str, str], now_ms: int) -> UsageQuestion:

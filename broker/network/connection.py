@@ -9,6 +9,12 @@ bytes that have no meaning, on an unfinished frame that stalls and, after connec
 on silence. A peer that does not read its answers is not given more of them: nothing more is begun
 while its send buffer is full.
 
+A request that has begun goes on to its end, whatever becomes of its connection: what it changes is
+then done whole, and told. A peer that ends the connection itself has the requests that came before
+its end begun, too: a producer with acks=0 waits for nothing before it closes. So it is in Kafka.
+But a login ends with its connection, and a Fetch: they change nothing, may wait for long, and who
+comes back would wait behind them.
+
 A connection of a client over its quota is muted (KIP-219): nothing is begun and nothing is read for
 a time, while the answers under way go out.
 
@@ -22,12 +28,12 @@ from typing import Final, cast
 
 from broker.network.client_session import ClientSession
 from broker.network.deadlines import Deadlines
-from broker.network.frame_intake import FrameIntake
+from broker.network.frame_intake import FETCH, FrameIntake
 from broker.network.ordered_answers import OrderedAnswers
 from broker.network.outbox import PIECE_BYTES, Buffer, Outbox
 from broker.network.reception import Reception, ServerLimits
 from broker.network.refused_connections import Refused
-from broker.network.socket_options import acknowledger, keep_unsent_short, leave_alone
+from broker.network.socket_options import acknowledger, has_left, keep_unsent_short, leave_alone
 from broker.quotas.muting import Muting
 from protocol.errors import MalformedRequest, TlsHandshake, UnsupportedVersion
 
@@ -41,6 +47,10 @@ MAX_HELD_BYTES: Final = 256 * 1024
 Produce, of which many are to be in flight, have a hundred bytes each."""
 
 MAX_EARLY_FRAMES: Final = 16
+UNREAD_S: Final = 30
+"""A peer that has gone is forgotten if there was no room for what it sent in that time. Who waits
+for an answer gives up after that time, comes back, and would leave a connection here each time."""
+
 MOST_UNSENT_BYTES: Final = 64 * 1024 - 1
 """Beyond what the socket has taken. A peer that does not read has little more than that, and the
 rest of one piece, waiting in our memory."""
@@ -81,6 +91,8 @@ class Connection(asyncio.BufferedProtocol):
         self._writable.set()
         self._is_refused = False
         self._serving: asyncio.Task[None] | None = None
+        self._handling: bytearray | None = None  # the request that is beginning
+        self._stopped = False  # no more of them shall
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._loop.time())
         self._transport: asyncio.Transport | None = None
@@ -115,20 +127,22 @@ class Connection(asyncio.BufferedProtocol):
             self.refuse("too many connections", one_too_many)
             return
         self._serving = self._loop.create_task(self._serve())
+        self._serving.add_done_callback(self._served)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._ip:
-            reception = self._reception
-            reception.roll.forget(self, self._ip)
-            reception.metrics.connections.labels(reception.name).dec()
-        self._writable.set()
-        self._stop()
-        self.session.end()
-        # Without these, it and what it has made would refer to each other. A thousand that come and
-        # go would be left to the garbage collector, which then stops the event loop for long.
-        for part in (self._outbox, self._answers, self._muting):
-            part.close()
         self._transport = None
+        self._writable.set()
+        self.session.end()
+        for part in (self._outbox, self._muting):
+            part.close()
+        is_looking = self._handling is not None and self._changes_nothing()
+        if self._intake.queue and self._trusted and not self._is_refused and not is_looking:
+            self._intake.finish()
+            self._wake()
+        else:
+            self._stop()
+        if self._serving is None:
+            self._forget()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._intake.buffer.get_buffer()
@@ -175,20 +189,22 @@ class Connection(asyncio.BufferedProtocol):
     # --- requests
 
     async def _serve(self) -> None:
-        intake, answers = self._intake, self._answers
+        intake, answers, memory = self._intake, self._answers, self._reception.memory
         dispatch = self._reception.dispatcher.dispatch
-        while self._serving is not None:  # a handler may end in spite of being cancelled
-            if not intake.queue or self._muting.is_on:
-                self._idle = self._loop.create_future()
-                await self._idle
+        while not self._stopped:
+            is_full = memory.begun_bytes >= memory.limit_bytes
+            if not intake.queue or self._muting.is_on or (is_full and intake.holds(self._wake)):
+                await self._wait()
                 continue  # and look again at all of it, for while one waits the others change
             if not self._writable.is_set():
                 await self._writable.wait()
                 continue
-            if len(answers) >= MAX_IN_FLIGHT or answers.held_bytes > MAX_HELD_BYTES:
+            is_owed_much = len(answers) >= MAX_IN_FLIGHT or answers.held_bytes > MAX_HELD_BYTES
+            if is_owed_much and not self.session.ended:
                 await answers.wait_first()
                 continue
             frame, held = intake.pop()
+            self._handling = frame
             try:
                 reply = await dispatch(frame, self, held.give_back)
             except BaseException as error:
@@ -200,11 +216,22 @@ class Connection(asyncio.BufferedProtocol):
                     raise
                 self.refuse(str(error))
                 return
+            finally:
+                self._handling = None
             if not self._trusted and self.session.authenticated:
                 self._trust()
             answers.add(reply, held.give_back)
+            del frame, held, reply  # they would stay until the peer asks for more
             if not intake.reading:
                 intake.read_on()
+
+    async def _wait(self) -> None:
+        """Wait until there may be more to begin; there is not once the peer is gone."""
+        if self.session.ended:
+            self._stopped = True
+            return
+        self._idle = self._loop.create_future()
+        await self._idle
 
     def _trust(self) -> None:
         """Let the client, who has authenticated, send what it likes."""
@@ -281,7 +308,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._muting.is_on:
             return (Refused.IDLE, f"muted for {max_idle_s:.0f} s") if is_silent else None
         if not self._intake.reading:
-            return None
+            is_left = now_s - self._intake.last_read_s > UNREAD_S and has_left(self._transport)
+            return (Refused.GONE, "has gone, unread") if is_left else None
         stall_s = self._intake.stall_s(now_s)
         if stall_s:
             return Refused.STALLED, f"did not finish a request for {stall_s:.0f} s"
@@ -327,13 +355,37 @@ class Connection(asyncio.BufferedProtocol):
     async def finish(self) -> None:
         """Read nothing more, answer what is under way, then close (shutdown)."""
         self._stop()
+        if self._serving is not None:
+            await asyncio.wait([self._serving])
         await self._answers.finish()
         self.close()
 
     def _stop(self) -> None:
         """Read and begin nothing more."""
+        self._stopped = True
         self._muting.end()
         self._intake.end()
-        serving, self._serving = self._serving, None  # it refers to this, even when it is done
-        if serving is not None:
-            serving.cancel()
+        if self._serving is not None and self._changes_nothing():
+            self._serving.cancel()
+            self._serving = None  # it refers to this, even when it is done
+
+    def _changes_nothing(self) -> bool:
+        """Whether what is under way does not: nothing, a login, or a Fetch."""
+        return self._handling is None or not self._trusted or self._handling[:2] == FETCH
+
+    def _served(self, _: asyncio.Task[None]) -> None:
+        if self._serving is not None:
+            self._serving = None
+            if self.session.ended:
+                self._forget()
+
+    def _forget(self) -> None:
+        """Be counted no more: the peer is gone, and nothing more begins."""
+        self._intake.end()
+        # Without this, it and what it has made would refer to each other. A thousand that come and
+        # go would be left to the garbage collector, which then stops the event loop for long.
+        self._answers.close()
+        if self._ip:
+            reception = self._reception
+            reception.roll.forget(self, self._ip)
+            reception.metrics.connections.labels(reception.name).dec()

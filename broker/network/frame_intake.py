@@ -1,8 +1,8 @@
 """What one peer has sent and nobody has begun: when its socket is read, and what memory that takes.
 
 It is not read while too many requests wait here, while the memory for the next large frame is not
-free or none is, and while the connection is muted. Memory for a large frame is asked for only when
-nothing else stands in the way, so that who is muted or busy keeps none from others.
+free or none is (memory.py), and while the connection is muted. Memory for a large frame is asked
+for only when nothing else stands in the way, so that who is muted or busy keeps none from others.
 """
 
 import asyncio
@@ -19,6 +19,10 @@ SLOW_FRAME_BYTES_PER_S: Final = 1024
 HOARDED_FRAME_S: Final = 5
 WHOLE_FRAME_S: Final = 60
 """Who has announced a large frame, while others wait for memory, has to send it in that time."""
+
+PRODUCE: Final = b"\0\0"
+FETCH: Final = b"\0\1"
+"""The keys of these APIs, with which their frames begin."""
 
 SCRATCH: Final = bytearray(256 * 1024)  # one event loop per process: see FrameBuffer
 
@@ -39,9 +43,12 @@ class FrameIntake:
 
     __slots__ = (
         "_admitted",
+        "_appends",
         "_asked",
         "_counted",
         "_ended",
+        "_go_on",
+        "_granted_bytes",
         "_held_bytes",
         "_loop",
         "_memory",
@@ -68,9 +75,12 @@ class FrameIntake:
         self._held_bytes = 0
         self._admitted = False  # the unfinished frame is counted, as far as it is allocated
         self._counted = self._asked = 0  # bytes of it; how many more were asked for last
+        self._appends = False  # has ever sent a Produce
         self._waiting = False  # for memory
         self._paused = False
         self._ended = False
+        self._go_on: Callable[[], None] | None = None  # for who waits to begin
+        self._granted_bytes = 0  # of the oldest frame, if it is counted as begun ahead
         self._loop = asyncio.get_running_loop()
         self.last_read_s = self._loop.time()
         self.frame_since_s = 0.0
@@ -91,6 +101,7 @@ class FrameIntake:
             self._held_bytes += uncounted
             if self._admitted:
                 self._forget_unfinished()
+            self._appends = self._appends or frame[:2] == PRODUCE
         self.queue.extend(frames)
         if frames or not self.buffer.partial or not self.frame_since_s:
             self.frame_since_s = self.last_read_s if self.buffer.partial else 0.0
@@ -101,8 +112,25 @@ class FrameIntake:
         """Take the oldest frame, with the memory that it holds until its request is answered."""
         frame = self.queue.popleft()
         self._held_bytes -= len(frame)
+        self._memory.begun_bytes -= self._granted_bytes  # which is counted anew
+        self._granted_bytes = 0
         self._memory.take(REQUEST_BYTES)
         return frame, HeldMemory(self._memory, len(frame) + REQUEST_BYTES)
+
+    def holds(self, go_on: Callable[[], None]) -> bool:
+        """Hold the oldest frame back, if it is a Produce, until less has begun; then call that."""
+        if self._granted_bytes or self.queue[0][:2] != PRODUCE:
+            return False
+        if self._go_on is None:
+            self._go_on = go_on
+            self._memory.wait_to_begin(len(self.queue[0]) + REQUEST_BYTES, self._begin)
+        return True
+
+    def _begin(self) -> None:
+        go_on, self._go_on = self._go_on, None
+        self._granted_bytes = len(self.queue[0]) + REQUEST_BYTES
+        if go_on is not None:
+            go_on()
 
     def stall_s(self, now_s: float) -> float:
         """Return for how long an unfinished frame has come too slowly; 0 if none does."""
@@ -134,8 +162,7 @@ class FrameIntake:
             self._shrink()
         if self._waiting:
             self._waiting = False
-            self._memory.withdraw(self._granted)
-            self._memory.withdraw(self._freed)
+            self._memory.withdraw(self._granted, self._freed)
 
     def resume(self) -> None:
         """Undo `pause`."""
@@ -146,16 +173,29 @@ class FrameIntake:
         """Read until so many requests wait to begin."""
         self._most_queued = most_queued
 
-    def end(self) -> None:
-        """Read nothing ever, and forget what nobody has begun."""
+    def finish(self) -> None:
+        """Read nothing ever; forget what is not whole, and Fetches: nobody waits for records."""
         self._ended = True
         self.pause()
-        self.queue.clear()
         self.buffer.discard()  # else its memory lives until the collector finds the connection
+        forgotten = self._counted + sum(len(one) for one in self.queue if one[:2] == FETCH)
+        self.queue = deque(one for one in self.queue if one[:2] != FETCH)
+        self._held_bytes -= forgotten
+        self._memory.give_back(forgotten)
         self._forget_unfinished()
+        self._set_reading = _leave  # it is read no more, and its owner is let go of
+
+    def end(self) -> None:
+        """Do that, and forget what nobody has begun."""
+        self.finish()
+        if self._go_on is not None:
+            self._go_on = None
+            self._memory.withdraw(self._begin)
+        self.queue.clear()
+        self._memory.begun_bytes -= self._granted_bytes
+        self._granted_bytes = 0
         self._memory.give_back(self._held_bytes)  # what is under way gives its own back when done
         self._held_bytes = 0
-        self._set_reading = _leave  # it is read no more, and its owner is let go of
 
     def _has_memory(self) -> bool:
         """Whether there is memory to go on reading; if not, it is waited for."""
@@ -163,10 +203,10 @@ class FrameIntake:
             if self._ask():
                 self._admit()
                 return True
-        elif self._admitted or not self._memory.exhausted:
+        elif self._admitted or self._memory.has_room(appends=self._appends):
             return True
         else:
-            self._memory.wait_for_room(self._freed)
+            self._memory.wait_for_room(self._freed, appends=self._appends)
         self._waiting = True
         return False
 

@@ -4,11 +4,14 @@ A Fetch answer may have 50 MiB. Given to the socket at once it would keep the ev
 others while it is copied, and all of it again for each peer that does not read. What waits here is
 memory that nobody else counts: records of the tail stay for as long, even if the tail has forgotten
 them since. So the more waits for all peers together, the less anybody is given at a time.
+
+Records from the store are parts of what one GET has brought, megabytes that stay for as long, too.
+So once much of that waits for peers, what is small beside it is sent out of a copy.
 """
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TypeGuard
 
 Buffer = bytes | memoryview
 
@@ -18,12 +21,36 @@ tenth more for each byte."""
 
 BACKLOG_BYTES: Final = 64 * 1024 * 1024
 
+PINNED_BYTES: Final = 32 * 1024 * 1024
+"""So much of it may stay before parts are copied, which costs those that read as well."""
+
 
 class Backlog:
-    """Attributes: bytes: of answers of a broker that wait for their peers, or for others."""
+    """What waits for the peers of a broker.
+
+    Attributes:
+        bytes: of answers that wait for their peers, or for others.
+        pinned_bytes: of memory that stays because small parts of it wait; each counts once.
+    """
 
     def __init__(self) -> None:
-        self.bytes = 0
+        self.bytes = self.pinned_bytes = 0
+        self._pins: dict[int, tuple[int, int]] = {}  # how often, and bytes
+
+    def pin(self, number: int, size: int) -> None:
+        """Count memory of `size` bytes, which `number` tells from all other."""
+        count, size = self._pins.get(number, (0, size))
+        self._pins[number] = (count + 1, size)
+        if not count:
+            self.pinned_bytes += size
+
+    def unpin(self, number: int) -> None:
+        """Undo a `pin`."""
+        count, size = self._pins.pop(number)
+        if count > 1:
+            self._pins[number] = (count - 1, size)
+        else:
+            self.pinned_bytes -= size
 
     def room(self) -> int:
         """Return how large an answer may be: what there is room for, and a piece in any case."""
@@ -49,6 +76,7 @@ class Outbox:
         self._piece_bytes = piece_bytes
         self._backlog = backlog
         self._counted = 0  # bytes
+        self._pinned: set[int] = set()
         self._waiting: deque[Buffer] = deque()
         self.is_blocked = False
 
@@ -57,11 +85,15 @@ class Outbox:
 
     def add(self, buffers: Sequence[Buffer]) -> None:
         """Send the buffers after those before, now or when there is room."""
+        if self._backlog.pinned_bytes > PINNED_BYTES:
+            buffers = [bytes(one) if _is_small_part(one) else one for one in buffers]
         left = buffers if self.is_blocked else self._waiting  # of which there is none, then
         self._waiting.extend(buffers)
         self.push()
         if self._waiting:
             self._count(sum(map(len, left)))
+        if self.is_blocked:  # what the socket was given last waits as well
+            self._pin(buffers)
 
     def push(self) -> None:
         """Send what there is room for."""
@@ -70,20 +102,34 @@ class Outbox:
             if self._counted:
                 self._count(-sum(map(len, piece)))
             self._write(piece)
+        if not self.is_blocked:
+            self._unpin()
 
     def clear(self) -> None:
         """Forget what was not sent."""
         self._waiting.clear()
         self._count(-self._counted)
+        self._unpin()
 
     def close(self) -> None:
         """Write nothing ever, and let go of who would: the peer is gone."""
-        self._write = _drop
+        self._write, self.is_blocked = _drop, False
         self.clear()
 
     def _count(self, size: int) -> None:
         self._counted += size
         self._backlog.bytes += size
+
+    def _pin(self, buffers: Sequence[Buffer]) -> None:
+        whole = {id(one.obj): _whole_size(one) for one in buffers if _is_small_part(one)}
+        for number in whole.keys() - self._pinned:
+            self._backlog.pin(number, whole[number])
+        self._pinned |= whole.keys()
+
+    def _unpin(self) -> None:
+        for number in self._pinned:
+            self._backlog.unpin(number)
+        self._pinned.clear()
 
     def _next_piece(self) -> list[Buffer]:
         waiting, piece, room = self._waiting, [], self._piece_bytes
@@ -96,6 +142,15 @@ class Outbox:
             piece.append(buffer)
             room -= len(buffer)
         return piece
+
+
+def _is_small_part(buffer: Buffer) -> TypeGuard[memoryview]:
+    """Return whether it holds on to more than twice of what it is, as the tail's do not."""
+    return type(buffer) is memoryview and 2 * len(buffer) < _whole_size(buffer)
+
+
+def _whole_size(view: memoryview) -> int:
+    return len(view.obj)  # type: ignore[arg-type] # a bytearray, or bytes
 
 
 def _drop(_: list[Buffer]) -> None:

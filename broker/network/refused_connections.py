@@ -31,6 +31,7 @@ class Refused(StrEnum):
         SLOW_READER: it did not read its answers.
         STALLED: it did not finish a request.
         IDLE: connections.max.idle.ms.
+        GONE: it went while it was not read, as there was no memory for what it sent.
         BUG: a bug in the broker; its traceback is in the log.
     """
 
@@ -45,6 +46,7 @@ class Refused(StrEnum):
     SLOW_READER = "slow_reader"
     STALLED = "stalled"
     IDLE = "idle"
+    GONE = "gone"
     BUG = "bug"
 
 

@@ -1,4 +1,4 @@
-"""Options of an accepted socket, as Linux has them; other systems are left to their defaults."""
+"""Options and state of an accepted socket, as Linux has them; elsewhere they are left alone."""
 
 import asyncio
 import ctypes
@@ -18,6 +18,8 @@ _set_option.argtypes = [
     *(ctypes.c_int, ctypes.c_int, ctypes.c_int),
     *(ctypes.POINTER(ctypes.c_int), ctypes.c_uint32),
 ]
+_INFO: Final = getattr(socket, "TCP_INFO", None)
+_LEFT: Final = (7, 8)  # TCP_CLOSE, TCP_CLOSE_WAIT: the first byte of what the kernel tells
 _ON: Final = ctypes.c_int(1)
 
 
@@ -50,3 +52,11 @@ def keep_unsent_short(transport: asyncio.Transport) -> None:
     accepted = transport.get_extra_info("socket")
     if _NOT_SENT is not None and accepted is not None:
         accepted.setsockopt(socket.IPPROTO_TCP, _NOT_SENT, UNSENT_BYTES)
+
+
+def has_left(transport: asyncio.Transport | None) -> bool:
+    """Tell whether the peer has closed its end, which who does not read a socket is not told."""
+    accepted = None if transport is None else transport.get_extra_info("socket")
+    if _INFO is None or accepted is None:
+        return False
+    return accepted.getsockopt(socket.IPPROTO_TCP, _INFO, 1)[0] in _LEFT

@@ -114,11 +114,17 @@ class TlsConnection(Connection):
             self._received(count)
 
     def _set_reading(self, reading: bool) -> None:
-        super()._set_reading(reading)
         if reading and self._tls is not None:
-            # what is in memory already makes the socket tell nothing; and who reads on may be
-            # in the middle of something
-            self._loop.call_soon(self._go_on_reading)
+            # Who reads on may be in the middle of something; and what is in memory already comes
+            # before what the socket tells, which may be the end of it all.
+            self._loop.call_soon(self._read_on)
+        else:
+            super()._set_reading(reading)
+
+    def _read_on(self) -> None:
+        self._go_on_reading()
+        if self._intake.reading:
+            super()._set_reading(True)
 
     # --- the handshake
 

@@ -1,10 +1,10 @@
 """The audit log: operations that ACLs denied, and administrative changes that were done.
 
-Its lines have logger=audit, whatever writes the others, and their level is set by that name
-(KIP-412). Of a denial that repeats there is a line at once, and then one every ten seconds that
-tells how often; when more different ones come than are kept apart, one line counts the rest. So it
-is, once an hour, with records that are deleted: Kafka Streams does that every 30 seconds in each of
-its repartition topics.
+Its lines have logger=audit, whatever writes the others, and no level that is set hides them: who
+may set levels could hide what else he does. Of a denial that repeats there is a line at once, and
+then one every ten seconds that tells how often; when more different ones come than are kept apart,
+one line counts the rest. So it is, once an hour, with records that are deleted: Kafka Streams does
+that every 30 seconds in each of its repartition topics.
 """
 
 import asyncio
@@ -104,11 +104,9 @@ class Audit:
             client_id: as the client says.
             outcome: done, or the name of an error code after which it may have been done or not.
             repeats: whether a line once an hour, with a count, is enough of such changes.
-            details: what it is about; strings are cut and escaped. No secret.
+            details: what it is about; strings, of lists too, are cut and escaped. No secret.
         """
-        about = {
-            key: shown(value) if isinstance(value, str) else value for key, value in details.items()
-        }
+        about = {key: _shown_detail(value) for key, value in details.items()}
         about |= {"outcome": outcome, "api": api}
         sender = {"host": session.host, "client_id": shown(client_id)}
         change = session.principal, what, about.get("name")
@@ -173,6 +171,12 @@ def shown(text: str) -> str:
     return "".join(
         one if one.isprintable() else one.encode("unicode_escape").decode() for one in cut
     )
+
+
+def _shown_detail(value: object) -> object:
+    if isinstance(value, list):
+        return [_shown_detail(each) for each in value]
+    return shown(value) if isinstance(value, str) else value
 
 
 def _principal(user: str) -> str:

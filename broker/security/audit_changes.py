@@ -17,6 +17,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.configs.config_resources import ResourceType as ConfigResource
+from broker.configs.config_rules import told_names
 from broker.gradual import Gradually
 from broker.requests import Request
 from protocol.acl import Operation, PatternType, Permission, ResourceType
@@ -146,7 +147,7 @@ def _configs_altered(request: Request, response: Any) -> Iterator[Change]:
             code=answered.error_code,
             details={
                 "resource": _name(ConfigResource, asked.resource_type),
-                "configs": sorted(each.name for each in asked.configs),
+                "configs": told_names([each.name for each in asked.configs]),
             },
         )
 

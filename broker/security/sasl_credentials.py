@@ -50,8 +50,10 @@ class Credentials:
 
     def __init__(self, configs: EntityConfigs) -> None:
         self._configs = configs
-        self._likenesses: frozenset[Likeness] | None = None
+        self._likenesses: dict[str, Likeness] = {}  # of users
+        self._seen: dict[Likeness, tuple[Likeness, int]] = {}  # each once, and how many have it
         configs.watch(EntityKind.SCRAM, self._changed)
+        self._changed(configs.all(EntityKind.SCRAM))
 
     def find(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
         """Return a user's credential; None if it has none for the mechanism."""
@@ -117,7 +119,7 @@ class Credentials:
         """Return the kinds of the credentials of a user whom somebody unknown is like."""
         # by weight, so that a kind that is added changes only those that it wins
         likeness = max(
-            self._seen(),
+            self._seen,
             key=lambda one: self._derive(
                 16, repr([(int(name), *kind) for name, kind in sorted(one)]), user
             ),
@@ -127,25 +129,37 @@ class Credentials:
 
     def _any_kind(self, user: str, mechanism: ScramMechanism) -> CredentialKind:
         """Return a kind that others have for that mechanism, if any has one."""
-        kinds = {kind for one in self._seen() for name, kind in one if name is mechanism}
+        kinds = {kind for one in self._seen for name, kind in one if name is mechanism}
         return max(
             kinds,
             key=lambda kind: self._derive(16, repr(tuple(kind)), mechanism.sasl_name, user),
             default=_USUAL,
         )
 
-    def _seen(self) -> frozenset[Likeness]:
-        if self._likenesses is None:
-            users = self._configs.all(EntityKind.SCRAM).items()
-            self._likenesses = frozenset(_likeness(stored) for user, stored in users if user)
-        return self._likenesses
-
     def _derive(self, size: int, *parts: str) -> bytes:
         secret = self._configs.get(*_of(_NOBODY)).get(_SECRET, "")
         return hashlib.shake_256("\0".join((secret, *parts)).encode()).digest(size)
 
-    def _changed(self, _: Iterable[str]) -> None:
-        self._likenesses = None
+    def _changed(self, users: Iterable[str]) -> None:
+        """Look anew at these users: to decode what all have takes longer than a login may."""
+        stored = self._configs.all(EntityKind.SCRAM)
+        for user in filter(None, users):
+            before = self._likenesses.pop(user, None)
+            if before is not None:
+                self._forget(before)
+            if user in stored:
+                likeness = _likeness(stored[user])
+                same, count = self._seen.get(likeness, (likeness, 0))
+                self._seen[same] = (same, count + 1)
+                self._likenesses[user] = same
+
+    def _forget(self, likeness: Likeness) -> None:
+        """Take note that a user has it no more."""
+        same, count = self._seen[likeness]
+        if count == 1:
+            del self._seen[same]
+        else:
+            self._seen[same] = (same, count - 1)
 
 
 def _of(entity: Entity) -> tuple[EntityKind, str]:

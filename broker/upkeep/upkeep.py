@@ -24,6 +24,7 @@ import structlog
 from broker.configs.broker_configs import BrokerConfig
 from broker.configs.dynamic_broker_config import DynamicBrokerConfig
 from broker.configs.entity_configs import EntityConfigs
+from broker.memory_return import return_memory
 from broker.upkeep.spare_processors import SpareProcessors, UnhurriedStore
 from broker.upkeep.upkeep_loops import Loops
 from broker.upkeep.upkeep_report import Count, UpkeepCounts, UpkeepReport, Work
@@ -103,6 +104,7 @@ class Upkeep:
                 self._look_at_backlog(),
                 self._report(tell),
                 self._usage.run(),
+                return_memory(),
                 loops.rounds(Work.BUILD, lambda: config.build_interval_ms, self._builder.plan),
                 loops.rounds(Work.RETAIN, self._retention_interval_ms, self._retain),
                 loops.rounds(Work.SWEEP, lambda: config.sweep_interval_ms, self._sweep),

@@ -18,6 +18,7 @@ import uvloop
 
 from broker.configs.broker_configs import read_broker_config
 from broker.logs import configure_logs
+from broker.memory_return import prepare_memory
 from broker.stores import open_stores
 from broker.upkeep.giving_way import give_way, take_what_is_idle
 from broker.upkeep.upkeep import Upkeep
@@ -37,6 +38,7 @@ def main() -> None:
     reports = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints does not spoil a report
     line = sys.stdin.buffer.readline()
+    prepare_memory()
     if line:  # else the broker has ended before it said anything
         order = read_order(line)
         if order.upkeep.patience_ms:

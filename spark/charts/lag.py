@@ -6,11 +6,15 @@ bounded run, those that it began with.
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+TAIL_BYTES: Final = 4 * 1024 * 1024
+"""Of the file, that a chart is drawn of: it grows for as long as a query runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +65,14 @@ class LagLog:
             lines.write("\n" + json.dumps(asdict(lag)))
 
     def read(self) -> list[Lag]:
-        """Return all that was noted, in order of time."""
+        """Return what was noted, the last TAIL_BYTES of it, in order of time."""
         if not self.path.exists():
             return []
-        lines = self.path.read_text(encoding="utf-8").splitlines()
-        # a machine may die in the middle of one: the next begins a line of its own all the same
+        with self.path.open("rb") as file:
+            file.seek(max(file.seek(0, os.SEEK_END) - TAIL_BYTES, 0))
+            lines = file.read().decode().splitlines()
+        # The tail may begin in the middle of one. A machine may die there, too: the next begins a
+        # line of its own all the same.
         whole = (line for line in lines if line and line.count("{") == line.count("}"))
         return sorted((Lag(**json.loads(line)) for line in whole), key=lambda lag: lag.time)
 

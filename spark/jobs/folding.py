@@ -20,6 +20,7 @@ from spark.charts.lag import LagLog
 from spark.jobs.checked_query import CheckedBatches, CheckedQuery
 from spark.jobs.group_commits import GroupCommits
 from spark.jobs.options import JobFailed, PipelineOptions
+from spark.jobs.put_back import refuse_put_back
 from spark.jobs.queries import Counted, Goal
 from spark.jobs.topic_ids import KeptIds, keep_or_refuse, refuse_other_source
 from spark.jobs.topics import read_stream, topic_ids
@@ -105,6 +106,12 @@ class Folding:
         except OtherRun as error:
             raise JobFailed(str(error)) from error
         refuse_other_source(self._checkpoint(), self.options.source, ANEW)
+        refuse_put_back(
+            self._checkpoint(),
+            lambda _query_id: tables.last_batch(self.fold.carried),
+            self.options.output,
+            ANEW,
+        )
         goal = Goal.now(self.options)
         counted = self._run_once(name, run_id)
         while not goal.is_reached(counted):

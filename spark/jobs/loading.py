@@ -1,7 +1,8 @@
 """From a topic into a generation of a table: what `warehouse` and `replay` have in common.
 
 The checkpoint of a generation is its own directory below the one of the options. It keeps the ids
-of the topics, too (`spark.jobs.topic_ids`), which are looked at before each micro-batch is written.
+of the topics, too (`spark.jobs.topic_ids`), which are looked at before each micro-batch is written;
+so do tables of Delta and Iceberg, which take a new checkpoint.
 Parquet gets rows and dead letters of a micro-batch through one file sink, committed together; Delta
 and Iceberg get it through `spark.sinks.lake_batches`.
 """
@@ -17,8 +18,9 @@ from pyspark.sql.types import StructType
 from spark.jobs.checked_query import CheckedBatches, CheckedQuery
 from spark.jobs.logic import Logic, UnknownFields, value_columns
 from spark.jobs.options import JobFailed, PipelineOptions, WrongUsage
+from spark.jobs.put_back import refuse_put_back
 from spark.jobs.queries import Counted, Goal
-from spark.jobs.topic_ids import KeptIds, keep_or_refuse, refuse_other_source
+from spark.jobs.topic_ids import KeptIds, keep_or_refuse, refuse_made_again, refuse_other_source
 from spark.jobs.topics import read_now, read_stream, refuse_missing, topic_ids
 from spark.sinks.batch_tables import BatchTables, OtherRun
 from spark.sinks.hadoop_files import HadoopFiles
@@ -28,7 +30,9 @@ from spark.sinks.warehouse import LakeWarehouse, ParquetWarehouse, Warehouse
 from spark.tables.decoded import decode
 
 SAMPLE_COUNT: Final = 10_000
-"""Records that columns are found out from; spread over the partitions."""
+"""Records that columns are found out from: the first ones, all of one topic if that has so many."""
+
+ANEW: Final = "give another --output and --checkpoint, or make the table anew: replay"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +56,11 @@ class Loading:
 
     def kept_ids(self, generation: int) -> KeptIds:
         """Return which topics the records of a generation are of."""
-        files = HadoopFiles(session=self.warehouse.session, path=self.checkpoint(generation))
-        return KeptIds(checkpoint=files)
+        return KeptIds(checkpoint=self._files(generation))
+
+    def known_ids(self, generation: int) -> dict[str, str]:
+        """Return the ids of the topics of a generation, by checkpoint and table."""
+        return {**self.kept_ids(generation).all(), **self.warehouse.topics(generation)}
 
     def prepare(self, generation: int) -> None:
         """Make a generation, unless it is there; columns that the options add are added.
@@ -85,10 +92,11 @@ class Loading:
 
         Raises:
             JobFailed: files and checkpoint are not of one query, the checkpoint is of the other
-                source, or a topic was made again.
+                source or was put back from an older copy, or a topic was made again.
         """
         self._refuse_other_source(generation)
         self._refuse_other_topics(generation)
+        self._refuse_other_topics_of_table(generation)
         stream = read_stream(self.warehouse.session, self.options, are_there=True)
         write: Callable[[DataFrame, int], None]
         match self.warehouse:
@@ -122,6 +130,9 @@ class Loading:
         values = self.logic.values(records, columns)
         return values.columns, decode(records, values)
 
+    def _files(self, generation: int) -> HadoopFiles:
+        return HadoopFiles(session=self.warehouse.session, path=self.checkpoint(generation))
+
     def _found(self) -> StructType:
         records = read_now(self.warehouse.session, self.options, are_there=True)
         sample = records.limit(SAMPLE_COUNT)
@@ -153,8 +164,11 @@ class Loading:
             decoder=self.decoded,
             to_rows=self.logic.rows,
             live=warehouse.live(),
+            topics=self.kept_ids(generation).all(),
             generation=live_generation,
         )
+        last_batch = partial(batches.last_batch, warehouse.session)
+        refuse_put_back(self._files(generation), last_batch, self.options.output, ANEW)
         batches.begin(warehouse.session)
         return batches
 
@@ -173,6 +187,12 @@ class Loading:
                 f" {self.checkpoint(generation)}",
                 fix="give that one with --checkpoint, or make the table anew: replay",
             ) from error
+        refuse_put_back(
+            self._files(generation),
+            lambda _query_id: table.last_batch(session, generation),
+            self.options.output,
+            ANEW,
+        )
         stored = warehouse.columns(generation)
         assert stored is not None, "prepared"
         schemas = self.logic.of_subjects(session, self.options.topics)
@@ -180,7 +200,7 @@ class Loading:
         return self.logic.changed(rows_and_dead_letters(decode(records, values)))
 
     def _refuse_other_source(self, generation: int) -> None:
-        checkpoint = self.kept_ids(generation).checkpoint
+        checkpoint = self._files(generation)
         refuse_other_source(checkpoint, self.options.source, "make the table anew: replay")
 
     def _refuse_other_topics(self, generation: int) -> None:
@@ -188,7 +208,16 @@ class Loading:
             self.kept_ids(generation),
             topic_ids(self.warehouse.session, self.options),
             self.options.output,
-            fix="give another --output and --checkpoint, or make the table anew: replay",
+            fix=ANEW,
+        )
+
+    def _refuse_other_topics_of_table(self, generation: int) -> None:
+        """Refuse what a new checkpoint does not know: it has just kept the ids of today."""
+        refuse_made_again(
+            self.warehouse.topics(generation),
+            self.kept_ids(generation).all(),
+            self.options.output,
+            fix=ANEW,
         )
 
     def _refuse_used_checkpoint(self, generation: int) -> None:
@@ -197,10 +226,10 @@ class Loading:
         Raises:
             JobFailed: the checkpoint has batches.
         """
-        checkpoint = self.checkpoint(generation)
-        if HadoopFiles(session=self.warehouse.session, path=checkpoint).names("commits"):
+        checkpoint = self._files(generation)
+        if checkpoint.names("commits"):
             raise JobFailed(
-                f"{checkpoint} is of records that {self.options.output} does not have",
+                f"{checkpoint.path} is of records that {self.options.output} does not have",
                 fix="give the --output it was used with, or another --checkpoint to begin anew",
             )
 

@@ -2,11 +2,12 @@
 
     python -m spark.jobs.repartition --data DIR --topic old --output new --partitions 24
 
-The new topic is made with the configs of the old one, unless it is there and empty. Keys go where
-Kafka's clients put them, and keep their order: spark/upkeep/repartitioning.py says what is kept.
-Without --follow it ends when all is copied that was there at the start; with it, it goes on. To
-change over: copy; stop the producers; run it once more; let everybody use the new topic. Offsets
-are other ones there, so committed offsets of groups do not carry over.
+The new topic is made with the configs of the old one, unless it is there and empty; what its
+records may not fit is lifted and named, to be set when all is copied. Keys go where Kafka's clients
+put them, and keep their order: spark/upkeep/repartitioning.py says what is kept. Without --follow
+it ends when all is copied that was there at the start; with it, it goes on. To change over: copy;
+stop the producers; run it once more; let everybody use the new topic. Offsets are other ones there,
+so committed offsets of groups do not carry over.
 
 Exactly once: a micro-batch is one write of the direct sink, all partitions in one transaction of
 Postgres, which also notes (id of the query, number of the batch). The id is that of the checkpoint,
@@ -14,6 +15,8 @@ which has the offsets of each batch before it is begun. So, if anything dies
 - before that transaction: nothing of the batch is in the new topic; the next run does it, from and
   to the same offsets.
 - after it, before Spark has noted it: the next run does it again, and its write is left out.
+- a checkpoint was put back from an older copy: the batches that it does not know are in the new
+  topic, and would be taken for repeated with what has come since; the job refuses to go on.
 - a new checkpoint has a new id: the job refuses to copy into a topic that has records, then.
 - one of both topics was made again: the new one has nothing of what the checkpoint says was copied,
   the old one's offsets begin anew. The checkpoint keeps the ids of both, which are looked at before
@@ -35,22 +38,26 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark.jobs.checked_query import CheckedBatches, CheckedQuery
 from spark.jobs.options import JobFailed, PipelineOptions, Source, WrongUsage, pipeline, run
+from spark.jobs.put_back import refuse_put_back
 from spark.jobs.queries import Counted, Goal, measured
 from spark.jobs.topic_ids import KeptIds, made_again, refuse_other_source
 from spark.jobs.topics import read_stream, topic_ids
 from spark.log_location import POSTGRES
 from spark.session import Package
+from spark.sinks.direct import keyed_sink
 from spark.sinks.hadoop_files import HadoopFiles
 from spark.sources.direct_stream import MAX_OFFSETS
 from spark.upkeep.job import job_session
 from spark.upkeep.output import counted, note, print_json
-from spark.upkeep.repartitioning import Copy, prepare_target, repartitioned
+from spark.upkeep.repartitioning import Copy, Target, prepare_target, repartitioned
 from spark.upkeep.settings import AsJson
 from spark.upkeep.stores import UpkeepOrder, open_upkeep
+from storage.sink_commits import SinkCommits
 
 BATCH_OFFSETS: Final = 2_000_000
 """Of one micro-batch: what one transaction commits, and what is sorted at a time."""
 
+ANEW: Final = "give another --output and --checkpoint"
 START_S: Final = 120.0
 POLL_S: Final = 1
 
@@ -77,7 +84,7 @@ class BatchWriter:
         writer = repartitioned(batch, self.partition_count).write.format("streamhouse")
         writer = writer.mode("append").options(**place).option("topic", self.options.output)
         writer = writer.option("kafka.compression.type", self.compression)
-        writer = writer.option("idempotencyKey", f"repartition:{self.query_id}")
+        writer = writer.option("idempotencyKey", _key(self.query_id))
         writer.option("idempotencyVersion", str(batch_id)).save()
 
 
@@ -125,9 +132,19 @@ def copy_topic(
             checkpoint is of other topics, or of the other source.
     """
     checkpoint = HadoopFiles(session=session, path=options.checkpoint)
-    refuse_other_source(checkpoint, options.source, "give another --output and --checkpoint")
+    refuse_other_source(checkpoint, options.source, ANEW)
+    refuse_put_back(
+        checkpoint,
+        lambda query_id: asyncio.run(_last_batch(options, query_id)),
+        options.output,
+        ANEW,
+    )
     is_resumed = checkpoint.exists("metadata")
-    count = asyncio.run(_prepare(options, copy, is_resumed=is_resumed))
+    target = asyncio.run(_prepare(options, copy, is_resumed=is_resumed))
+    for name, value in target.to_set.items():
+        change = f"unset {name}" if value is None else f"set {name}={value}"
+        note(f"when all is copied, {change} of {copy.target}, as {copy.source} has it")
+    count = target.partition_count
     writer = BatchWriter(options=options, partition_count=count, compression=compression)
     limited = options.with_reader(**{MAX_OFFSETS: str(BATCH_OFFSETS)})
     check = partial(_refuse_other_topics, session, options, copy)
@@ -141,8 +158,19 @@ def copy_topic(
             return done
 
 
-async def _prepare(options: PipelineOptions, copy: Copy, *, is_resumed: bool) -> int:
-    """Return the number of new partitions."""
+def _key(query_id: str) -> str:
+    return f"repartition:{query_id}"
+
+
+async def _last_batch(options: PipelineOptions, query_id: str) -> int:
+    commits = await SinkCommits.open(options.location().postgres)
+    try:
+        return await commits.last_batch(keyed_sink(_key(query_id)))
+    finally:
+        await commits.close()
+
+
+async def _prepare(options: PipelineOptions, copy: Copy, *, is_resumed: bool) -> Target:
     async with open_upkeep(UpkeepOrder(location=options.location())) as stores:
         return await prepare_target(stores.metadata, copy, is_resumed=is_resumed)
 

@@ -147,7 +147,7 @@ def _generation(loading: Loading, first: int) -> int:
         there = files.read_text(marker)
         if there is None:
             files.write_text(marker, wanted)
-        if there in {None, wanted} and not made_again(loading.kept_ids(generation).all(), topics):
+        if there in {None, wanted} and not made_again(loading.known_ids(generation), topics):
             return generation
         generation += 1
 
@@ -160,7 +160,7 @@ def compare(loading: Loading, generation: int) -> list[Compared]:
     """
     warehouse = loading.warehouse
     live = warehouse.generation()
-    others = made_again(loading.kept_ids(live).all(), loading.kept_ids(generation).all())
+    others = made_again(loading.known_ids(live), loading.known_ids(generation))
     last = positions(warehouse, live)
     table = _count(warehouse, live, last)
     made = _count(warehouse, generation, last)

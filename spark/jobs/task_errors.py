@@ -43,6 +43,7 @@ _ADVICE: Final = (
         "see that a broker answers at --bootstrap, then run the job again",
     ),
     (r"TakenOver|Overtaken", "one loader at a time: end the other one, then run this one again"),
+    (r"MetadataWentBack", "docs/operations.md, When Postgres was set back, says what to do"),
     (r"MetadataUnavailable", "see that Postgres answers, then run the job again"),
     (r"ObjectStoreUnavailable", "see that the object store answers, then run the job again"),
     (r"RegistryUnavailable", "see that the registry answers at --registry, then run it again"),

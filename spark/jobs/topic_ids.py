@@ -1,7 +1,7 @@
 """What a checkpoint is of: which source, and which topics. One that is made again has another id.
 
 Rows are told apart by topic, partition and offset, and offsets of a topic that was made again begin
-anew. So a checkpoint keeps the ids.
+anew. So a checkpoint keeps the ids; so does a table that may be loaded from a new one.
 """
 
 from base64 import urlsafe_b64decode
@@ -96,13 +96,24 @@ def keep_or_refuse(kept: KeptIds, now: Mapping[str, str], output: str, fix: str)
     Raises:
         JobFailed: one was.
     """
-    for topic in made_again(kept.all(), now):
+    refuse_made_again(kept.all(), now, output, fix)
+    kept.keep(now)
+
+
+def refuse_made_again(
+    before: Mapping[str, str], now: Mapping[str, str], output: str, fix: str
+) -> None:
+    """Refuse topics that have another id now; arguments are those of `keep_or_refuse`.
+
+    Raises:
+        JobFailed: one has.
+    """
+    for topic in made_again(before, now):
         raise JobFailed(
             f"the topic {topic} was made again: {output} has records of the one before, at the"
             " same offsets",
             fix=fix,
         )
-    kept.keep(now)
 
 
 def made_again(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

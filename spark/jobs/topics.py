@@ -80,6 +80,7 @@ def topic_ids(session: SparkSession, options: PipelineOptions) -> dict[str, str]
         WrongUsage: brokers have no such topic.
         Py4JJavaError: they gave no answer.
         MetadataUnavailable: Postgres gave no answer for a minute.
+        MetadataWentBack: brokers have marked the database as one that was set back.
     """
     if options.source is Source.direct:
         return _ids_in_log(options)
@@ -125,7 +126,7 @@ def _ids_in_log(options: PipelineOptions) -> dict[str, str]:
     kept = KeptConnection(options.location().postgres)
 
     async def look() -> dict[str, str]:
-        index = LogIndex(await kept.get())
+        index = await LogIndex.on(await kept.get())
         return {each.topic: str(each.topic_id) for each in await index.topics(options.topics)}
 
     try:

@@ -16,7 +16,7 @@ written again. An output with rows and another checkpoint are not brought togeth
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
@@ -115,9 +115,13 @@ class BatchTables:
         complete = [set(self._batches(name)) for name in schemas]
         return self.carried(schemas, max(set.intersection(*complete), default=-1))
 
+    def last_batch(self, names: Collection[str]) -> int:
+        """Return the last batch that one of some tables has; -1 if none has."""
+        return max((batch for name in names for batch in self._batches(name)), default=-1)
+
     def table(self, name: str, schema: str) -> DataFrame:
         """Return the rows of all batches."""
-        if not self._batches(name):
+        if not any(True for _ in self._batches(name)):
             return self.session.createDataFrame([], schema)
         rows = self.session.read.schema(f"{schema}, batch long").parquet(f"{self.path}/{name}")
         return rows.drop("batch")
@@ -132,12 +136,12 @@ class BatchTables:
     def _files(self) -> HadoopFiles:
         return HadoopFiles(session=self.session, path=self.path)
 
-    def _batches(self, name: str) -> list[int]:
+    def _batches(self, name: str) -> Iterator[int]:
         files = self._files()
         numbers = [
             int(found.removeprefix(BATCH)) for found in files.names(name) if found.startswith(BATCH)
         ]
-        return [each for each in numbers if files.exists(f"{name}/{BATCH}{each}/{SUCCESS}")]
+        return (each for each in numbers if files.exists(f"{name}/{BATCH}{each}/{SUCCESS}"))
 
     def _of_batch(self, name: str, schema: str, batch: int) -> DataFrame:
         return self.session.read.schema(schema).parquet(f"{self.path}/{name}/{BATCH}{batch}")

@@ -1,5 +1,6 @@
 """Tables of Delta."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,8 +26,19 @@ class DeltaTable(LakeTable):
     def provider(self) -> str:
         return "delta"
 
+    @property
+    def upkeep(self) -> Mapping[str, str]:
+        return {}  # its log is cleaned after 30 days
+
     def head(self, session: SparkSession) -> None:
         return None
+
+    def last_batch(self, session: SparkSession, query_id: str) -> int:
+        java = session.sparkContext._jvm  # noqa: SLF001 - SQL does not tell
+        assert java is not None
+        delta = java.org.apache.spark.sql.delta
+        log = delta.DeltaLog.forTable(session._jsparkSession, self.path)  # noqa: SLF001
+        return int(log.startTransaction().txnVersion(query_id))
 
     def append(self, rows: DataFrame, batch: Batch, *, after: int | None) -> None:
         assert after is None, "it tells runs apart"

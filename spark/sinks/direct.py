@@ -89,7 +89,7 @@ class DirectWriter(DataSourceArrowWriter):
             raise ValueError('a topic cannot be overwritten: write with mode("append")')
         self._task = make_task(options, schema)
         key = self._task.options.key
-        self._sink_id = f"write:{uuid4()}" if key is None else f"key:{key}"
+        self._sink_id = f"write:{uuid4()}" if key is None else keyed_sink(key)
         self._remembered = WRITES_REMEMBERED if key is None else KEYS_REMEMBERED
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SinkMessage:
@@ -133,6 +133,11 @@ class DirectStreamWriter(_StreamBase):  # type: ignore[misc]  # its base depends
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         """Give up what was stored, unless it was committed."""
         abandon_messages(self._task.location, messages)
+
+
+def keyed_sink(key: str) -> str:
+    """Return the id of the sink of batch writes with an idempotencyKey."""
+    return f"key:{key}"
 
 
 def make_task(options: Mapping[str, str], schema: StructType) -> SinkTask:

@@ -67,6 +67,7 @@ def run_task(
         UnfitRows, TopicNotWritable: rows cannot be written.
         BatchOvertaken: a later batch is in the log.
         MetadataUnavailable, ObjectStoreUnavailable: no answer for a minute.
+        MetadataWentBack: brokers have marked the database as one that was set back.
         WrongStore: the store is not that of the cluster.
     """
     try:

@@ -24,6 +24,7 @@ from spark.sinks.direct_objects import SealedObject
 from storage.backoff import Backoff
 from storage.errors import (
     MetadataUnavailable,
+    MetadataWentBack,
     ObjectConflict,
     ObjectStoreUnavailable,
     PostgresNotTrusted,
@@ -193,7 +194,7 @@ async def patiently(attempt: Callable[[], Awaitable[Result]], patience_s: float)
     while True:
         try:
             return await attempt()
-        except PostgresNotTrusted:
+        except (MetadataWentBack, PostgresNotTrusted):
             raise
         except (MetadataUnavailable, ObjectStoreUnavailable, ObjectConflict):
             if time.monotonic() > until_s:

@@ -1,5 +1,6 @@
 """Tables of Iceberg."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -11,6 +12,11 @@ from spark.sinks.tables import Batch, LakeTable, refusals
 
 QUERY: Final = "streamhouse.query-id"
 BATCH: Final = "streamhouse.batch-id"
+_UPKEEP: Final = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+}
+"""Each commit writes all snapshots anew: with one a second, a day leaves more than a terabyte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +27,21 @@ class IcebergTable(LakeTable):
     def provider(self) -> str:
         return "iceberg"
 
+    @property
+    def upkeep(self) -> Mapping[str, str]:
+        return _UPKEEP
+
     def head(self, session: SparkSession) -> int | None:
         session.catalog.refreshTable(self.name)  # a catalog may keep what it was
         main = session.table(f"{self.name}.refs").where("name = 'main'").head()
         return None if main is None else main["snapshot_id"]
+
+    def last_batch(self, session: SparkSession, query_id: str) -> int:
+        session.catalog.refreshTable(self.name)
+        summary = F.col("summary")
+        mine = session.table(f"{self.name}.snapshots").where(summary[QUERY] == query_id)
+        found = mine.agg(F.max(summary[BATCH].cast("bigint")).alias("last")).head()
+        return -1 if found is None or found["last"] is None else int(found["last"])
 
     def append(self, rows: DataFrame, batch: Batch, *, after: int | None) -> int | None:
         if rows.isEmpty() or self._snapshot(rows.sparkSession, batch) is not None:

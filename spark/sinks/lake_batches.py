@@ -19,7 +19,7 @@ or dead letters of another one came first; if it comes first, Delta refuses it a
 Iceberg the run that took the tables finds it when it is refused, and compares once more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import uuid4
@@ -60,6 +60,7 @@ class LakeBatches:
         to_rows: from decoded records to rows of the table.
         generation: that `live` must have, or nothing is written.
         live: the table whose generation counts.
+        topics: the ids of those that are loaded, by name.
         run: of this object; another one that takes `rows` ends it.
         ahead: the last offset of each topic and partition that the tables had when they were
             looked at.
@@ -72,6 +73,7 @@ class LakeBatches:
     to_rows: Callable[[DataFrame], DataFrame]
     generation: int
     live: LakeTable
+    topics: Mapping[str, str]
     run: str = field(default_factory=lambda: uuid4().hex)
     ahead: dict[tuple[str, int], int] = field(default_factory=dict)
     heads: dict[str, int | None] = field(default_factory=dict)
@@ -79,8 +81,12 @@ class LakeBatches:
     def begin(self, session: SparkSession) -> None:
         """Take the tables, and find out what they have; before the query starts."""
         for table in (self.rows, self.letters):
-            table.take(session, self.run)
+            table.take(session, self.run, self.topics)
         self._look(session)
+
+    def last_batch(self, session: SparkSession, query_id: str) -> int:
+        """Return the last batch of a query that is known to be in one of the tables, or -1."""
+        return max(table.last_batch(session, query_id) for table in (self.rows, self.letters))
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write a batch; Spark calls this, again and again for one until it returned.
@@ -117,7 +123,7 @@ class LakeBatches:
     def _take_letters(self, session: SparkSession) -> None:
         """Take them again from a run that began at the same moment, and lost the rows."""
         if self.letters.run(session) != self.run:
-            self.letters.take(session, self.run)
+            self.letters.take(session, self.run, self.topics)
 
     def _look(self, session: SparkSession) -> None:
         """Find out what the tables have; rows that others add after this are refused no more."""

@@ -160,6 +160,12 @@ class ParquetTable:
         """Return whether a query has written into a generation."""
         return HadoopFiles(session=session, path=self.directory(generation)).exists(_COMMIT_LOG)
 
+    def last_batch(self, session: SparkSession, generation: int) -> int:
+        """Return the last micro-batch that is in a generation; -1 if none is."""
+        files = HadoopFiles(session=session, path=self.directory(generation))
+        numbers = (name.removesuffix(".compact") for name in files.names(_COMMIT_LOG))
+        return max((int(one) for one in numbers if one.isdigit()), default=-1)
+
     def _kind(
         self, session: SparkSession, generation: int, kind: str, columns: StructType
     ) -> DataFrame:

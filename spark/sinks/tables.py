@@ -10,12 +10,14 @@ that appends, which fails if properties change meanwhile. Iceberg cannot; it ref
 were added after the snapshot that their writer names as the last it knows of.
 
 `replace` puts other rows in the place of all, in one commit too: who reads sees the rows of before
-or the new ones. The number of the generation is a property of the table and changes with them; the
-run that took it last to load it is another one.
+or the new ones. The number of the generation is a property of the table and changes with them, and
+so do the ids of the topics that the rows are of: rows are told apart by offsets, which begin anew
+when a topic is made again. The run that took it last to load it is another one.
 """
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +30,7 @@ from pyspark.sql.types import StructType
 
 GENERATION: Final = "streamhouse.generation"
 RUN: Final = "streamhouse.run"
+TOPICS: Final = "streamhouse.topics"
 PARTITION_BY: Final = "streamhouse.partition-by"
 _MISSING: Final = frozenset(
     {
@@ -79,6 +82,11 @@ class LakeTable(ABC):
     def provider(self) -> str:
         """What SQL calls the format."""
 
+    @property
+    @abstractmethod
+    def upkeep(self) -> Mapping[str, str]:
+        """Properties by which it is made, so that it does not keep what nobody reads."""
+
     @abstractmethod
     def head(self, session: SparkSession) -> int | None:
         """Return what the table's rows are as of; None if it has no rows, or need not know."""
@@ -98,6 +106,10 @@ class LakeTable(ABC):
         Raises:
             Overtaken: other rows came after `after`, or another run took the table.
         """
+
+    @abstractmethod
+    def last_batch(self, session: SparkSession, query_id: str) -> int:
+        """Return the last micro-batch of a query that is known to be in it; -1 if none is."""
 
     def add_columns(self, session: SparkSession, added: StructType) -> None:
         """Add nullable columns; those that are there already are left as they are."""
@@ -130,9 +142,22 @@ class LakeTable(ABC):
             return 0
         return int(self._properties(session).get(GENERATION, "1"))
 
-    def take(self, session: SparkSession, run: str) -> None:
-        """Make a run the one that loads the table: whichever did before finds out."""
-        session.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ('{RUN}' = '{run}')")
+    def take(self, session: SparkSession, run: str, topics: Mapping[str, str]) -> None:
+        """Make a run the one that loads the table: whichever did before finds out.
+
+        The ids of topics that are new to the table are kept.
+        """
+        ids = {**topics, **self.topics(session)}
+        properties = f"'{RUN}' = '{run}', '{TOPICS}' = '{_unlike_secrets(ids)}'"
+        session.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ({properties})")
+
+    def topics(self, session: SparkSession) -> dict[str, str]:
+        """Return the ids of the topics that the rows are of, by name; none of older versions."""
+        if self.columns(session) is None:
+            return {}
+        kept = self._properties(session).get(TOPICS, _unlike_secrets({}))
+        found: dict[str, str] = json.loads(bytes.fromhex(kept))
+        return found
 
     def run(self, session: SparkSession) -> str | None:
         """Return the run that took the table last."""
@@ -148,23 +173,45 @@ class LakeTable(ABC):
     ) -> None:
         """Make the table, unless it is there."""
         if self.columns(session) is None:
-            self._writer(session.createDataFrame([], columns), 1, partition_by).create()
+            self._writer(session.createDataFrame([], columns), 1, partition_by, {}).create()
 
-    def replace(self, rows: DataFrame, *, generation: int, partition_by: tuple[str, ...]) -> None:
-        """Put rows, columns and generation in the place of those that are there: one commit."""
-        self._writer(rows, generation, partition_by).createOrReplace()
+    def replace(
+        self,
+        rows: DataFrame,
+        *,
+        generation: int,
+        partition_by: tuple[str, ...],
+        topics: Mapping[str, str],
+    ) -> None:
+        """Put rows and what is told of them in the place of those that are there: one commit."""
+        self._writer(rows, generation, partition_by, topics).createOrReplace()
 
     def _properties(self, session: SparkSession) -> dict[str, str]:
         rows = session.sql(f"SHOW TBLPROPERTIES {self.name}").collect()
         return {row["key"]: row["value"] for row in rows}
 
     def _writer(
-        self, rows: DataFrame, generation: int, partition_by: tuple[str, ...]
+        self,
+        rows: DataFrame,
+        generation: int,
+        partition_by: tuple[str, ...],
+        topics: Mapping[str, str],
     ) -> DataFrameWriterV2:
         writer = rows.writeTo(self.name).using(self.provider)
         writer = writer.tableProperty(GENERATION, str(generation))
         writer = writer.tableProperty(PARTITION_BY, ",".join(partition_by))
+        writer = writer.tableProperty(TOPICS, _unlike_secrets(topics))
+        for name, value in self.upkeep.items():
+            writer = writer.tableProperty(name, value)
         return writer.partitionedBy(*map(F.col, partition_by)) if partition_by else writer
+
+
+def _unlike_secrets(ids: Mapping[str, str]) -> str:
+    """Return ids by topic in hexadecimal: Spark shows no property that has "token" or "url" in it.
+
+    See SPARK-39342; names of topics may have such words.
+    """
+    return json.dumps(dict(ids)).encode().hex()
 
 
 @contextmanager

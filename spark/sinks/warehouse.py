@@ -61,6 +61,10 @@ class Warehouse(ABC):
         """Return the columns that make its partitions."""
 
     @abstractmethod
+    def topics(self, generation: int) -> dict[str, str]:
+        """Return the ids of the topics that a generation is of, by name, if it tells them."""
+
+    @abstractmethod
     def create(
         self, generation: int, columns: StructType, partition_by: tuple[str, ...] = ()
     ) -> None:
@@ -108,6 +112,9 @@ class LakeWarehouse(Warehouse):
     def partition_by(self, generation: int) -> tuple[str, ...]:
         return self.rows_table(generation).partition_by(self.session)
 
+    def topics(self, generation: int) -> dict[str, str]:
+        return self.rows_table(generation).topics(self.session)
+
     def create(
         self, generation: int, columns: StructType, partition_by: tuple[str, ...] = ()
     ) -> None:
@@ -127,9 +134,12 @@ class LakeWarehouse(Warehouse):
 
     def swap(self, generation: int) -> None:
         made = self.rows_table(generation)
-        partition_by = made.partition_by(self.session)
-        rows = made.read(self.session)
-        self.live().replace(rows, generation=generation, partition_by=partition_by)
+        self.live().replace(
+            made.read(self.session),
+            generation=generation,
+            partition_by=made.partition_by(self.session),
+            topics=made.topics(self.session),
+        )
 
     def live(self) -> LakeTable:
         """Return the table."""
@@ -173,6 +183,9 @@ class ParquetWarehouse(Warehouse):
     def partition_by(self, generation: int) -> tuple[str, ...]:
         assert generation in self._pointer().columns
         return self._pointer().partition_by
+
+    def topics(self, generation: int) -> dict[str, str]:
+        return {}  # its files take no other checkpoint than the one that keeps them
 
     def create(
         self, generation: int, columns: StructType, partition_by: tuple[str, ...] = ()

@@ -216,8 +216,13 @@ class _Driver:
             return StreamOffset(positions=await chooser.starts(found), is_initial=True)
 
     async def _find_partitions(self) -> Topics:
-        """Return the partitions there are; one statement, so it is one moment of all of them."""
-        index = LogIndex(await self._connection.get())
+        """Return the partitions there are; one statement, so it is one moment of all of them.
+
+        Raises:
+            MetadataWentBack: the database is marked; Spark would write the end of a batch down that
+                is of another past.
+        """
+        index = await LogIndex.on(await self._connection.get())
         wanted = self._options.topics
         if wanted.pattern is not None:
             return await find_partitions(index, wanted)

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from storage.backoff import Backoff
 from storage.config import PostgresConfig
-from storage.errors import MetadataUnavailable, PostgresNotTrusted
+from storage.errors import MetadataUnavailable, MetadataWentBack, PostgresNotTrusted
 from storage.postgres.postgres_connection import Connection, connect, unavailable_without_answer
 
 PATIENCE_S: Final = 60.0
@@ -47,6 +47,7 @@ class KeptConnection:
 
         Raises:
             MetadataUnavailable: it gave none for PATIENCE_S.
+            MetadataWentBack: the action has found that.
         """
         return self._runner.run(self._patiently(action))
 
@@ -71,7 +72,7 @@ class KeptConnection:
         while True:
             try:
                 return await self._once(action)
-            except PostgresNotTrusted:
+            except (MetadataWentBack, PostgresNotTrusted):
                 raise
             except MetadataUnavailable as error:
                 if time.monotonic() >= give_up:

@@ -19,6 +19,7 @@ from storage.metadata.metadata_postgres_segments import to_entry
 from storage.partition_offsets import PartitionOffsets
 from storage.postgres.postgres_connection import Connection, connect, unavailable_without_answer
 from storage.segment_entry import SegmentEntry
+from storage.set_back import refuse_set_back
 
 STATEMENT_S: Final = 60.0
 IDLE: Final = "10min"  # while objects are read to find a timestamp
@@ -29,7 +30,7 @@ Topics = dict[TopicPartition, PartitionOffsets]
 
 @dataclass(frozen=True, slots=True)
 class LogIndex:
-    """Answers of one moment, made by `open`; of one each without a transaction."""
+    """Answers of one moment, made by `open`; of one each, made by `on`."""
 
     _connection: Connection
 
@@ -40,15 +41,26 @@ class LogIndex:
 
         Raises:
             MetadataUnavailable: Postgres gave no answer; retrying is safe.
+            MetadataWentBack: brokers have marked the database as one that was set back.
         """
         connection = await connect(postgres, PostgresConfig(command_timeout_s=2 * STATEMENT_S))
         try:
             with unavailable_without_answer():
                 async with connection.transaction(isolation="repeatable_read", readonly=True):
                     await connection.execute(query("session_allow_idle"), IDLE)
-                    yield cls(connection)
+                    yield await cls.on(connection)
         finally:
             await connection.close(timeout=STATEMENT_S)
+
+    @classmethod
+    async def on(cls, connection: Connection) -> "LogIndex":
+        """Ask on a connection, which may be kept.
+
+        Raises:
+            MetadataWentBack: brokers have marked the database as one that was set back.
+        """
+        refuse_set_back(await connection.fetch(query("cluster_find_set_back")))
+        return cls(connection)
 
     async def topics(self, names: Collection[str] | None = None) -> Topics:
         """Return the partitions of these topics, or of all, and what each holds; by name.

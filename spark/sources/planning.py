@@ -7,6 +7,7 @@ reader's: rows that were replaced meanwhile are looked up again (spark/sources/s
 """
 
 import logging
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -152,24 +153,27 @@ async def _plan_partition(
     aborted: tuple[Aborted, ...] = ()
     if options.read_committed:
         aborted = await index.aborted(partition, offsets)
-    splits = []
-    for group in _group(rows):
-        of_group = Range(
+    groups = list(_group(rows))
+    ranges = [
+        Range(
             start=max(offsets.start, group[0].start_offset),
             end=min(offsets.end, group[-1].end_offset + 1),
         )
-        split = Split(
+        for group in groups
+    ]
+    return [
+        Split(
             location=location,
             partition=partition,
             offsets=of_group,
             rows=tuple(group),
-            aborted=aborted,
+            aborted=within,
             timestamps_ms=options.timestamps_ms,
             include_headers=options.include_headers,
             fail_on_data_loss=options.fail_on_data_loss,
         )
-        splits.append(_narrow(split, of_group))
-    return splits
+        for group, of_group, within in zip(groups, ranges, shared_out(aborted, ranges), strict=True)
+    ]
 
 
 def _check_tiling(
@@ -219,26 +223,29 @@ def _cut_further(splits: Sequence[Split], options: PlanOptions) -> Iterator[Spli
         start, end = split.offsets.start, split.offsets.end
         parts = ceil((end - start) / min(limits))
         edges = [start + (end - start) * number // parts for number in range(parts + 1)]
-        for first, last in pairwise(edges):
-            yield _narrow(split, Range(start=first, end=last))
+        ranges = [Range(start=first, end=last) for first, last in pairwise(edges)]
+        for offsets, within in zip(ranges, shared_out(split.aborted, ranges), strict=True):
+            rows = tuple(
+                row
+                for row in split.rows
+                if row.end_offset >= offsets.start and row.start_offset < offsets.end
+            )
+            yield replace(split, offsets=offsets, rows=rows, aborted=within)
 
 
-def _narrow(split: Split, offsets: Range) -> Split:
-    """Return the part of a split that reads some of its offsets."""
-    return replace(
-        split,
-        offsets=offsets,
-        rows=tuple(
-            row
-            for row in split.rows
-            if row.end_offset >= offsets.start and row.start_offset < offsets.end
-        ),
-        aborted=tuple(
-            each
-            for each in split.aborted
-            if each.last_offset >= offsets.start and each.first_offset < offsets.end
-        ),
-    )
+def shared_out(aborted: Sequence[Aborted], ranges: Sequence[Range]) -> list[tuple[Aborted, ...]]:
+    """Return for each of some ranges, which ascend, the transactions with records in it.
+
+    Each transaction is looked at once: there may be 200,000 of them, and as many ranges.
+    """
+    starts = [each.start for each in ranges]
+    within: list[list[Aborted]] = [[] for _ in ranges]
+    for one in aborted:
+        first = max(bisect_right(starts, one.first_offset) - 1, 0)
+        for at in range(first, bisect_right(starts, one.last_offset)):
+            if one.first_offset < ranges[at].end:
+                within[at].append(one)
+    return [*map(tuple, within)]
 
 
 def _name(partition: TopicPartition) -> str:

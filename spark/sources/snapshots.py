@@ -23,13 +23,15 @@ asOf = time: ISO 8601 (UTC if it names no zone), or milliseconds since 1970
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from spark.log_location import LogLocation
 from spark.sources.choosing import SEVERAL, Chooser, UnknownTopic
 from spark.sources.cut import Cut, Range, TopicPartition
 from spark.sources.log_index import LogIndex
-from spark.sources.planning import DataLoss, PlanOptions, plan
+from spark.sources.planning import DataLoss, PlanOptions, plan, shared_out
 from spark.sources.read_options import Bound, ReadOptions, Topics
 from spark.sources.split import Aborted, Split
 from storage.partition_offsets import PartitionOffsets
@@ -174,7 +176,14 @@ async def _plan_recorded(
     if not options.read_committed:
         return splits
     aborted = {each: await _left_out(index, recorded, each, cut[each]) for each in cut}
-    return [replace(split, aborted=_within(aborted[split.partition], split)) for split in splits]
+    without: list[Split] = []
+    for partition, of_partition in groupby(splits, attrgetter("partition")):
+        ordered = list(of_partition)
+        shares = shared_out(aborted[partition], [split.offsets for split in ordered])
+        without += (
+            replace(split, aborted=share) for split, share in zip(ordered, shares, strict=True)
+        )
+    return without
 
 
 def _choose(recorded: RecordedCut, topics: Topics) -> list[TopicPartition]:
@@ -237,12 +246,4 @@ async def _left_out(
     return (
         *aborted,
         *(each for each in unfinished if (each.producer_id, each.first_offset) not in known),
-    )
-
-
-def _within(aborted: tuple[Aborted, ...], split: Split) -> tuple[Aborted, ...]:
-    return tuple(
-        each
-        for each in aborted
-        if each.first_offset < split.offsets.end and each.last_offset >= split.offsets.start
     )

@@ -12,8 +12,10 @@ failOnDataLoss=false a warning that says what is left out. So is what compaction
 snapshot is read; elsewhere that is what a compacted topic means.
 """
 
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, closing
+from operator import attrgetter
 from typing import Final
 
 import pyarrow as pa
@@ -43,6 +45,7 @@ from storage.snapshots import Snapshots
 DECODE_BYTES: Final = 4 * MiB
 """Of payloads that are decoded together."""
 
+_START: Final = attrgetter("start")
 _UNREADABLE: Final = (
     CorruptBatch,
     DecompressedTooLarge,
@@ -88,6 +91,8 @@ class SplitReader:
         for each in split.aborted:
             until = Range(start=each.first_offset, end=each.last_offset + 1)
             self._aborted.setdefault(each.producer_id, []).append(until)
+        for of_producer in self._aborted.values():
+            of_producer.sort(key=_START)
 
     def payloads(self) -> Iterator[Payload]:
         """Yield the records of each batch that has some that are wanted, in order."""
@@ -132,8 +137,9 @@ class SplitReader:
             return False
         if not header.is_transactional or header.producer_id not in self._aborted:
             return True
-        aborted = self._aborted[header.producer_id]
-        return not any(each.start <= header.base_offset < each.end for each in aborted)
+        aborted = self._aborted[header.producer_id]  # one after the other: none begins in another
+        before = bisect_right(aborted, header.base_offset, key=_START)
+        return before == 0 or aborted[before - 1].end <= header.base_offset
 
     def _batches(self) -> Iterator[memoryview]:
         """Yield whole batches that may have wanted records, whatever happens to rows meanwhile."""

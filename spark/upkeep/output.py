@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spark.upkeep.spread import Tell
+from storage.log_lines import log_file
 
 _WARNING: Final = 30
 _PIPE_WIDTH: Final = 10_000  # columns; a pipe has no edge, so nothing may be folded there
@@ -23,7 +24,7 @@ def log_warnings_to_stderr() -> None:
     """Keep stdout for results."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(_WARNING),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(log_file()),
     )
 
 

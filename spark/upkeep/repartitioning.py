@@ -18,7 +18,7 @@ others. Offsets are new ones, without gaps. Aborted records and markers of trans
 out (read_committed), and so is the identity of idempotent producers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from re import compile as compiled
@@ -41,6 +41,23 @@ SCHEMA: Final = (
 )
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 CREATE_TIME: Final = "CreateTime"
+NO_LIMIT_MS: Final = str(2**63 - 1)
+NO_LIMITS: Final = {
+    "message.timestamp.before.max.ms": NO_LIMIT_MS,
+    "message.timestamp.after.max.ms": NO_LIMIT_MS,
+    "max.message.bytes": str(2**31 - 1),
+}
+"""Records may be older than limits, also than those of the cluster, and compress to other sizes."""
+
+TAKES_ALL: Final = {
+    **NO_LIMITS,
+    "confluent.key.schema.validation": "false",
+    "confluent.value.schema.validation": "false",
+}
+"""What keeps records of the old topic out of the new one; nobody validates schemas without brokers.
+
+So does a cleanup.policy that has become compact since: what has no key then ends a copy.
+"""
 
 _NAME: Final = compiled(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -60,6 +77,19 @@ class Copy:
     source: str
     target: str
     partition_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The new topic.
+
+    Attributes:
+        to_set: configs as the old one has them, which it does not have while records are copied;
+            None is to be unset.
+    """
+
+    partition_count: int
+    to_set: Mapping[str, str | None]
 
 
 def repartitioned(records: DataFrame, partition_count: int) -> DataFrame:
@@ -100,11 +130,12 @@ def place(batch: pa.RecordBatch, partition_count: int) -> np.ndarray:
     return np.where(keyless, by_place, chosen).astype(np.int32)
 
 
-async def prepare_target(metadata: MetadataStore, copy: Copy, *, is_resumed: bool) -> int:
-    """Return how many partitions the new topic has; it is made if it is not there.
+async def prepare_target(metadata: MetadataStore, copy: Copy, *, is_resumed: bool) -> Target:
+    """Return what the new topic is; it is made if it is not there.
 
     It gets the configs of the old one, but for times: those of its records are kept, so the topic
-    does not set them (CreateTime). Dying before, in or after it does no harm: it is found empty.
+    does not set them (CreateTime); and for what records may not fit (TAKES_ALL). Dying before, in
+    or after it does no harm: it is found empty.
 
     Args:
         metadata: of the cluster.
@@ -125,7 +156,8 @@ async def prepare_target(metadata: MetadataStore, copy: Copy, *, is_resumed: boo
             f"{copy.target} is gone, and with it what was copied: to begin anew, give another"
             " --checkpoint, or remove the one of the copy"
         )
-    target = topics.get(copy.target) or await _made(metadata, copy, topics[copy.source])
+    source = topics[copy.source]
+    target = topics.get(copy.target) or await _made(metadata, copy, source)
     if copy.partition_count not in {None, target.partition_count}:
         raise CopyRefused(f"{copy.target} is there, and has {target.partition_count} partitions")
     if target.configs.get(TIMESTAMP_TYPE, CREATE_TIME) != CREATE_TIME:
@@ -135,7 +167,7 @@ async def prepare_target(metadata: MetadataStore, copy: Copy, *, is_resumed: boo
             f"{copy.target} has records already: name an empty topic, or, if a run before has"
             " written them, the --checkpoint of that run"
         )
-    return target.partition_count
+    return Target(partition_count=target.partition_count, to_set=_to_set(source, target))
 
 
 async def _made(metadata: MetadataStore, copy: Copy, source: Topic) -> Topic:
@@ -143,15 +175,27 @@ async def _made(metadata: MetadataStore, copy: Copy, source: Topic) -> Topic:
         raise CopyRefused(f"there is no topic {copy.target}: --partitions N makes it")
     if not _NAME.fullmatch(copy.target) or copy.target in {".", ".."}:
         raise CopyRefused(f"{copy.target!r} cannot be the name of a topic")
+    taking_all = {name: TAKES_ALL[name] for name in TAKES_ALL.keys() & source.configs}
     try:
         return await metadata.create_topic(
             copy.target,
             partition_count=copy.partition_count,
             replication_factor=source.replication_factor,
-            configs={**source.configs, TIMESTAMP_TYPE: CREATE_TIME},
+            configs={**source.configs, TIMESTAMP_TYPE: CREATE_TIME, **NO_LIMITS, **taking_all},
         )
     except TopicAlreadyExists as error:
         raise CopyRefused(f"somebody else has made {copy.target} meanwhile") from error
+
+
+def _to_set(source: Topic, target: Topic) -> dict[str, str | None]:
+    """Return what differs; where the old one has nothing, what somebody chose is left as it is."""
+    theirs = {name: source.configs.get(name) for name in TAKES_ALL}
+    ours = {name: target.configs.get(name) for name in TAKES_ALL}
+    return {
+        name: theirs[name]
+        for name, lifted in TAKES_ALL.items()
+        if ours[name] != theirs[name] and (theirs[name] is not None or ours[name] == lifted)
+    }
 
 
 async def _has_records(metadata: MetadataStore, topic: Topic) -> bool:

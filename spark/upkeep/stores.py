@@ -23,6 +23,7 @@ from storage.metadata.usage import UPKEEP_CLIENT
 from storage.objects.objects_counted import CountedStore
 from storage.objects.open_store import open_store
 from storage.postgres.migrate import missing_migrations
+from storage.set_back import refuse_set_back
 from storage.upkeep.builder import Builder
 from storage.upkeep.compaction import Compactor
 from storage.usage_counter import UsageCounter
@@ -49,6 +50,10 @@ class JobTasks(PostgresMetadata):
 
     planned: set[tuple[TaskKind, Partition]]
     assigned: Partition | None = None
+
+    async def refuse_set_back(self) -> None:
+        """Refuse a database that brokers have ended at; raises MetadataWentBack."""
+        refuse_set_back(await self._pool.fetch("cluster_find_set_back"))
 
     async def add_tasks(self, kind: TaskKind, partitions: Sequence[Partition]) -> None:
         self.planned.update((kind, partition) for partition in partitions)
@@ -109,6 +114,7 @@ async def open_upkeep(order: UpkeepOrder) -> AsyncIterator[UpkeepStores]:
         WrongStore: they do not. On a cluster it may be that an executor does not see the
             directory that the driver sees.
         SchemaTooOld, DatabaseNotSupported: database and code are of different versions.
+        MetadataWentBack: brokers have marked the database as one that was set back.
         MetadataUnavailable, ObjectStoreUnavailable: no answer.
     """
     dsn = order.location.postgres
@@ -120,6 +126,7 @@ async def open_upkeep(order: UpkeepOrder) -> AsyncIterator[UpkeepStores]:
         stack.push_async_callback(metadata.close)
         assert isinstance(metadata, JobTasks)
         metadata.planned = set()
+        await metadata.refuse_set_back()
         objects = await open_store(order.location.store, reads_once=True)
         stack.push_async_callback(objects.close)
         await check_same_cluster(metadata, objects)

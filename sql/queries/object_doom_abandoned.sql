@@ -6,7 +6,7 @@ SET state = 'doomed'
 WHERE object_id = ANY (ARRAY(
     SELECT o.object_id FROM streamhouse_internal.objects AS o
     WHERE o.state = 'pending'
-        AND o.created_at <= clock_timestamp() - $1::bigint * interval '1 millisecond'
+        AND o.created_at <= statement_timestamp() - $1::bigint * interval '1 millisecond'
     ORDER BY o.created_at
     LIMIT $2
     FOR UPDATE SKIP LOCKED

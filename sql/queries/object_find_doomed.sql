@@ -5,7 +5,7 @@
 SELECT path
 FROM streamhouse_internal.objects
 WHERE state = 'doomed'
-    AND state_at <= clock_timestamp() - $1::bigint * interval '1 millisecond'
+    AND state_at <= statement_timestamp() - $1::bigint * interval '1 millisecond'
 ORDER BY state_at
 LIMIT $2
 FOR UPDATE SKIP LOCKED

@@ -5,7 +5,7 @@
 -- per run: $7 topic_id uuid[], $8 partition int[], $9 batch_count int[];
 -- per record batch: $10 start bigint[], $11 length bigint[], $12 record_count int[],
 --   $13 max_timestamp_ms bigint[].
--- Function: migrations/0027_ids_and_judges.sql
+-- Function: migrations/0030_marked_databases.sql
 SELECT verdict, named
 FROM streamhouse_internal.commit_sink_batch(
     $1, $2, $3::bigint * interval '1 millisecond',

@@ -1,12 +1,18 @@
--- The snapshots that can be read, or one of them, the oldest first.
+-- The snapshots that can be read, or one of them, the oldest first. It reads all of their partitions.
 -- $1 snapshot_id text; null for all.
-SELECT
-    s.snapshot_id, s.created_at, s.expires_at,
-    array_agg(DISTINCT c.topic ORDER BY c.topic) FILTER (WHERE c.topic IS NOT NULL) AS topics,
-    count(c.topic) AS partition_count
+SELECT s.snapshot_id, s.created_at, s.expires_at, n.topics, n.partition_count
 FROM streamhouse_internal.snapshots AS s
-LEFT JOIN streamhouse_internal.snapshot_partitions AS c USING (snapshot_id)
+CROSS JOIN LATERAL (
+    SELECT array_agg(t.topic ORDER BY t.topic) AS topics,
+        coalesce(sum(t.partition_count), 0)::bigint AS partition_count
+    FROM (  -- in the order of the key: only topics have to be sorted, not their partitions
+        SELECT c.topic, count(*) AS partition_count
+        FROM streamhouse_internal.snapshot_partitions AS c
+        WHERE c.snapshot_id = s.snapshot_id
+        GROUP BY c.topic
+        OFFSET 0
+    ) AS t
+) AS n
 WHERE (s.expires_at IS NULL OR s.expires_at > clock_timestamp())
     AND ($1::text IS NULL OR s.snapshot_id = $1::text)
-GROUP BY s.snapshot_id
 ORDER BY s.created_at, s.snapshot_id

@@ -108,6 +108,30 @@ DYNAMIC_CONFIGS: Final = ONLY_DYNAMIC | {
 }
 """All that can be set while the broker runs."""
 
+CLUSTER_ONLY: Final = frozenset(
+    {
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
+        "log.cleaner.backoff.ms",
+        "log.cleaner.delete.retention.ms",
+        "log.cleaner.max.compaction.lag.ms",
+        "log.cleaner.min.cleanable.ratio",
+        "log.cleaner.min.compaction.lag.ms",
+        "log.cleanup.policy",
+        "log.retention.bytes",
+        "log.retention.ms",
+        "log.roll.ms",
+        "log.segment.bytes",
+        "producer.id.expiration.ms",
+    }
+)
+"""Those of DYNAMIC_CONFIGS that no broker has for itself: upkeep reads them, which works for all.
+
+In Apache Kafka one broker's value is for the logs on its disks. Here no log belongs to a broker.
+"""
+
 
 def topic_defaults(broker_values: BrokerValues) -> TopicValues:
     """Return the value of every topic config for a topic that sets nothing.

@@ -64,8 +64,9 @@ TOPIC_DOCS: Final = {
     + _NO_FILES,
     "segment.ms": "A segment is built when the oldest record that is in none was written so long"
     " ago, or STREAMHOUSE_UPKEEP__SEGMENT_AGE_MS.",
-    "unclean.leader.election.enable": "Whether a lagging replica may lead. Here: whether a broker"
-    " starts on a metadata database that has forgotten records which the object store has.",
+    "unclean.leader.election.enable": "Whether a lagging replica may lead. No effect here but as a"
+    " setting of a broker's start: whether it starts on a metadata database that has forgotten"
+    " records.",
 }
 
 CLUSTER_DOCS: Final = {

@@ -5,16 +5,14 @@ from contextlib import asynccontextmanager
 from typing import Final, NamedTuple, Self
 from uuid import UUID
 
-import asyncpg
-
 from protocol.ids import Partition
 from sql import query
 from storage.config import PostgresConfig
 from storage.fsck.fsck_tiling import PartitionState, RowExtent
 from storage.postgres.postgres_connection import (
     Connection,
+    connect_unlimited,
     unavailable_without_answer,
-    unavailable_without_entry,
 )
 
 PAGE: Final = 1000
@@ -57,10 +55,7 @@ class FsckIndex:
         Raises:
             MetadataUnavailable: nobody there, or no entry.
         """
-        with unavailable_without_entry():
-            connection: Connection = await asyncpg.connect(
-                dsn, timeout=config.connect_timeout_s, command_timeout=ANSWER_S
-            )
+        connection = await connect_unlimited(dsn, config, command_timeout_s=ANSWER_S)
         try:
             yield cls(connection)
         finally:

@@ -2,7 +2,9 @@
 
 Contract, checked for Postgres and for the in-memory fake by tests/contracts/test_brokers.py:
 - Whoever registers with an identity (its first advertised address) that was seen in the last day
-  gets the node id that it had; nobody else gets it as long as it is alive, and a day longer.
+  gets the node id that it had; nobody else gets it as long as it is alive, and a day longer. But
+  only the MOST_DEAD are known, or as many as are alive, if that is more: those that were heard of
+  last, but first of all those that had been alive for SETTLED_MS by then, without a gap.
 - Who registers with the identity of a broker that is alive is refused. One that was heard of within
   the time to live is alive, unless it is known to have ended (Postgres: so have its sessions).
 - The generation grows with every change of the set of live brokers or of known ones, and never for
@@ -19,8 +21,14 @@ Contract, checked for Postgres and for the in-memory fake by tests/contracts/tes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
+
+MOST_DEAD: Final = 50
+"""Brokers that are known and not alive: no fewer than a cluster may have that starts anew."""
+
+SETTLED_MS: Final = 10 * 60 * 1000
+"""A broker that starts over and over under new addresses is never alive for so long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

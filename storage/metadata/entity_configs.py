@@ -22,16 +22,20 @@ class EntityKind(StrEnum):
         ACL: a pattern of resources, in the form of broker/security/acls.py; who may do what with
         them.
         BROKER: a node id, or the empty name for the whole cluster (KIP-226).
+        BROKER_START: a node id; what it was started with (broker/configs/start_settings.py).
         CLIENT_METRICS: of a subscription (KIP-714).
         CLIENT_QUOTA: a user, client id or ip, or some of them, in the form of broker/quotas.
+        DATABASE: the empty name; whether it was set back (broker/set_back.py).
         GROUP: a group id (KIP-848).
         SCRAM: a user; its credentials by mechanism (KIP-554).
     """
 
     ACL = "acl"
     BROKER = "broker"
+    BROKER_START = "broker-start"
     CLIENT_METRICS = "client-metrics"
     CLIENT_QUOTA = "client-quota"
+    DATABASE = "database"
     GROUP = "group"
     SCRAM = "scram"
 

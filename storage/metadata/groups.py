@@ -128,7 +128,7 @@ class GroupStore(Protocol):
 
         Args:
             group_ids: no group twice.
-            create: make those that do not exist.
+            create: make those that do not exist; all of them count as written.
         """
 
     async def write_groups(self, writes: Sequence[GroupWrite]) -> WriteOutcome:
@@ -165,7 +165,7 @@ class GroupStore(Protocol):
 
         By the database's clock: offsets that were committed longer ago than `retention_ms`, of
         groups that have had no member for as long (or have no record); and groups that are Empty,
-        or without a record, and have neither offsets nor been written or taken for as long.
+        or without a record, and have neither offsets nor been written for as long.
         """
 
     async def expire_left_topics(

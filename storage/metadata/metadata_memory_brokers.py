@@ -5,7 +5,13 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from storage.errors import BrokerDisplaced, IdentityTaken
-from storage.metadata.brokers import BrokerLife, BrokerRecord, Membership
+from storage.metadata.brokers import (
+    MOST_DEAD,
+    SETTLED_MS,
+    BrokerLife,
+    BrokerRecord,
+    Membership,
+)
 
 FORGET_MS = 24 * 60 * 60 * 1000
 
@@ -49,12 +55,8 @@ class MemoryBrokers:
             )
             if one.live and is_other and one.record.addresses[0] == addresses[0]:
                 raise IdentityTaken(f"a broker that is alive advertises {addresses[0]}")
+        self._forget_dead(now_ms, but=addresses[0])
         known = {one.record.addresses[0]: node_id for node_id, one in self._brokers.items()}
-        for identity, node_id in known.items():
-            gone = self._brokers[node_id]
-            forgotten = not gone.live and gone.heartbeat_ms < now_ms - FORGET_MS
-            if forgotten and identity != addresses[0]:
-                del self._brokers[node_id]
         mine = known.get(addresses[0])
         if mine is None:
             mine = preferred_node_id
@@ -113,6 +115,22 @@ class MemoryBrokers:
         del self._brokers[node_id]
         self._generation += 1
         return BrokerLife.DEAD
+
+    def _forget_dead(self, now_ms: int, *, but: str) -> None:
+        dead = [
+            (
+                one.heartbeat_ms < now_ms - FORGET_MS,
+                one.heartbeat_ms - one.returned_ms < SETTLED_MS,
+                -one.heartbeat_ms,
+                node_id,
+            )
+            for node_id, one in self._brokers.items()
+            if not one.live and one.record.addresses[0] != but
+        ]
+        most = max(MOST_DEAD, sum(one.live for one in self._brokers.values()))
+        for at, (is_old, *_, node_id) in enumerate(sorted(dead)):
+            if at >= most or is_old:
+                del self._brokers[node_id]
 
     def _membership(self, node_id: int) -> Membership:
         known = [one for _, one in sorted(self._brokers.items())]

@@ -102,7 +102,8 @@ class MemoryGroups:
             self._last_owner_epoch += 1
             group = self._groups.setdefault(group_id, _Group(0, 0))
             group.owner_epoch = self._last_owner_epoch
-            group.touched_ms = self._now_ms()
+            if create:
+                group.touched_ms = self._now_ms()
             taken.append(
                 TakenGroup(group_id=group_id, owner_epoch=group.owner_epoch, record=group.record)
             )

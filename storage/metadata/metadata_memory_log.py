@@ -1,7 +1,7 @@
 """A partition's log, in memory: its index, its producers, its open and its aborted transactions."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Final
@@ -59,7 +59,7 @@ class MemoryPartition:
         leader_epoch: the newest with which it was asked to take a batch.
         built_offset: rows before it are built segments, or were stepped over.
         forgotten_producer_id: the highest id of a producer of which something may be forgotten.
-        compacted_offset: where log compaction has come to.
+        compacted_offset, compacted_ms: where log compaction has come to, and when rounds noted it.
         unstable: first offset of each open transaction that has records here, by producer id.
         aborted: in the order of their last offsets, without those before the log start offset that
             were purged.
@@ -72,6 +72,7 @@ class MemoryPartition:
     built_offset: int = 0
     forgotten_producer_id: int = -1
     compacted_offset: int = 0
+    compacted_ms: int = 0
     index: MemoryIndex = field(default_factory=MemoryIndex)
     unstable: dict[int, int] = field(default_factory=dict)
     aborted: list[AbortedTransaction] = field(default_factory=list)
@@ -229,21 +230,22 @@ class MemoryPartition:
         del self.aborted[:count]
         return count
 
-    def forget_producers(self, written_ms: int, limit: int, next_producer_id: int) -> int:
-        """Forget at most `limit` that wrote last then, or before, and have nothing open here.
+    @property
+    def producer_ids(self) -> Collection[int]:
+        """Those that something is known of."""
+        return self._producers.keys()
+
+    def forget_producer(self, producer_id: int, written_ms: int, next_producer_id: int) -> bool:
+        """Forget it if it wrote last then, or before, and has nothing open here.
 
         Those of other clusters, from `next_producer_id` on, may go on here anyway.
         """
-        unused = [
-            producer_id
-            for producer_id, producer in self._producers.items()
-            if producer.written_ms <= written_ms and producer_id not in self.unstable
-        ][:limit]
-        for producer_id in unused:
-            del self._producers[producer_id]
-        own = (producer_id for producer_id in unused if producer_id < next_producer_id)
-        self.forgotten_producer_id = max([self.forgotten_producer_id, *own])
-        return len(unused)
+        if self._producers[producer_id].written_ms > written_ms or producer_id in self.unstable:
+            return False
+        del self._producers[producer_id]
+        if producer_id < next_producer_id:
+            self.forgotten_producer_id = max(self.forgotten_producer_id, producer_id)
+        return True
 
 
 def in_oldest_epoch(batches: Sequence[BatchCommit]) -> list[BatchCommit]:

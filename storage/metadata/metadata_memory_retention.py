@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from protocol.ids import Partition
 from storage.metadata.metadata_memory_log import MemoryPartition
 from storage.metadata.metadata_memory_objects import MemoryObjects
-from storage.metadata.segments import RetentionRequest, TaskKind
+from storage.metadata.segments import ProducerKey, RetentionRequest, TaskKind
 from storage.segment_entry import SegmentEntry
 
 
@@ -50,12 +50,23 @@ class MemoryRetention:
             gone += len(orphans)
         return gone
 
-    async def expire_producers(self, unused_ms: int, limit: int) -> int:
+    async def expire_producers(
+        self, after: ProducerKey | None, unused_ms: int, limit: int
+    ) -> tuple[int, ProducerKey | None]:
+        keys = (
+            (partition, producer_id)
+            for partition, log in self._partitions.items()
+            for producer_id in log.producer_ids
+        )
+        page = sorted(key for key in keys if after is None or key > after)[:limit]
         written_ms = self._now_ms() - unused_ms
-        gone = 0
-        for log in self._partitions.values():
-            gone += log.forget_producers(written_ms, limit - gone, self._next_producer_id)
-        return gone
+        gone = sum(
+            self._partitions[partition].forget_producer(
+                producer_id, written_ms, self._next_producer_id
+            )
+            for partition, producer_id in page
+        )
+        return gone, page[-1] if len(page) == limit else None
 
     async def doom_abandoned(self, older_than_ms: int, limit: int) -> int:
         now_ms = self._now_ms()

@@ -157,6 +157,7 @@ class MemorySegments:
         log = self._partitions.get(partition)
         if log is not None:
             log.compacted_offset = max(log.compacted_offset, compacted_offset)
+            log.compacted_ms = self._now_ms()
 
     async def topic_folder(self, topic_id: UUID) -> str | None:
         return self._folders.get(topic_id)
@@ -180,6 +181,7 @@ class MemorySegments:
         rows = log.index.rows_between(start, log.built_offset)
         clean = [row for row in rows if row.end_offset < compacted]
         dirty = rows[len(clean) :]
+        timestamps_ms = [row.max_timestamp_ms for row in dirty if row.max_timestamp_ms > 0]
         return CleanableRange(
             partition=partition,
             log_start_offset=start,
@@ -187,14 +189,15 @@ class MemorySegments:
             end_offset=end_offset,
             clean_size=sum(row.length for row in clean),
             dirty_size=sum(row.length for row in dirty),
-            dirty_timestamp_ms=min((row.max_timestamp_ms for row in dirty), default=-1),
+            dirty_since_ms=min([log.compacted_ms, *timestamps_ms]),
         )
 
     def _folder(self, topic_id: UUID) -> str:
         """Return the folder of a topic's segments, from now on its own for ever."""
         if topic_id not in self._folders:
-            folder = f"topics/{self._topics[topic_id].name}"
+            name = self._topics[topic_id].name
+            folder = f"topics/{name}"
             if folder in self._folders.values():
-                folder = f"{folder}.{topic_id.hex[:8]}"
+                folder = f"topics/{name[:246]}.{topic_id.hex[:8]}"
             self._folders[topic_id] = folder
         return self._folders[topic_id]

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 
 from protocol.ids import Partition
+from sql import hold_queries
 from storage.config import PostgresConfig
 from storage.errors import CommitOutcomeUnknown
 from storage.metadata.metadata_commit import check_order, to_arguments, to_outcomes
@@ -69,6 +70,7 @@ class PostgresMetadata(
             MetadataUnavailable: no answer; retrying is safe.
         """
         config = config or PostgresConfig()
+        hold_queries()
         async with AsyncExitStack() as opened:
             pool = await PostgresPool.open(dsn, config)
             opened.push_async_callback(pool.close)

@@ -10,6 +10,7 @@ from protocol.ids import Partition
 from storage.metadata.segments import (
     SIZES_TIMEOUT_S,
     CleanableRange,
+    ProducerKey,
     RetentionRequest,
     SegmentSwap,
     TaskKind,
@@ -20,10 +21,10 @@ from storage.postgres.postgres_pool import PostgresPool
 from storage.segment_entry import SegmentEntry
 
 BEFORE_ALL: Final = Partition(UUID(int=0), -1)
+BEFORE_ALL_PRODUCERS: Final = (BEFORE_ALL, -1)
 MAX_PARTITIONS_PER_STEP = 25  # whose locks one statement of retention takes
 EXPIRE_TIMEOUT_S = 60.0  # it looks at all rows that are kept by size: a million in a second
 MAX_ROWS_PER_STEP = 500  # what one statement removes, so that no commit waits long for a partition
-MAX_STATES_PER_STEP = 1000  # what one statement looks at
 
 
 class PostgresSegments:
@@ -88,7 +89,7 @@ class PostgresSegments:
                 end_offset=row["end_offset"],
                 clean_size=row["clean_size"],
                 dirty_size=row["dirty_size"],
-                dirty_timestamp_ms=row["dirty_timestamp_ms"],
+                dirty_since_ms=row["dirty_since_ms"],
             )
             for row in rows
         ]
@@ -161,17 +162,17 @@ class PostgresSegments:
                 removed += row["removed"]
         return removed
 
-    async def expire_producers(self, unused_ms: int, limit: int) -> int:
-        removed = 0
-        after: tuple[UUID, int, int] | None = (*BEFORE_ALL, -1)
-        while after is not None and removed < limit:
-            (row,) = await self._steps.fetch(
-                "producer_expire", unused_ms, *after, MAX_STATES_PER_STEP, limit - removed
-            )
-            removed += row["removed"]
-            key = row["next_topic_id"], row["next_partition"], row["next_producer_id"]
-            after = key if row["next_topic_id"] is not None else None
-        return removed
+    async def expire_producers(
+        self, after: ProducerKey | None, unused_ms: int, limit: int
+    ) -> tuple[int, ProducerKey | None]:
+        partition, producer_id = after or BEFORE_ALL_PRODUCERS
+        (row,) = await self._steps.fetch(
+            "producer_expire", unused_ms, *partition, producer_id, limit, limit
+        )
+        if row["next_topic_id"] is None:
+            return row["removed"], None
+        following = Partition(row["next_topic_id"], row["next_partition"])
+        return row["removed"], (following, row["next_producer_id"])
 
     async def doom_abandoned(self, older_than_ms: int, limit: int) -> int:
         return len(await self._steps.fetch_durable("object_doom_abandoned", older_than_ms, limit))

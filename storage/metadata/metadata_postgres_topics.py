@@ -15,10 +15,12 @@ from storage.errors import (
 )
 from storage.metadata.topics import Topic, TopicChanges
 from storage.partition_offsets import PartitionOffsets
+from storage.postgres.postgres_arrays import partition_columns
 from storage.postgres.postgres_pool import PostgresPool
 from storage.postgres.postgres_rows import read_rows
 
 DELETE_TIMEOUT_S = 60.0  # a big topic has millions of rows in the index; they go in one transaction
+MAX_PARTITIONS_PER_STEP = 250  # whose locks one statement takes: commits wait some 30 ms for them
 
 
 class PostgresTopics:
@@ -91,22 +93,25 @@ class PostgresTopics:
     async def delete_records(
         self, offsets: Mapping[Partition, int]
     ) -> dict[Partition, PartitionOffsets]:
+        found: dict[Partition, PartitionOffsets] = {}
         ascending = sorted(offsets)  # as commits lock them: no deadlock
-        rows = await self._steps.fetch_durable(
-            "partition_delete_records",
-            [partition.topic_id for partition in ascending],
-            [partition.index for partition in ascending],
-            [offsets[partition] for partition in ascending],
-        )
-        return {
-            Partition(row["topic_id"], row["partition"]): PartitionOffsets(
-                log_start_offset=row["log_start_offset"],
-                high_watermark=row["high_watermark"],
-                last_stable_offset=row["last_stable_offset"],
-                aborted_count=row["aborted_count"],
+        for first in range(0, len(ascending), MAX_PARTITIONS_PER_STEP):
+            some = ascending[first : first + MAX_PARTITIONS_PER_STEP]
+            rows = await self._steps.fetch_durable(
+                "partition_delete_records",
+                *partition_columns(some),
+                [offsets[partition] for partition in some],
             )
-            for row in rows
-        }
+            found |= {
+                Partition(row["topic_id"], row["partition"]): PartitionOffsets(
+                    log_start_offset=row["log_start_offset"],
+                    high_watermark=row["high_watermark"],
+                    last_stable_offset=row["last_stable_offset"],
+                    aborted_count=row["aborted_count"],
+                )
+                for row in rows
+            }
+        return found
 
 
 def _topic(row: asyncpg.Record) -> Topic:

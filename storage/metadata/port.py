@@ -175,6 +175,9 @@ class MetadataStore(
     ) -> dict[Partition, PartitionOffsets]:
         """Let each partition begin at an offset; what is before it can no longer be read.
 
+        It happens step by step, some partitions at a time. Where it ends early, some of them begin
+        there already; what is repeated changes nothing for those.
+
         Args:
             offsets: -1 stands for the high watermark. A partition that begins later already, or has
                 a lower high watermark, stays as it is.

@@ -18,11 +18,14 @@ that are released, ascending; then as in storage/metadata/transactions.py.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 from uuid import UUID
 
 from protocol.ids import Partition
 from storage.segment_entry import SegmentEntry
+
+ProducerKey: TypeAlias = tuple[Partition, int]
+"""Of a producer's state in a partition; the number is the producer's id."""
 
 SIZES_TIMEOUT_S: Final = 20.0
 """Less than what stock admin clients wait for an answer."""
@@ -62,7 +65,8 @@ class CleanableRange:
         compacted_offset: before it, every key has one record (of those that were there then).
         end_offset: up to where compaction may go (exclusive): built, and before the LSO.
         clean_size, dirty_size: bytes before and from `compacted_offset` on.
-        dirty_timestamp_ms: the oldest `max_timestamp_ms` of a dirty segment; -1 if none is.
+        dirty_since_ms: when it was compacted last, or, if that is less, the oldest
+            `max_timestamp_ms` of a dirty segment that has one; 0 if it never was.
     """
 
     partition: Partition
@@ -71,7 +75,7 @@ class CleanableRange:
     end_offset: int
     clean_size: int
     dirty_size: int
-    dirty_timestamp_ms: int
+    dirty_since_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,8 +185,9 @@ class SegmentStore(Protocol):
         """Reserve a path that no object ever had; None if the partition is gone.
 
         topics/{topic}/partitions/{partition}/segments/{start:08d}-{end:08d}.seg; a topic whose name
-        was used before has `.` and 8 hex digits of its id behind its name, and a range that was
-        reserved before has `.` and 8 hex digits of chance before `.seg`.
+        was used before has `.` and 8 hex digits of its id behind its name, which is cut so that
+        both have 255 characters at most, and a range that was reserved before has `.` and 8 hex
+        digits of chance before `.seg`.
         """
 
     async def replace_segments(self, swap: SegmentSwap) -> bool:
@@ -204,7 +209,7 @@ class SegmentStore(Protocol):
         """
 
     async def set_compacted(self, partition: Partition, compacted_offset: int) -> None:
-        """Take note of where compaction has come to, and when. It never moves back."""
+        """Take note of where a round of compaction has come to, and when. It never moves back."""
 
     # retention
 
@@ -225,8 +230,19 @@ class SegmentStore(Protocol):
             how many rows are gone; 0 if there is nothing left to do.
         """
 
-    async def expire_producers(self, unused_ms: int, limit: int) -> int:
-        """Forget at most `limit` producers' states that nobody wrote with for so long (KIP-98)."""
+    async def expire_producers(
+        self, after: ProducerKey | None, unused_ms: int, limit: int
+    ) -> tuple[int, ProducerKey | None]:
+        """Look at `limit` producers' states in the order of their keys; forget old ones (KIP-98).
+
+        Args:
+            after: behind which to go on; None at the beginning.
+            unused_ms: for how long nobody wrote with them.
+            limit: of one step; what it forgets keeps commits waiting.
+
+        Returns:
+            how many are forgotten; and where to go on, None at the end.
+        """
 
     # sweeper
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from storage.errors import ObjectConflict
+from storage.objects.disk_room import check_room
 from storage.objects.durable_file import write_durably
 from storage.objects.durable_folders import DurableFolders
 from storage.objects.open_folder import flush_names
@@ -66,6 +67,7 @@ class ObjectPut:
         folder_path, _, name = self._path.rpartition("/")
         folders.find(folder_path)
         self._unfinished = unfinished = self._next_unfinished()
+        check_room(unfinished.parent, sum(map(len, self.parts)))
         self._file = write_durably(unfinished, self.parts)
         if self.cancelled:  # the caller may have changed the parts while they were copied
             return

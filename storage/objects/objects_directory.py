@@ -8,6 +8,7 @@ and a crash leaves nothing behind. The file system must have hard links and floc
 """
 
 import asyncio
+import errno
 import itertools
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -166,6 +167,9 @@ def _delete(root: Path, paths: Iterable[str]) -> dict[str, str]:
             continue
         except PermissionError as error:
             refused[path] = str(error)
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:  # nor there
+                raise
     return refused
 
 

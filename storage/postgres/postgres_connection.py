@@ -144,6 +144,26 @@ async def connect(dsn: str, config: PostgresConfig) -> Connection:
     return connection
 
 
+async def connect_unlimited(
+    dsn: str, config: PostgresConfig, *, command_timeout_s: float
+) -> Connection:
+    """Open one connection whose session ends for no limit of its role or database.
+
+    Raises:
+        MetadataUnavailable: as connect(); a standby will do.
+    """
+    with unavailable_without_entry():
+        connection: Connection = await asyncpg.connect(
+            dsn, timeout=config.connect_timeout_s, command_timeout=command_timeout_s
+        )
+        try:
+            await connection.execute(query("session_lift_limits"))
+        except BaseException:
+            connection.terminate()
+            raise
+    return connection
+
+
 class Warnings:
     """What a server said beside the answer to a statement that changes something."""
 

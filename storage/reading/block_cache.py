@@ -18,15 +18,12 @@ from storage.objects.port import ObjectStore
 from storage.reading.block_fetch import Fetch
 from storage.reading.cold_gets import ColdGets
 from storage.reading.cold_pace import ColdPace
-from storage.reading.read_plan import Key, Piece, coalesce
+from storage.reading.read_plan import Key, Piece, coalesce, memory_of, most_memory_of
 from storage.reading.segment_indexes import SegmentIndexes
 from storage.runs import Run
 
 IN_THREAD_BYTES: Final = 2 * MiB
 """Larger pieces are checked in a thread; one of 1 MiB takes a fraction of a millisecond."""
-
-PIECE_OVERHEAD_BYTES: Final = 2_500
-"""The objects around a piece that is a GET by itself, so that tiny rows count as well."""
 
 
 class BlockCache:
@@ -79,13 +76,21 @@ class BlockCache:
             await asyncio.wait(tasks)
         await self.indexes.close()
 
-    def weight(self, needed: Iterable[Piece]) -> int:
-        """Return how many bytes must stay, or come, so that these pieces can be read."""
-        sizes: dict[Fetch | Key, int] = {}
+    def gets(self, needed: Iterable[Piece]) -> tuple[list[Sequence[Piece]], list[Sequence[Piece]]]:
+        """Return the GETs that bring these pieces: what each brings, in the order of bytes.
+
+        Returns:
+            those that are still to be made; those that were, or are on their way.
+        """
+        missing: dict[Key, Piece] = {}
+        known: dict[Fetch, None] = {}
         for piece in needed:
-            fetch = self._fetch_of.get(piece.key)
-            sizes[fetch or piece.key] = fetch.size if fetch else _size_of([piece])
-        return sum(sizes.values())
+            if piece.entry.inline is None:
+                if (fetch := self._fetch_of.get(piece.key)) is None:
+                    missing[piece.key] = piece
+                else:
+                    known[fetch] = None
+        return [*coalesce(missing.values())], [fetch.pieces for fetch in known]
 
     def load(
         self, needed: Iterable[Piece], ahead: Iterable[Sequence[Piece]]
@@ -114,7 +119,8 @@ class BlockCache:
                 self._use(fetch)
                 self._change(fetch, holds=1)
         missing = set(wanted)
-        soon, ahead_bytes = self._affordable(ahead, _size_of(wanted.values()))
+        needed_bytes = sum(map(memory_of, coalesce(wanted.values())))
+        soon, ahead_bytes = self._affordable(ahead, needed_bytes)
         wanted.update(soon)
         for pieces in coalesce(wanted.values()):
             is_needed = any(piece.key in missing for piece in pieces)
@@ -144,7 +150,7 @@ class BlockCache:
                 if piece.key not in self._fetch_of and piece.entry.inline is None
             ]
             if missing:
-                size += _size_of(piece for _, piece in missing)
+                size += most_memory_of(piece for _, piece in missing)
                 if self._kept + needed_bytes + size > self.max_bytes // 2:
                     break
                 taken += missing
@@ -154,7 +160,7 @@ class BlockCache:
     def _start(self, pieces: Sequence[Piece], *, unread: bool) -> Fetch:
         loop = asyncio.get_running_loop()
         runs: dict[Key, asyncio.Future[Run]] = {one.key: loop.create_future() for one in pieces}
-        fetch = Fetch(pieces, _size_of(pieces), runs, unread)
+        fetch = Fetch(pieces, memory_of(pieces), runs, unread)
         self._fetch_of.update((piece.key, fetch) for piece in pieces)
         self._fetches[fetch] = None
         self._size += fetch.size
@@ -241,8 +247,3 @@ class BlockCache:
         for key in fetch.runs:
             if self._fetch_of.get(key) is fetch:
                 del self._fetch_of[key]
-
-
-def _size_of(pieces: Iterable[Piece]) -> int:
-    """Return how many bytes of memory pieces take."""
-    return sum([piece.length + PIECE_OVERHEAD_BYTES for piece in pieces])

@@ -10,7 +10,7 @@ class ByteBudget:
     """Each user takes all it needs at once, so that no two wait for each other."""
 
     def __init__(self, limit_bytes: int) -> None:
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.used_bytes = 0
 
@@ -37,7 +37,7 @@ class ByteBudget:
             self._give_back(size)
 
     def _fits(self, size: int) -> bool:
-        return self.used_bytes == 0 or self.used_bytes + size <= self._limit_bytes
+        return self.used_bytes == 0 or self.used_bytes + size <= self.limit_bytes
 
     def _give_back(self, size: int) -> None:
         self.used_bytes -= size

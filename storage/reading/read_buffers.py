@@ -19,7 +19,7 @@ LEAST_BYTES: Final = 128 * KiB
 """What is smaller comes from memory that Python's allocators have anyway."""
 
 KEPT_BYTES: Final = 16 * MiB
-"""Of idle buffers, when no more are taken."""
+"""Of idle buffers, while others are taken; none when no more are."""
 
 MAX_BUFFERS: Final = 256
 TRIM_S: Final = 1.0
@@ -85,16 +85,14 @@ class ReadBuffers:
             idle = [at for at in range(len(self._buffers)) if self._is_idle(at)]
             idle_bytes = sum([self._buffers[at].__alloc__() for at in idle])
             trimmed = 0
-            most_bytes = self._most_idle_bytes if self._is_busy else KEPT_BYTES
+            most_bytes = self._most_idle_bytes if self._is_busy else 0
             self._is_busy = False
             while idle_bytes > most_bytes and trimmed < TRIMMED_AT_ONCE:
                 at = idle[trimmed] - trimmed  # the oldest, at its place now
                 idle_bytes -= self._buffers[at].__alloc__()
                 del self._buffers[at]
                 trimmed += 1
-            left_bytes = sum([buffer.__alloc__() for buffer in self._buffers])
-        if left_bytes > KEPT_BYTES:  # what is in use will be idle, too
-            self.trim_later()
+        self.trim_later()  # what is in use will be idle, too
 
     def _reuse(self, length: int) -> bytearray | None:
         """Take one out that is idle and fits; let go of the oldest idle ones if they are many."""

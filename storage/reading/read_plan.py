@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Final
 
 from protocol.errors import CorruptBatch
-from storage.config import MiB
+from storage.config import KiB, MiB
 from storage.errors import CorruptObject
 from storage.runs import Run, parse_run
 from storage.segment import read_block
@@ -24,6 +24,13 @@ GET_BYTES: Final = 4 * MiB
 
 So however a reader's fetches fall, 64 MiB that are read from one end to the other are 16 GETs.
 """
+
+HOLE_BYTES: Final = 16 * KiB
+"""A GET fetches so much between two pieces, too: another GET would take longer. What is between is
+memory as well, so it is not more."""
+
+PIECE_OVERHEAD_BYTES: Final = 2_500
+"""The objects around a piece that is a GET by itself, so that tiny rows count as well."""
 
 Key = tuple[str, int]
 """Path of an object and a byte of it."""
@@ -114,7 +121,7 @@ def squares(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
 
 
 def coalesce(pieces: Iterable[Piece]) -> list[list[Piece]]:
-    """Return the GETs that fetch these pieces: each the adjacent ones of one square.
+    """Return the GETs that fetch these pieces: each those of one square with little between them.
 
     Args:
         pieces: of any partitions, each once, in any order.
@@ -122,9 +129,20 @@ def coalesce(pieces: Iterable[Piece]) -> list[list[Piece]]:
     gets: list[list[Piece]] = []
     for piece in sorted(pieces, key=lambda piece: piece.key):
         last = gets[-1][-1] if gets else None
-        adjacent = last is not None and last.start + last.length == piece.start
-        if last is not None and adjacent and last.square == piece.square:
+        hole = piece.start - (last.start + last.length) if last is not None else 0
+        if last is not None and last.square == piece.square and 0 <= hole <= HOLE_BYTES:
             gets[-1].append(piece)
         else:
             gets.append([piece])
     return gets
+
+
+def memory_of(pieces: Sequence[Piece]) -> int:
+    """Return how many bytes of memory one GET takes that fetches these, in the order of bytes."""
+    first, last = pieces[0], pieces[-1]
+    return last.start + last.length - first.start + len(pieces) * PIECE_OVERHEAD_BYTES
+
+
+def most_memory_of(pieces: Iterable[Piece]) -> int:
+    """Return how many bytes of memory pieces take at most, whatever GETs they are part of."""
+    return sum([piece.length + PIECE_OVERHEAD_BYTES + HOLE_BYTES for piece in pieces])

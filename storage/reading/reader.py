@@ -7,8 +7,8 @@ together, with what readers who go from one offset to the next will need soon
 (storage/reading/read_ahead.py). Nothing here is waited for by producers or by tail reads: GETs have
 places of their own, and so have bytes in use.
 
-    reader.py            one fetch: gives way (cold_pace.py), plans, holds; byte_budget.py bounds
-                         what all fetches have in use
+    reader.py            one fetch: gives way (cold_pace.py), plans, holds; reader_turns.py bounds
+                         what it gets, byte_budget.py what all fetches have in use
     read_planner.py      from offsets to pieces: metadata, segment_indexes.py, along read_ahead.py
     read_plan.py         pieces of objects, and which of them one GET fetches; arithmetic
     block_hold.py        what one reader needs, kept in block_cache.py until it has it
@@ -24,11 +24,9 @@ of what was replaced stay for a while; a read that comes too late even for that 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from random import randrange
 from typing import Final
 
 from protocol.batch import read_header
-from storage.config import MiB
 from storage.errors import MetadataUnavailable, ObjectMissing, OffsetOutOfRange, StorageError
 from storage.metadata.port import MetadataStore
 from storage.metrics import StorageMetrics
@@ -36,15 +34,10 @@ from storage.reading.block_cache import BlockCache
 from storage.reading.block_hold import Hold
 from storage.reading.byte_budget import ByteBudget
 from storage.reading.read_ahead import Note, Route, SequentialReaders, soon_needed, within_reach
-from storage.reading.read_plan import Piece
+from storage.reading.read_plan import Piece, memory_of
 from storage.reading.read_planner import ColdRead, Plan, Planner
+from storage.reading.reader_turns import ANSWER_BYTES, served_now, turn
 from storage.runs import Run
-
-ANSWER_BYTES: Final = 4 * MiB
-"""What one fetch gets from the store; who asks for more comes again, and is soon served.
-
-Clients ask for 50 MiB by default, which would be in memory for each of them until it is sent.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +80,27 @@ class Reader:
         """Serve reads with one query of the index; a failed one does not fail the others.
 
         An offset before the high watermark that is not there is OffsetOutOfRange: the log begins
-        later by now. Some get nothing this time, if the others make up ANSWER_BYTES: it is drawn
-        by lot where to begin.
+        later by now. Some get nothing this time, if there is enough for the others to do
+        (storage/reading/reader_turns.py).
 
         Raises:
             MetadataUnavailable: the index gave no answer.
         """
+        results: list[Records | StorageError] = [_NOTHING] * len(reads)
+        numbers = turn(len(reads))
+        found = await self._read([reads[number] for number in numbers])
+        for number, result in zip(numbers, found, strict=True):
+            results[number] = result
+        return results
+
+    async def _read(self, reads: Sequence[ColdRead]) -> list[Records | StorageError]:
         reads = [
             replace(read, max_bytes=ANSWER_BYTES) if read.max_bytes > ANSWER_BYTES else read
             for read in reads
         ]
         notes = [self._readers.note(read.log.partition, read.offset) for read in reads]
         plans = await self._planner.plan(reads, notes)
-        served = self._up_to_limit(reads, plans)
+        served = served_now(reads, plans, self._blocks, most_bytes=self._in_use.limit_bytes)
         needed = [piece for number in served for piece in plans[number].needed]
         if any(piece.entry.inline is None for piece in needed):
             await self._blocks.pace.give_way()
@@ -120,7 +121,7 @@ class Reader:
                 records = self._records(reads[number], plans[number], one, ahead_bytes)
                 results[number] = records or _NOTHING
             return results
-        async with self._in_use.held(self._blocks.weight(needed)):
+        async with self._in_use.held(sum(map(memory_of, chain(*self._blocks.gets(needed))))):
             with Hold(self._blocks) as hold:
                 hold.add(needed, within_reach(soon))
                 ahead_bytes = hold.ahead_bytes // max(len(soon), 1)
@@ -144,23 +145,6 @@ class Reader:
                 return None
             found.append(one)
         return found
-
-    def _up_to_limit(self, reads: Sequence[ColdRead], plans: Sequence[Plan]) -> list[int]:
-        """Return which of the reads are served now."""
-        sizes = [
-            min(sum(piece.length for piece in plan.needed), read.max_bytes)
-            for read, plan in zip(reads, plans, strict=True)
-        ]
-        first = 0
-        if sum(sizes) > ANSWER_BYTES:  # turns would be of all clients, and one's always the same
-            first = randrange(len(reads))  # noqa: S311 (not a secret)
-        served: list[int] = []
-        left = ANSWER_BYTES
-        for number in (*range(first, len(reads)), *range(first)):
-            if sizes[number] <= left or not served:
-                served.append(number)
-                left -= sizes[number]
-        return served
 
     async def _serve(
         self, read: ColdRead, plan: Plan, hold: Hold, ahead_bytes: int

@@ -126,6 +126,7 @@ class Recovery:
             next_producer_id=scanned.last_producer_id + 1 + PRODUCER_ID_MARGIN,
             generation=scanned.last_leader_epoch + GENERATION_MARGIN,
         )
+        report.keeping = await self._database.keep_records()
         for page in self._scratch.objects(OBJECTS_AT_ONCE):
             self._scratch.set_object_ids(await self._database.add_objects(page))
         await self._database.add_folders(

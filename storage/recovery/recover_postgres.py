@@ -6,8 +6,6 @@ from contextlib import asynccontextmanager
 from typing import Final, Self
 from uuid import UUID
 
-import asyncpg
-
 from protocol.ids import Partition
 from sql import query
 from storage.config import PostgresConfig
@@ -15,11 +13,12 @@ from storage.objects.store_marker import StoreMark
 from storage.postgres.migrate import migrate
 from storage.postgres.postgres_connection import (
     Connection,
+    connect_unlimited,
     unavailable_without_answer,
-    unavailable_without_entry,
 )
 from storage.recovery.recover_partition import RebuiltPartition
 from storage.recovery.recover_producers import RETAINED_BATCHES, KnownProducer
+from storage.recovery.recover_report import KEEPING
 from storage.recovery.recover_segments import stable_offsets
 from storage.recovery.recover_topics import FoundTopic
 
@@ -71,10 +70,7 @@ class EmptyDatabase:
             MetadataUnavailable: no answer, or no entry.
         """
         await migrate(dsn, config)
-        with unavailable_without_entry():
-            connection: Connection = await asyncpg.connect(
-                dsn, timeout=config.connect_timeout_s, command_timeout=ANSWER_S
-            )
+        connection = await connect_unlimited(dsn, config, command_timeout_s=ANSWER_S)
         try:
             with unavailable_without_answer():
                 transaction = connection.transaction()
@@ -101,6 +97,12 @@ class EmptyDatabase:
         assert row is not None, "migrations make it"
         self._last_producer_id = row["next_producer_id"] - 1
         return str(row["cluster_id"]), int(row["next_producer_id"])
+
+    async def keep_records(self) -> dict[str, str]:
+        """Set those of KEEPING of the whole cluster that nobody has set yet; return these."""
+        statement = query("recover_keep_records")
+        configs = json.loads(await self._db.fetchval(statement, json.dumps(KEEPING)))
+        return {name: value for name, value in KEEPING.items() if configs[name] == value}
 
     async def add_objects(self, objects: Sequence[tuple[str, int]]) -> list[tuple[int, str]]:
         """Add paths with their sizes; return ids with their paths."""

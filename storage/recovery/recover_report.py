@@ -1,14 +1,36 @@
 """What a recovery has found, and what it could not."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
-FOREVER_NOTE = "retention.ms=-1, until you set its configs: nothing but wal objects tells of it"
-NOT_RECOVERED = (
+from storage.configs.config_types import LONG_MAX
+from storage.upkeep.policies import UNLIMITED
+
+KEEPING: Final = {
+    "log.retention.ms": str(UNLIMITED),
+    "log.retention.bytes": str(UNLIMITED),
+    "log.cleaner.min.cleanable.ratio": "1.0",
+    "log.cleaner.max.compaction.lag.ms": str(LONG_MAX),
+}
+"""Of the whole cluster: topics that follow these lose no record. What was set is not known, and the
+defaults would remove, within seconds, what was to be kept for ever."""
+
+FOREVER_NOTE: Final = (
+    "retention.ms=-1, until you set its configs: nothing but wal objects tells of it"
+)
+NOT_RECOVERED: Final = (
     "committed offsets of groups: consumers begin by their auto.offset.reset",
     "transactional ids: producers have to be started again (InitProducerId)",
     "how transactions ended in a broker's last seconds, if it was killed: they are aborted",
+    "that one was open where built segments end, if it wrote there long before: it is committed",
     "offsets of what such a broker wrote then, if it is not built: these records may have moved",
-    "topics that no object tells of, topic configs changed since the last segment, broker configs",
+    "what was set of the whole cluster, of brokers, groups and client metrics",
+    "users (SCRAM), ACLs and quotas",
+    "topics that no object tells of",
+    (
+        "topic configs altered, and empty partitions added, since the last built segment: start"
+        " brokers with STREAMHOUSE_UPKEEP__ENABLED=false until you have set what keeps more"
+    ),
     "log starts: what DeleteRecords or retention took away is there again, if its object still is",
     "what compaction removed of a new leader's first records: it may come back at the end",
     "usage counted for `streamctl cost`",
@@ -43,6 +65,7 @@ class RecoveryReport:
     """All of it.
 
     Attributes:
+        keeping: those of KEEPING that the whole cluster has now, until somebody sets others.
         segments, uploads: objects that were read.
         unneeded: objects that are part of no log; the sweeper takes them away in a while.
         unreadable: objects, or parts of them, that tell nothing, and why.
@@ -60,6 +83,7 @@ class RecoveryReport:
     unreadable: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     next_producer_id: int = 0
+    keeping: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:

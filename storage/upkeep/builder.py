@@ -140,10 +140,13 @@ class Builder:
         policy = self._policy_of(unbuilt.partition.topic_id)
         if policy is None or self._resting.rests(unbuilt.partition):
             return False
+        most_age_ms = min(policy.segment_ms, self._config.segment_age_ms)
+        if policy.compact:  # only what is built is compacted
+            most_age_ms = min(most_age_ms, policy.max_compaction_lag_ms)
         return (
             unbuilt.size >= self._builds.target_bytes(policy)
             or unbuilt.rows >= self._config.segment_rows
-            or unbuilt.age_ms >= min(policy.segment_ms, self._config.segment_age_ms)
+            or unbuilt.age_ms >= most_age_ms
         )
 
     async def _build(self, unbuilt: UnbuiltRange) -> BuildResult | None:

@@ -42,7 +42,11 @@ PAGE: Final = 1000
 
 
 def is_due(found: CleanableRange, policy: TopicPolicy, now_ms: int) -> bool:
-    """Return whether enough of a partition is dirty, or something has been for too long.
+    """Return whether enough of a partition is dirty, or something may have been for too long.
+
+    The builder merges dirty segments with what follows, so what the oldest of them says of its age
+    is not enough: what is dirty was at least not compacted the last time. So however little comes,
+    it is compacted once in max.compaction.lag.ms (KIP-354).
 
     Args:
         found: of the partition.
@@ -53,7 +57,7 @@ def is_due(found: CleanableRange, policy: TopicPolicy, now_ms: int) -> bool:
         return False
     if found.dirty_size / (found.clean_size + found.dirty_size) > policy.min_cleanable_dirty_ratio:
         return True
-    return 0 <= found.dirty_timestamp_ms < now_ms - policy.max_compaction_lag_ms
+    return found.dirty_since_ms < now_ms - policy.max_compaction_lag_ms
 
 
 class Compactor:
@@ -183,6 +187,7 @@ class Compactor:
 
         Nothing of a round is left when it returns: there is memory for one map only.
         """
+        await self._read_again(found)
         one_round = CompactionRound(
             metadata=self._metadata,
             objects=self._objects,
@@ -194,3 +199,21 @@ class Compactor:
             counts=self.counts,
         )
         return await one_round.run()
+
+    async def _read_again(self, found: CleanableRange) -> None:
+        """Read the row at which the last round ended, if it did at one that is damaged.
+
+        The next round would end there, too, and nothing would be left of what it learns on its way.
+
+        Raises:
+            RowsChanged, UnreadableRow: it would.
+            MetadataUnavailable, ObjectStoreUnavailable: no answer; trying again is safe.
+        """
+        row = self._resting.unreadable(found.partition)
+        if row is None or not found.log_start_offset <= row.end_offset < found.end_offset:
+            return
+        rows = CompactionRows(self._metadata, self._objects, found.partition)
+        async with aclosing(rows.parts(row.start_offset, row.end_offset + 1)) as parts:
+            async for _ in parts:
+                pass
+        self._resting.note_readable(found.partition)

@@ -8,6 +8,7 @@ import structlog
 
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable, ObjectStoreUnavailable
+from storage.segment_entry import SegmentEntry
 from storage.upkeep.segment_layout import UnreadableRow
 
 REST_S: Final = 10 * 60.0
@@ -38,14 +39,15 @@ class RestingPartitions:
     def __init__(self, counts: FailureCounts, clock: Callable[[], float]) -> None:
         self._counts = counts
         self._clock = clock
-        self._offsets: dict[Partition, int] = {}  # where they cannot be read
+        self._unreadable: dict[Partition, SegmentEntry] = {}  # the last row of each that was so
         self._until_s: dict[Partition, float] = {}
 
     def note_unreadable(self, partition: Partition, topic: str, failure: UnreadableRow) -> None:
         """Count it; log it unless the same was found there before."""
         self._counts.unreadable += 1
         offset = failure.entry.start_offset
-        if self._offsets.get(partition) != offset:
+        known = self.unreadable(partition)
+        if known is None or known.start_offset != offset:
             log.error(
                 "stored records cannot be read",
                 topic=topic,
@@ -53,7 +55,15 @@ class RestingPartitions:
                 offset=offset,
                 reason=str(failure),
             )
-        self._offsets[partition] = offset
+        self._unreadable[partition] = failure.entry
+
+    def unreadable(self, partition: Partition) -> SegmentEntry | None:
+        """Return the row that could not be read when the partition was last worked on."""
+        return self._unreadable.get(partition)
+
+    def note_readable(self, partition: Partition) -> None:
+        """Forget that row."""
+        self._unreadable.pop(partition, None)
 
     def rest(self, partition: Partition) -> None:
         """Let nobody try it for a while."""
@@ -86,5 +96,5 @@ class RestingPartitions:
 
     def keep(self, exists: Callable[[Partition], bool]) -> None:
         """Forget the others."""
-        self._offsets = {each: offset for each, offset in self._offsets.items() if exists(each)}
+        self._unreadable = {each: row for each, row in self._unreadable.items() if exists(each)}
         self._until_s = {each: until_s for each, until_s in self._until_s.items() if exists(each)}

@@ -16,7 +16,7 @@ from typing import Final
 from uuid import UUID
 
 from protocol.ids import Partition
-from storage.metadata.segments import RetentionRequest, SegmentStore
+from storage.metadata.segments import ProducerKey, RetentionRequest, SegmentStore
 from storage.upkeep.policies import UNLIMITED, TopicPolicy
 
 PARTITIONS_PER_PAGE: Final = 500
@@ -88,12 +88,16 @@ class Retention:
         return rows
 
     async def _forget(self) -> int:
-        producers = 0
-        while gone := await self._metadata.expire_producers(
-            self._producer_unused_ms(), PRODUCERS_PER_PAGE
-        ):
+        producers, after = await self._forget_page(None)
+        while after is not None:
+            gone, after = await self._forget_page(after)
             producers += gone
         return producers
+
+    async def _forget_page(self, after: ProducerKey | None) -> tuple[int, ProducerKey | None]:
+        return await self._metadata.expire_producers(
+            after, self._producer_unused_ms(), PRODUCERS_PER_PAGE
+        )
 
 
 def _page(

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 from broker.network.frame_intake import HOARDED_FRAME_S, FrameIntake
 from broker.network.memory import MemoryBudget
-from protocol.framing import FrameBuffer
+from protocol.framing import FIRST_BYTES, FrameBuffer
 
 MIB = 2**20
 MOST = 100 * MIB
@@ -112,6 +112,29 @@ async def test_a_connection_that_ends_lets_go_of_its_unfinished_frame() -> None:
     assert memory.used_bytes == 0
     assert not one.intake.buffer.partial
     assert one.intake.buffer.expected_bytes == 0
+
+
+async def test_who_is_not_trusted_takes_no_memory_ahead_either() -> None:
+    # Given a peer that has not logged in, and may send large frames all the same
+    memory = MemoryBudget(256 * MIB)
+    early = Peer(memory)
+    early.intake.buffer.distrust(MOST)
+
+    # When it announces the largest, then that is counted as it comes, and no more is allocated
+    early.announce(MOST, 0)
+    assert memory.used_bytes == len(early.intake.buffer.get_buffer()) == FIRST_BYTES
+    while early.left > MIB:
+        early.go_on()
+        assert memory.used_bytes <= 2 * (MOST - early.left)
+        counted = early.intake.buffer.received_bytes + len(early.intake.buffer.get_buffer())
+        assert memory.used_bytes == counted
+
+    # And when it is trusted meanwhile, then the frame comes whole all the same
+    early.intake.buffer.trust(MOST)
+    while early.left:
+        early.go_on()
+    assert [len(frame) for frame in early.intake.queue] == [MOST]
+    assert memory.used_bytes == MOST
 
 
 async def test_who_only_announces_keeps_nobody_from_sending() -> None:

@@ -24,6 +24,7 @@ from tests.support.wire import (
     WireClient,
     encode_frame,
     fetch_request,
+    list_offset_request,
     milliseconds,
     produce_request,
     request_entities,
@@ -343,6 +344,29 @@ async def test_list_offsets_refuses_per_partition(wire: WireClient, topic: str) 
     assert (await wire.list_offset(topic, -99)).error_code == ErrorCode.unsupported_version
     old = await wire.list_offset(topic, -3, version=6)
     assert old.error_code == ErrorCode.unsupported_version
+
+
+async def test_a_partition_whose_offsets_are_asked_for_twice_is_not_looked_at(
+    wire: WireClient, topic: str
+) -> None:
+    # Given a topic of two partitions
+    await wire.create_topic(topic, partitions=2)
+    once = list_offset_request(topic, NOW_MS)
+    (asked,) = once.topics
+    (first,) = asked.partitions
+
+    # When one of them is named twice in a topic, or by a topic that is named twice
+    second = replace(first, partition_index=i32(1))
+    within = replace(once, topics=(replace(asked, partitions=(first, second, first)),))
+    across = replace(once, topics=(replace(asked, partitions=(first, second)), asked))
+
+    # Then that one is refused, once, and the other one is not
+    for request in (within, across):
+        answers = [one for each in (await wire.ask(request)).topics for one in each.partitions]
+        assert [(one.partition_index, one.error_code) for one in answers] == [
+            (0, ErrorCode.invalid_request),
+            (1, ErrorCode.none),
+        ]
 
 
 # --- pipelining

@@ -239,7 +239,21 @@ async def test_what_is_beyond_the_limit_is_said_to_be_left_out() -> None:
     found = series(b"".join(family_pieces(await metrics.families())).decode())
     assert found['metrics_limited{of="topics"}'] == 1
     assert found['metrics_limited{of="group_offsets"}'] == 0
+    assert found['metrics_limited{of="groups"}'] == 0
     assert sum(name.startswith("partition_high_watermark") for name in found) == 2
+
+
+async def test_groups_beyond_the_limit_are_left_out_too() -> None:
+    store = MemoryMetadata(Random(1))
+    await store.take_groups(["c", "a", "b"], create=True)
+    config = MetricsConfig(cluster_max_partitions=2)
+    metrics = ClusterMetrics(
+        store, lambda: brokers(0, 0), config, now_ms=lambda: 0, clock=time.monotonic
+    )
+    found = series(b"".join(family_pieces(await metrics.families())).decode())
+    assert found['metrics_limited{of="groups"}'] == 1
+    named = [name for name in found if name.startswith("group_members")]
+    assert named == ['group_members{group="a"}', 'group_members{group="b"}']
 
 
 def test_a_hundred_thousand_series_come_in_small_pieces() -> None:

@@ -14,11 +14,17 @@ import psutil
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.network.outbox import BACKLOG_BYTES
+from broker.network.outbox import BACKLOG_BYTES, PIECE_BYTES, PINNED_BYTES
 from broker.network.socket_options import UNSENT_BYTES
 from protocol.records import Record, build_batch
 from tests.support.broker import BrokerProcess, start_broker
-from tests.support.wire import WireClient, encode_frame, fetch_request, request_entities
+from tests.support.wire import (
+    WireClient,
+    encode_frame,
+    fetch_request,
+    produce_request,
+    request_entities,
+)
 
 DEAF: Final = 100
 REQUESTS: Final = 300
@@ -33,6 +39,11 @@ MANY: Final = 24
 REPEATS: Final = 4
 WINDOW_BYTES: Final = 256 * 1024
 """What a peer whose program reads nothing lets be sent, with the kernel's own accounting."""
+
+BLOCK_BYTES: Final = 8 * 2**20
+BATCH_BYTES: Final = 100_000
+BATCHES: Final = 40
+ROWS: Final = 60
 
 SETTLED_S: Final = 0.5
 
@@ -131,6 +142,50 @@ async def test_the_more_waits_for_the_deaf_the_less_is_read_for_others(
         async with asyncio.timeout(10):
             while await read_bytes() < everything:
                 await asyncio.sleep(0.01)
+
+
+async def test_what_waits_for_the_deaf_does_not_keep_all_that_was_read_with_it(
+    tmp_path: Path,
+) -> None:
+    # Given rows of megabytes that are in no memory any more
+    environment = dict(
+        os.environ,
+        STREAMHOUSE_CACHE__TAIL_BYTES=str(LARGE_BYTES),
+        STREAMHOUSE_CACHE__BLOCK_BYTES=str(BLOCK_BYTES),
+    )
+    broker = start_broker(tmp_path, environment=environment)
+    try:
+        process = psutil.Process(broker.pid)
+        batch = build_batch([Record(offset_delta=0, value=os.urandom(BATCH_BYTES))])
+        async with await WireClient.connect(broker.bootstrap) as wire:
+            await wire.create_topic("rows", partitions=ROWS)
+            for number in range(ROWS):
+                produce = encode_frame(produce_request("rows", batch, partition=number), 1)
+                sending = asyncio.create_task(wire.send(produce * BATCHES))
+                for _ in range(BATCHES):
+                    await wire.receive_frame()
+                await sending
+            await wire.fetch("rows", BATCHES - 1)
+            before = process.memory_info().rss
+
+            # When many ask for a little of a row each, and read nothing
+            with ExitStack() as stack:
+                connections = [stack.enter_context(deaf(broker.bootstrap)) for _ in range(ROWS)]
+                for number, connection in enumerate(connections):
+                    wanted = fetch_request(
+                        [("rows", number, BATCHES // 2)],
+                        partition_max_bytes=4 * BATCH_BYTES + 1_000,
+                    )
+                    connection.sendall(encode_frame(wanted, 1))
+                async with asyncio.timeout(60):
+                    while not all(map(kernel_bytes, connections)):
+                        await asyncio.sleep(0.1)
+                grown = process.memory_info().rss - before
+    finally:
+        broker.stop()
+
+    # Then they cost about what they asked for
+    assert grown < BLOCK_BYTES + PINNED_BYTES + ROWS * PIECE_BYTES + BACKGROUND_BYTES
 
 
 async def settled_bytes(connection: socket.socket) -> int:

@@ -126,6 +126,26 @@ async def test_each_transactional_id_answers_for_itself(wire: WireClient, topic:
     ]
 
 
+async def test_what_is_named_twice_is_described_once(wire: WireClient, topic: str) -> None:
+    # Given a transaction with a partition
+    await wire.create_topic(topic, 2)
+    producer = await transactional(wire, topic)
+    assert (await producer.produce(topic, b"x")).error_code is NONE
+
+    # When it is named three times, then it is described once, in the order of the request
+    answers = await describe(wire, topic, f"{topic}-no", topic, topic)
+    assert [one.transactional_id for one in answers] == [topic, f"{topic}-no"]
+
+    # And so are the producers of a partition, though one topic is told in two pieces
+    module = request_entities(DESCRIBE_PRODUCERS, 0)
+    asked = [module.TopicRequest(name=topic, partition_indexes=some) for some in ((0, 0), (1, 0))]
+    (answer,) = (await wire.ask(module.DescribeProducersRequest(topics=tuple(asked)))).topics
+    assert [(one.partition_index, len(one.active_producers)) for one in answer.partitions] == [
+        (0, 1),
+        (1, 0),
+    ]
+
+
 async def test_a_deleted_topic_is_not_shown(wire: WireClient, topic: str) -> None:
     # Given a transaction with two topics, one of which is deleted
     producer = await transactional(wire, topic)
@@ -250,14 +270,16 @@ async def test_of_two_brokers_one_answers_what_only_one_may(
         await WireClient.connect(one.bootstrap) as here,
         await WireClient.connect(two.bootstrap) as there,
     ):
-        # Given many transactional ids, and a topic with partitions at both brokers
+        # Given many transactional ids, a topic with partitions at both brokers, and one that has
+        # a replica of each partition at both
         async with asyncio.timeout(PATIENCE_S):
             for each in (here, there):
                 while len((await each.describe("no")).brokers) < 2:
                     await asyncio.sleep(0.01)
-            await here.create_topic(topic, 20)
-            while (await there.describe(topic)).topics[0].error_code:
-                await asyncio.sleep(0.01)
+            for name, replication_factor in ((topic, 1), (f"{topic}-2", 2)):
+                await here.create_topic(name, 20, replication_factor)
+                while (await there.describe(name)).topics[0].error_code:
+                    await asyncio.sleep(0.01)
         for name in names:
             await transactional(here, name)
 
@@ -269,10 +291,13 @@ async def test_of_two_brokers_one_answers_what_only_one_may(
         for each in (here, there):
             assert {state.error_code for state in await describe(each, *names)} == {NONE}
 
-        # and each partition's producers are told by its leader only
-        codes = [
-            [answer.error_code for answer in await describe_producers(each, topic, *range(20))]
-            for each in (here, there)
-        ]
-        wrong = ErrorCode.not_leader_or_follower
-        assert [set(pair) for pair in zip(*codes, strict=True)] == [{NONE, wrong}] * 20
+        # and each partition's producers are told by its replicas only
+        async def told(name: str) -> list[set[ErrorCode]]:
+            codes = [
+                [answer.error_code for answer in await describe_producers(each, name, *range(20))]
+                for each in (here, there)
+            ]
+            return [set(pair) for pair in zip(*codes, strict=True)]
+
+        assert await told(topic) == [{NONE, ErrorCode.not_leader_or_follower}] * 20
+        assert await told(f"{topic}-2") == [{NONE}] * 20

@@ -45,6 +45,9 @@ WAIT_S: Final = 1.0
 class SessionClient:
     """A consumer with a session.
 
+    Args:
+        max_bytes: of an answer; of one partition it takes MAX_BYTES.
+
     Attributes:
         positions: the next offset of each partition that it wants.
         ends: where it was last told that logs begin and end.
@@ -52,8 +55,11 @@ class SessionClient:
         looked_at: partitions that its last fetch looked at.
     """
 
-    def __init__(self, bench: LogBench, *, read_committed: bool) -> None:
+    def __init__(
+        self, bench: LogBench, *, read_committed: bool, max_bytes: int = MAX_BYTES
+    ) -> None:
         self._bench = bench
+        self._max_bytes = max_bytes
         self.read_committed = read_committed
         self.session = FetchSession(1, by_topic_id=True)
         self._cluster = Cluster(cluster_id="c", brokers=alone(1), listener=0)
@@ -85,7 +91,7 @@ class SessionClient:
         ]
         forgotten = [TopicForgotten("", one.topic_id, [one.index]) for one in self._left]
         isolation = READ_COMMITTED if self.read_committed else 0
-        request = FetchRequest(0, 1, MAX_BYTES, isolation, 1, 1, topics, forgotten)
+        request = FetchRequest(0, 1, self._max_bytes, isolation, 1, 1, topics, forgotten)
         self._changed.clear()
         self._left.clear()
         self.session.change(request)
@@ -98,7 +104,7 @@ class SessionClient:
         fetch = Fetch(
             *(self._bench.log, self._cluster, self.session),
             failures=ReadFailures(CollectorRegistry(), lambda _: "t", time.monotonic),
-            max_bytes=MAX_BYTES,
+            max_bytes=self._max_bytes,
             read_committed=self.read_committed,
         )
         await fetch.run(min_bytes=min_bytes, max_wait_s=max_wait_s)
@@ -313,6 +319,30 @@ async def test_records_of_all_partitions_come_in_turn() -> None:
         assert [client.positions[one] for one in partitions] == [20, 20, 20]
 
 
+@pytest.mark.parametrize("large_at", [0, 1])
+async def test_a_large_old_batch_comes_in_its_turn_beside_new_ones(large_at: int) -> None:
+    async with running_log() as bench:
+        # Given a batch that is larger than the limit of its partition, and not in memory
+        partitions = await bench.create_partitions(2)
+        large, busy = partitions[large_at], partitions[1 - large_at]
+        await bench.append(large, [b"x" * 2 * MAX_BYTES])
+        await bench.restart()
+
+        # When a client asks for it, and there is something new elsewhere each time
+        client = SessionClient(bench, read_committed=False, max_bytes=10 * MAX_BYTES)
+        for one in partitions:
+            client.want(one, 0)
+        read = []
+        for _ in range(3):
+            await bench.append(busy, [b"a"])
+            await client.fetch()
+            read.append(client.read.get(large, 0))
+
+        # Then it comes as soon as its partition is the first (KIP-74), and the others come, too
+        assert read == [large_at == 0, 1, 1]
+        assert client.read[busy] == 3
+
+
 async def test_nobody_polls_for_a_client_that_does_not_come_back() -> None:
     async with running_log() as bench:
         # Given a client that has just asked
@@ -337,6 +367,35 @@ async def test_nobody_polls_for_a_client_that_does_not_come_back() -> None:
         client.session.close()
         while log.take_poll():
             pass
+
+
+class PatientClient(SessionClient):
+    """Asks again for what cannot be read."""
+
+    def _take(self, partition: Partition, answer: PartitionAnswer) -> None:
+        if answer.error_code != ErrorCode.kafka_storage_error:
+            super()._take(partition, answer)
+
+
+async def test_a_partition_that_cannot_be_read_holds_up_no_other() -> None:
+    async with running_log() as bench:
+        # Given two partitions of which nothing is in memory, and the records of one are lost
+        lost, kept = await bench.create_partitions(2)
+        await bench.append(lost, [b"a"])
+        await bench.objects.delete([one.path async for one in bench.objects.list("")])
+        await bench.append(kept, [b"a"])
+        await bench.restart()
+
+        # When a client wants that one first, each with as much as it takes of both
+        client = PatientClient(bench, read_committed=False)
+        client.want(lost, 0)
+        client.want(kept, 0)
+        told = await client.fetch()
+        assert told[lost].error_code == ErrorCode.kafka_storage_error
+        await client.fetch()
+
+        # Then it is given the other one the next time
+        assert client.read == {kept: 1}
 
 
 class SlowClient(SessionClient):

@@ -1,4 +1,4 @@
-"""Fetch, over stores in memory: which errors consumers are told.
+"""Fetch, over stores in memory: which errors consumers are told, and for whom anything is read.
 
 OFFSET_OUT_OF_RANGE must not be answered so late that another broker may have led the partition
 meanwhile. librdkafka goes to that one. If it is back by then, it takes the code, which is true of
@@ -22,12 +22,15 @@ from broker.fetching import Fetch
 from broker.read_failures import ReadFailures
 from protocol.fetch import PartitionWanted, TopicWanted
 from protocol.fetch_response import PartitionAnswer
+from storage.config import MiB
 from storage.errors import MetadataUnavailable
 from storage.metadata.brokers import BrokerRecord, Membership
 from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.port import SegmentLookup
 from storage.partition_log import PartitionLog
+from storage.reading.read_planner import ColdRead
 from storage.segment_entry import SegmentEntry
+from tests.storage.cold_bench import ColdBench
 from tests.storage.log_bench import LogBench, running_log
 
 PATIENCE_S: Final = 30.0
@@ -47,8 +50,16 @@ class LeavingStore(MemoryMetadata):
 
 
 def alone(generation: int) -> BrokerSet:
-    only = BrokerRecord(node_id=0, addresses=("localhost:1",), rack=None)
-    return BrokerSet(Membership(node_id=0, generation=generation, brokers=[only]))
+    return among(1, generation)
+
+
+def among(count: int, generation: int = 1) -> BrokerSet:
+    """Return so many brokers as the first of them knows them."""
+    brokers = [
+        BrokerRecord(node_id=at, addresses=(f"localhost:{at + 1}",), rack=None)
+        for at in range(count)
+    ]
+    return BrokerSet(Membership(node_id=0, generation=generation, brokers=brokers))
 
 
 def fetch_of(
@@ -141,3 +152,32 @@ async def test_postgres_goes_away_while_a_read_is_planned_again() -> None:
 
         # Then clients hear what makes them ask again: Java's gives up on REQUEST_TIMED_OUT here
         assert wanted.answer.error_code == ErrorCode.kafka_storage_error
+
+
+@pytest.mark.parametrize("brokers", [1, 2])
+async def test_nothing_is_read_any_more_for_clients_that_are_gone(brokers: int) -> None:
+    # Given old data of several partitions, each as much as may be in use at a time
+    bench = ColdBench(max_bytes=2 * MiB)
+    logs = await bench.create(8)
+    for log in logs:
+        await bench.write([log], batches=4)
+    bench.restart()
+    cluster = Cluster(cluster_id="c", brokers=among(brokers), listener=0)
+
+    # When clients that wait for the first of it, and for their turn, are gone
+    bench.store.held.clear()
+    asks = [
+        asyncio.create_task(cluster.unless_cut_off(bench.reader.read([ColdRead(log, 0, MiB)])))
+        for log in logs
+    ]
+    while len(bench.reader._in_use._waiting) < len(logs) - 1:
+        await asyncio.sleep(0)
+    for ask in asks:
+        ask.cancel()
+    await asyncio.wait(asks)
+    bench.store.held.set()
+
+    # Then the next one does not wait for what nobody wants
+    await bench.read(logs[-1], 0)
+    assert len(bench.store.gets) == 2
+    await bench.close()

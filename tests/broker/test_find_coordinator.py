@@ -1,5 +1,6 @@
 """FindCoordinator, every version and key type."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,14 +12,16 @@ from tests.support.wire import WireClient, build, request_entities
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 
-async def find(wire: WireClient, version: int, key_type: int = GROUP) -> list[Any]:
+async def find(
+    wire: WireClient, version: int, key_type: int = GROUP, keys: Sequence[str] = ("g", "h")
+) -> list[Any]:
     module = request_entities(10, version)
     request = build(
         module,
         "FindCoordinatorRequest",
-        key="g",
+        key=keys[0],
         key_type=key_type,
-        coordinator_keys=("g", "h"),
+        coordinator_keys=tuple(keys),
     )
     response = await wire.ask(request)
     return list(response.coordinators) if version >= 4 else [response]
@@ -41,6 +44,11 @@ async def test_a_transactional_id_has_one(wire: WireClient, version: int) -> Non
 
 async def test_several_keys_are_answered_in_order(wire: WireClient) -> None:
     assert [answer.key for answer in await find(wire, 6)] == ["g", "h"]
+
+
+async def test_a_key_that_is_named_twice_is_answered_once(wire: WireClient) -> None:
+    answers = await find(wire, 6, keys=["h", "g", "h"])
+    assert [answer.key for answer in answers] == ["h", "g"]
 
 
 @pytest.mark.parametrize("version", [1, 3, 4, 6])

@@ -16,10 +16,18 @@ from tests.support.group_wire import (
     commit_request,
     committed,
     fetch_request,
+    join_request,
     named,
+    sync_request,
 )
 from tests.support.large_requests import alteration, deletion
-from tests.support.wire import WireClient, build, milliseconds, request_entities
+from tests.support.wire import (
+    WireClient,
+    build,
+    encode_frame,
+    milliseconds,
+    request_entities,
+)
 
 API_VERSIONS: Final = 18
 CREATE_TOPICS: Final = 19
@@ -27,6 +35,8 @@ DESCRIBE_LOG_DIRS: Final = 35
 TOPICS: Final = 2_000
 PARTITIONS: Final = 10_000
 MIRRORED_TOPICS: Final = 1_500
+ASSIGNMENTS: Final = 150_000
+"""More than are decoded at once."""
 FEWEST_TURNS: Final = 20
 """Answers to another client meanwhile; it had one, while all was done in a single turn."""
 
@@ -134,3 +144,37 @@ async def test_more_offsets_than_are_decoded_at_once_are_committed_and_deleted(
     left, _ = await answered_meanwhile(large, fetch_request("many", None))
     assert committed(left) == {}
     assert answered >= FEWEST_TURNS
+
+
+async def test_members_that_wait_for_their_leader_take_no_turn_of_the_largest(
+    large: BrokerProcess,
+) -> None:
+    async with (
+        await WireClient.connect(large.bootstrap) as one,
+        await WireClient.connect(large.bootstrap) as two,
+        await WireClient.connect(large.bootstrap) as three,
+    ):
+        # Given a group whose leader does not sync
+        members = (one, two, three)
+        join = join_request(
+            "waits", version=3, session_timeout_ms=300_000, rebalance_timeout_ms=300_000
+        )
+        joined = await asyncio.gather(*(member.ask(join) for member in members))
+        followers = [
+            (member, answer.member_id, answer.generation_id)
+            for member, answer in zip(members, joined, strict=True)
+            if answer.member_id != answer.leader
+        ]
+        assert len(followers) == 2
+
+        # When both followers say more than is decoded at once
+        assignments = {str(number): b"" for number in range(ASSIGNMENTS)}
+        for member, member_id, generation_id in followers:
+            sync = sync_request("waits", member_id, generation_id, assignments, version=3)
+            await member.send(encode_frame(sync, 2))
+
+        # Then others may, too, and are answered
+        commit = commit_request("others", {"t": dict.fromkeys(range(4 * PARTITIONS), 7)})
+        answer, _ = await answered_meanwhile(large, commit)
+        assert codes(answer)[0] == ErrorCode.none
+        assert [await member.ended() for member, *_ in followers] == [True, True]

@@ -8,8 +8,9 @@ from uuid import UUID
 
 import pytest
 
+from broker import leaders as leaders_module
 from broker.broker_set import BrokerSet
-from broker.leaders import Leaders
+from broker.leaders import Leaders, Ranked, rank
 from protocol.ids import Partition
 from storage.metadata.brokers import BrokerRecord, Membership
 
@@ -69,6 +70,63 @@ def test_when_a_broker_goes_only_what_it_led_moves_and_to_all_others(count: int)
 def test_new_partitions_move_no_old_ones() -> None:
     for topic_id in TOPICS:
         assert leaders(topic_id, 30, brokers(4))[:7] == leaders(topic_id, 7, brokers(4))
+
+
+def dealt_as_a_whole(
+    topic_id: UUID, block: int, live: Sequence[BrokerRecord], dead: Sequence[BrokerRecord]
+) -> list[int]:
+    """Deal a block as brokers of before do, which may work beside these: return who leads."""
+    known, led = [*live, *dead], []
+    free = list(known)
+    for index in range(block * len(known), (block + 1) * len(known)):
+        liked = rank(topic_id.bytes + index.to_bytes(4, "big"), known)
+        dealt = next(one for one in liked if one in free)
+        free.remove(dealt)
+        led.append(next(one.node_id for one in (dealt, *liked) if one in live))
+    return led
+
+
+@pytest.mark.parametrize(("alive", "gone"), [(1, 0), (3, 0), (3, 4), (5, 11), (2, 30)])
+def test_leaders_do_not_depend_on_which_partition_is_asked_for_first(alive: int, gone: int) -> None:
+    everybody = brokers(alive + gone)
+    live, dead = everybody[:alive], everybody[alive:]
+    for topic_id in TOPICS[:20]:
+        expected = [
+            leader for at in range(3) for leader in dealt_as_a_whole(topic_id, at, live, dead)
+        ]
+        known = Leaders(live, dead)
+        asked = list(enumerate(expected))
+        random.Random(topic_id.int).shuffle(asked)
+        for index, leader in asked:
+            assert known.ranked(Partition(topic_id, index))[0].node_id == leader
+
+
+def test_what_is_not_asked_for_is_not_dealt(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given three brokers, and hundreds that have been
+    ranked = list[bytes]()
+
+    def counted(key: bytes, known: Sequence[BrokerRecord]) -> Ranked:
+        ranked.append(key)
+        return rank(key, known)
+
+    monkeypatch.setattr(leaders_module, "rank", counted)
+    everybody = brokers(303)
+    known = Leaders(everybody[:3], everybody[3:])
+
+    # When a topic has one partition, then no other one is dealt
+    known.ranked(Partition(TOPICS[0], 0))
+    assert len(ranked) == 1
+
+    # And of one that is asked for later those before it, each once
+    known.ranked(Partition(TOPICS[0], 9))
+    known.ranked(Partition(TOPICS[0], 5))
+    assert len(ranked) == 10
+
+
+def test_what_is_forgotten_is_dealt_again_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = leaders(TOPICS[0], 20, brokers(6))
+    monkeypatch.setattr(leaders_module, "MOST_REMEMBERED", 4)
+    assert leaders(TOPICS[0], 20, brokers(6)) == before
 
 
 def test_all_that_are_alive_are_ranked() -> None:

@@ -6,7 +6,7 @@ import time
 import pytest
 from kio.schema.errors import ErrorCode
 
-from protocol.batch import batch_extents, read_header
+from protocol.batch import TIMESTAMP_TYPE_BIT, batch_extents, read_header
 from protocol.compression import Codec
 from protocol.records import Record, build_batch, decode_records
 from tests.fuzz.batches import with_payload
@@ -217,6 +217,63 @@ async def test_log_append_time_is_the_brokers_clock(wire: WireClient, topic: str
     assert produced.log_append_time.timestamp() * 1000 == pytest.approx(header.max_timestamp_ms)
     assert len(list(batch_extents(memoryview(fetched.records)))) == 1  # its checksum is right
     assert (await wire.list_offset(topic, before_ms)).offset == 0
+
+
+async def test_a_duplicate_is_told_when_the_first_copy_was_appended(
+    wire: WireClient, topic: str
+) -> None:
+    # Given a batch of an idempotent producer that has the broker's time
+    await wire.create_topic(topic, message_timestamp_type="LogAppendTime")
+    records = [Record(offset_delta=0, value=b"a")]
+    data = build_batch(records, producer_id=5, producer_epoch=0, base_sequence=0)
+    first = await wire.produce(topic, data)
+
+    # When it is repeated later, then the answer has the time that readers see
+    again = await wire.produce(topic, data)
+    assert (again.error_code, again.base_offset) == (ErrorCode.none, 0)
+    assert again.log_append_time == first.log_append_time
+    fetched = memoryview((await wire.fetch(topic, 0)).records)
+    appended_ms = again.log_append_time.timestamp() * 1000
+    assert appended_ms == pytest.approx(read_header(fetched).max_timestamp_ms)
+
+
+async def test_records_keep_their_time_whoever_their_producer_says_that_it_is_of(
+    wire: WireClient, topic: str
+) -> None:
+    # Given a batch that says that its timestamps are the broker's, where they are the producers'
+    await wire.create_topic(topic)
+    records = [Record(offset_delta=at, timestamp_delta_ms=9 * at) for at in range(2)]
+    claiming = build_batch(
+        records, base_timestamp_ms=NOW_MS, attributes=TIMESTAMP_TYPE_BIT | Codec.LZ4
+    )
+
+    # When it is produced
+    produced = await wire.produce(topic, claiming)
+    assert (produced.error_code, produced.log_append_time) == (ErrorCode.none, None)
+
+    # Then nobody is told so, under a checksum that is right, and each record is found by its own
+    fetched = memoryview((await wire.fetch(topic, 0)).records)
+    header = read_header(fetched)
+    assert (header.attributes, header.max_timestamp_ms) == (Codec.LZ4, NOW_MS + 9)
+    assert len(list(batch_extents(fetched))) == 1
+    for timestamp_ms, offset in ((NOW_MS, 0), (NOW_MS + 1, 1)):
+        assert (await wire.list_offset(topic, timestamp_ms)).offset == offset
+
+
+@pytest.mark.parametrize(
+    ("timestamp_type", "timestamp_ms"),
+    [("LogAppendTime", NOW_MS), ("CreateTime", -1)],
+    ids=["of the broker's time", "without a time"],
+)
+async def test_a_batch_that_says_to_have_the_brokers_time_has_to_have_its_own(
+    wire: WireClient, topic: str, timestamp_type: str, timestamp_ms: int
+) -> None:
+    await wire.create_topic(topic, message_timestamp_type=timestamp_type)
+    claiming = batch(b"a", timestamp_ms=timestamp_ms, codec=TIMESTAMP_TYPE_BIT)
+    produced = await wire.produce(topic, claiming)
+    assert (produced.error_code, produced.base_offset) == (ErrorCode.invalid_timestamp, -1)
+    assert "LogAppendTime" in produced.error_message
+    assert (await wire.list_offset(topic, -1)).offset == 0
 
 
 async def test_what_is_acknowledged_is_there_after_kill_9(

@@ -3,10 +3,11 @@
 import asyncio
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 
-from broker.network.memory_return import (
+from broker.memory_return import (
     GROWN_BYTES,
     LOOKS,
     MemoryReturn,
@@ -18,9 +19,9 @@ PIECE_BYTES = 64 * 1024
 PIECES = 2000
 LARGE = """
 import psutil
-from broker.network.memory_return import LARGE_BYTES, keep_large_apart
+from broker.memory_return import LARGE_BYTES, prepare_memory
 
-keep_large_apart()
+prepare_memory()
 large = bytearray(b"\\1" * 4 * LARGE_BYTES)
 del large  # from here on glibc would have kept what is smaller
 process, small, pieces = psutil.Process(), [], []
@@ -35,14 +36,39 @@ print(held // LARGE_BYTES, (process.memory_info().rss - before) // LARGE_BYTES)
 
 AGAIN = """
 import resource
-from broker.network.memory_return import keep_large_apart
+from broker.memory_return import prepare_memory
 
-keep_large_apart()
+prepare_memory()
 bytearray(1_000_000)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(100):
     bytearray(1_000_000)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+THREADS = """
+import ctypes, re, sys, threading
+from pathlib import Path
+from broker.memory_return import prepare_memory
+
+prepare_memory()
+all_hold = threading.Barrier(4)
+
+def hold():
+    held = [bytearray(100_000) for _ in range(100)]
+    all_hold.wait()
+
+threads = [threading.Thread(target=hold) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+file = ctypes.c_void_p(libc.fopen(sys.argv[1].encode(), b"w"))
+libc.malloc_info(0, file)
+libc.fclose(file)
+print(len(re.findall("<heap nr", Path(sys.argv[1]).read_text())))
 """
 
 
@@ -133,3 +159,12 @@ def test_what_one_request_lets_go_the_next_one_has() -> None:
 
     # Then the pages of the first are those of all others: new ones would be 200 each time
     assert int(found.stdout) < 100 * 20
+
+
+def test_threads_have_one_heap_together(tmp_path: Path) -> None:
+    # Given a process four threads of which hold memory at once, When it is asked for its heaps
+    command = [sys.executable, "-c", THREADS, str(tmp_path / "heaps.xml")]
+    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+
+    # Then it has one
+    assert told.stdout.split() == ["1"]

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -21,12 +22,11 @@ from protocol.compression import Codec
 from protocol.fetch import PartitionWanted, TopicWanted
 from protocol.fetch_response import PartitionAnswer
 from protocol.ids import Partition
-from storage.aborted import AbortedIndex
+from storage.aborted_indexes import AbortedIndexes
 from storage.aborted_transaction import AbortedPage
 from storage.errors import MetadataUnavailable
 from storage.metadata.brokers import BrokerRecord, Membership
 from storage.metadata.metadata_memory import MemoryMetadata
-from storage.partition_log import PartitionLog
 from tests.storage.log_bench import LogBench, Transactional, running_log
 from tests.support.committed_reader import CommittedReader
 
@@ -69,18 +69,27 @@ async def fetch(
     read_committed: bool = True,
 ) -> PartitionAnswer:
     """Return the answer for one partition."""
-    log = await bench.known(partition)
-    wanted = Wanted(PartitionWanted(0, -1, offset, max_bytes), log, PartitionAnswer(0))
+    wanted = PartitionWanted(0, -1, offset, max_bytes)
+    run = await begun(bench, {partition: wanted}, read_committed=read_committed)
+    await run.run(min_bytes=min_bytes, max_wait_s=max_wait_s)
+    return run.wanted[0].answer
+
+
+async def begun(
+    bench: LogBench, asked: Mapping[Partition, PartitionWanted], *, read_committed: bool = True
+) -> Fetch:
+    wanted = [
+        Wanted(one, await bench.known(partition), PartitionAnswer(one.index))
+        for partition, one in asked.items()
+    ]
     looks = AllOfIt()
-    looks.add(TopicWanted("t", None, [wanted.partition]), [wanted])
-    run = Fetch(
+    looks.add(TopicWanted("t", None, list(asked.values())), wanted)
+    return Fetch(
         *(bench.log, ALONE, looks),
         failures=ReadFailures(CollectorRegistry(), lambda _: "t", time.monotonic),
-        max_bytes=max_bytes,
+        max_bytes=sum(one.max_bytes for one in asked.values()),
         read_committed=read_committed,
     )
-    await run.run(min_bytes=min_bytes, max_wait_s=max_wait_s)
-    return wanted.answer
 
 
 async def test_only_what_is_stable_is_returned() -> None:
@@ -194,16 +203,66 @@ async def test_without_the_index_no_record_of_an_aborted_transaction_gets_out() 
         who = await bench.producer("p")
         await bench.append(partition, [b"a"], who)
         await bench.end(who, committed=False)
-        log = await bench.known(partition)
-        away = AwayStore(Random(0))
-        log.aborted = AbortedIndex(away, partition)
+        bench.log._aborted = AbortedIndexes(AwayStore(Random(0)))
 
         # Then the partition answers with an error that clients repeat, and any reader may read on
         answer = await fetch(bench, partition, 0)
         assert (answer.error_code, answer.size) == (ErrorCode.kafka_storage_error, 0)
         assert (await fetch(bench, partition, 0, read_committed=False)).size
-        log.aborted = None
+        bench.log._aborted = AbortedIndexes(bench.metadata)
         assert (await fetch(bench, partition, 0)).aborted == [(who.producer.producer_id, 0)]
+
+
+class BusyStore(MemoryMetadata):
+    """Attributes: most is how many questions about aborted transactions it had at a time."""
+
+    def __init__(self, *, is_away: bool) -> None:
+        super().__init__(Random(0))
+        self._is_away = is_away
+        self._asked = 0
+        self.most = 0
+
+    async def aborted_transactions(
+        self,
+        partition: Partition,
+        start_offset: int,
+        end_offset: int,
+        limit: int,
+        *,
+        aborted_count: int,
+    ) -> AbortedPage:
+        self._asked += 1
+        self.most = max(self.most, self._asked)
+        await asyncio.sleep(0)
+        self._asked -= 1
+        if self._is_away:
+            raise MetadataUnavailable("away")
+        return AbortedPage(log_start_offset=0, transactions=[])
+
+
+@pytest.mark.parametrize(("is_away", "most"), [(False, 3), (True, 17)])
+async def test_what_was_aborted_in_many_partitions_is_asked_for_few_at_a_time(
+    *, is_away: bool, most: int
+) -> None:
+    async with running_log() as bench:
+        # Given many partitions, each with an aborted transaction
+        partitions = await bench.create_partitions(20)
+        who = await bench.producer("p")
+        for partition in partitions:
+            await bench.append(partition, [b"a"], who)
+        await bench.end(who, committed=False)
+        store = BusyStore(is_away=is_away)
+        bench.log._aborted = AbortedIndexes(store)
+
+        # When all of them are read at once
+        asked = {one: PartitionWanted(one.index, -1, 0, 1 << 20) for one in partitions}
+        run = await begun(bench, asked)
+        await run.run(min_bytes=1, max_wait_s=0)
+
+        # Then others can ask Postgres meanwhile; unless it is away: nobody waits for that in a row
+        code = ErrorCode.kafka_storage_error if is_away else ErrorCode.none
+        assert [one.answer.error_code for one in run.wanted] == [code] * 20
+        assert store.most == most
 
 
 @pytest.mark.parametrize("restarted", [False, True])
@@ -246,8 +305,7 @@ async def test_records_whose_transactions_are_forgotten_are_given_to_nobody(
         assert answer.size
 
         # And once the topic is gone, nobody remembers any of them
-        log = await bench.known(partition)
-        log.aborted = None
+        bench.log._aborted = AbortedIndexes(bench.metadata)
         await bench.metadata.delete_topic(partition.topic_id)
         refused = await fetch(bench, partition, 2)
         gone = ErrorCode.unknown_topic_or_partition
@@ -276,17 +334,18 @@ class History:
         self.written += count
         return [b"%d" % (self.written - at) for at in range(count)]
 
-    async def log(self) -> PartitionLog:
-        """Return what the broker knows, which may have to keep few aborted transactions."""
-        log = await self.bench.known(self.partition)
-        if log.aborted is None:
-            log.aborted = AbortedIndex(self.bench.metadata, self.partition, max_kept=self.max_kept)
-        return log
+    def __post_init__(self) -> None:
+        self.keep_few()
+
+    def keep_few(self) -> None:
+        """Let the broker remember so many aborted transactions only."""
+        indexes = AbortedIndexes(self.bench.metadata, max_kept=self.max_kept)
+        self.bench.log._aborted = indexes
 
     async def step(
         self, step: str, who: int, argument: int, readers: list[CommittedReader]
     ) -> None:
-        log = await self.log()
+        log = await self.bench.known(self.partition)
         if step == "write":
             await self.write(who, argument)
         elif step == "end":
@@ -295,6 +354,7 @@ class History:
             await self.read(readers[who], argument)
         elif step == "restart":
             await self.bench.restart()
+            self.keep_few()
         else:
             await self.bench.log.refresh([log])
 
@@ -371,7 +431,7 @@ def test_what_readers_keep_are_the_committed_records(
             # When what is open is aborted, and they read on to the end with answers of any size
             for producer in list(history.opened):
                 await history.end(producer, committed=False, elsewhere=False)
-            log = await history.log()
+            log = await bench.known(partition)
             await bench.log.refresh([log])
             for reader in [*readers, CommittedReader()]:
                 while await history.read(reader, size):

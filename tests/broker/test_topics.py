@@ -37,8 +37,9 @@ async def delete(topics: Topics, store: MemoryMetadata, name: str) -> None:
 
 
 def known_topics(topics: Topics) -> dict[str, Topic]:
-    """Return what is known by name, and check that the same is known by id."""
+    """Return what is known by name, and check that the same is known by id and as names."""
     known = {each.topic.name: each.topic for each in topics.all()}
+    assert {name for names in topics.names._by_key.values() for name in names} == set(known)
     assert set(topics._by_id) == {topic.topic_id for topic in known.values()}
     return known
 

@@ -5,18 +5,26 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
+from broker.http.usage_page import UsagePage
 from protocol.records import Record, build_batch
+from storage.errors import MetadataUnavailable
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.metadata.usage import NO_TOPIC, StoredBytes, UsageCounts, UsageRow
+from storage.usage_counter import UsageCounter
 from tests.support.broker import BrokerProcess, start_broker
 from tests.support.wire import WireClient
 
 BATCH = build_batch([Record(offset_delta=at, value=b"v" * 1000) for at in range(10)])
+NOW_MS = 1000
 CLIENT = "test"  # tests/support/wire.py
 
 
@@ -81,6 +89,32 @@ async def test_what_was_counted_outlives_the_broker(tmp_path: Path) -> None:
         assert lines(broker, "topic")["orders"]["produced_bytes"] == len(BATCH)
     finally:
         broker.stop()
+
+
+async def test_usage_is_told_though_nobody_knows_what_is_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a store that has counted something, and does not come to the end of the index in time
+    store = MemoryMetadata(Random(1), lambda: NOW_MS)
+    counts = UsageCounts(puts=2.0)
+    await store.add_usage([UsageRow(hour_ms=0, topic_id=NO_TOPIC, client_id="c", counts=counts)])
+
+    async def too_late() -> StoredBytes:
+        raise MetadataUnavailable("QueryCanceledError")
+
+    monkeypatch.setattr(store, "stored_bytes", too_late)
+    counter = UsageCounter(store, client_id="b", now_ms=lambda: NOW_MS)
+    page = UsagePage(store, counter, now_ms=lambda: NOW_MS)
+
+    # When usage is asked for
+    response = await page.answer(make_mocked_request("GET", "/usage?by=client"))
+
+    # Then it is told, and that the rest is not known
+    assert response.status == 200
+    assert response.text is not None
+    told = json.loads(response.text)
+    assert [(one["key"], one["puts"]) for one in told["usage"]] == [("c", 2.0)]
+    assert told["stored"] is None
 
 
 def test_a_range_of_hours_may_be_asked_for(broker: BrokerProcess) -> None:

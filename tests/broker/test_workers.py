@@ -112,12 +112,17 @@ def test_the_parents_death_ends_the_workers_and_the_next_start_goes_on(tmp_path:
         assert again.stop() == 0
 
 
-def test_ctrl_c_for_all_of_them_ends_all_of_them(tmp_path: Path) -> None:
-    # Given two workers, and a terminal that sends Ctrl-C to parent and children alike
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_ctrl_c_or_a_closed_terminal_ends_all_of_them(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    # Given two workers, and a terminal that sends it to parent and children alike
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup may have started the tests
     broker = start_workers(tmp_path, free_ports(4))
+    signal.signal(signal.SIGHUP, before)
     workers = workers_of(broker)
     for process in (psutil.Process(broker.pid), *workers):
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
 
     # Then all end in time
     assert broker.process.wait(10) == 0

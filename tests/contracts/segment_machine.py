@@ -165,7 +165,7 @@ class SegmentMachine(SegmentWorld):
     def an_hour_passes(self) -> None:
         """An upload is under way, and all that nobody uses is an hour older."""
         self.pending[self.runner.run(reserved(self.segments.store))] = self.hour
-        self.runner.run(self.segments.store.expire_producers(0, ALL))
+        self.runner.run(self.segments.forget_producers(0))
         self.runner.run(self.segments.passes(HOUR_MS))
         self.hour += 1
 

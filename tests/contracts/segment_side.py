@@ -102,6 +102,12 @@ class Segments:
     async def log_start(self, partition: Partition) -> int:
         return (await self.store.partition_offsets([partition]))[partition].log_start_offset
 
+    async def forget_producers(self, unused_ms: int) -> int:
+        """Forget all states that nobody wrote with for so long; return how many."""
+        gone, following = await self.store.expire_producers(None, unused_ms, ALL)
+        assert following is None
+        return gone
+
     async def purge(self) -> int:
         """Purge all that there is; return how many rows are gone."""
         gone = 0

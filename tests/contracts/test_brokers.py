@@ -13,7 +13,14 @@ import asyncpg
 import pytest
 
 from storage.errors import BrokerDisplaced, IdentityTaken
-from storage.metadata.brokers import BrokerLife, BrokerRecord, BrokerStore, Membership
+from storage.metadata.brokers import (
+    MOST_DEAD,
+    SETTLED_MS,
+    BrokerLife,
+    BrokerRecord,
+    BrokerStore,
+    Membership,
+)
 from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.postgres.postgres_connection import Connection
@@ -317,6 +324,58 @@ async def test_ids_are_free_again_after_a_day(registry: Registry) -> None:
 
     # When another one registers, it gets the id
     assert (await registry.register("d:1")).node_id == 0
+
+
+async def test_of_many_that_are_gone_those_are_known_that_went_last(registry: Registry) -> None:
+    # Given a broker that starts over and over, under another address each time
+    await registry.register("a:1")
+    for port in range(1, MOST_DEAD + 11):
+        await registry.passes(100)
+        await (await registry.register(f"b:{port}")).leave()
+
+    # When another one registers, then only those are known beside it that went last
+    newcomer = await registry.register("c:1")
+    dead = {one.addresses[0]: one.node_id for one in await registry.store.dead_brokers()}
+    assert set(dead) == {f"b:{port}" for port in range(11, MOST_DEAD + 11)}
+    assert sorted(dead.values()) == [one.node_id for one in newcomer.seen.dead]
+
+    # And each of them comes back as who it was
+    assert (await registry.register("b:11")).node_id == dead["b:11"]
+
+
+async def test_who_was_alive_for_long_is_not_forgotten_for_those_that_never_were(
+    registry: Registry,
+) -> None:
+    # Given a broker that had been alive for a while, and was stopped
+    first, second = await steady(registry, "a:1", "b:1")
+    for _ in range(0, SETTLED_MS, TTL_MS // 2):
+        await registry.passes(TTL_MS // 2)
+        await first.beat()
+        await second.beat()
+    await second.leave()
+
+    # When another one starts over and over, under another address each time
+    for port in range(1, MOST_DEAD + 11):
+        await registry.passes(100)
+        await (await registry.register(f"c:{port}")).leave()
+
+    # Then it comes back as who it was, and of the others those are known that went last
+    assert (await registry.register("b:1")).node_id == 1
+    dead = {one.addresses[0] for one in await registry.store.dead_brokers()}
+    assert dead == {f"c:{port}" for port in range(11, MOST_DEAD + 11)}
+
+
+async def test_where_many_are_alive_as_many_are_known_that_are_gone(registry: Registry) -> None:
+    # Given a cluster of which half is gone, which is more than is known of a small one
+    size = 2 * (MOST_DEAD + 2)
+    members = [await registry.register(f"h:{port}") for port in range(size)]
+    for member in members[::2]:
+        await member.leave()
+
+    # When one comes back, then it has its id, and so have the others
+    for member in members[:4:2]:
+        assert (await registry.register(f"h:{member.node_id}")).node_id == member.node_id
+    assert len(await registry.store.dead_brokers()) == MOST_DEAD
 
 
 async def test_many_register_at_the_same_time(registry: Registry) -> None:

@@ -12,7 +12,7 @@ import pytest
 from protocol.ids import Partition
 from storage.metadata.port import TransactionUse
 from tests.contracts.metadata_stores import KINDS, create_partitions, write
-from tests.contracts.segment_side import ALL, HOUR_MS, Segments, open_segments
+from tests.contracts.segment_side import HOUR_MS, Segments, open_segments
 
 EARLY = "OutOfOrderSequence"
 FOREIGN = 2**60
@@ -46,7 +46,7 @@ async def test_a_producer_that_was_forgotten_goes_on(segments: Segments) -> None
     assert await write(segments.store, partition, newer, 0, 0) == 10
 
     # When it is forgotten, then it goes on; so does who may have been forgotten earlier
-    assert await segments.store.expire_producers(HOUR_MS, ALL) == 1
+    assert await segments.forget_producers(HOUR_MS) == 1
     assert await write(segments.store, partition, forgotten, 0, 10) == 20
     assert await write(segments.store, partition, older, 0, 70) == 30
 
@@ -79,7 +79,7 @@ async def test_a_producer_of_another_cluster_that_is_forgotten_lets_nobody_else_
     assert await write(segments.store, partition, own, 0, 0) == 0
     assert await write(segments.store, partition, FOREIGN, 0, 70) == 10
     await segments.passes(2 * HOUR_MS)
-    assert await segments.store.expire_producers(HOUR_MS, ALL) == 2
+    assert await segments.forget_producers(HOUR_MS) == 2
 
     # Then these two may go on, but nobody who came later
     later = await segments.store.allocate_producer_ids(1)
@@ -95,7 +95,7 @@ async def test_who_is_forgotten_last_counts_whatever_its_id(segments: Segments) 
     for producer in (older + 1, older):
         assert isinstance(await write(segments.store, partition, producer, 0, 0), int)
         await segments.passes(2 * HOUR_MS)
-        assert await segments.store.expire_producers(HOUR_MS, ALL) == 1
+        assert await segments.forget_producers(HOUR_MS) == 1
 
     # Then both may go on
     for producer in (older + 1, older):
@@ -140,7 +140,7 @@ async def test_an_older_client_goes_on_in_a_transaction_a_newer_never_does(
     assert await transactions.send(producer, partition, 0, use=TransactionUse.ADDED) == 0
     await transactions.end(producer, bumps=False)
     await segments.passes(2 * HOUR_MS)
-    assert await segments.store.expire_producers(HOUR_MS, ALL) == 1
+    assert await segments.forget_producers(HOUR_MS) == 1
 
     # When it goes on, then that is for its kind to say
     assert await transactions.send(producer, partition, 10, use=TransactionUse.ADDS) == EARLY

@@ -138,6 +138,20 @@ async def test_a_group_that_was_taken_or_written_lately_stays(groups: Groups) ->
     assert await groups.ids() == []
 
 
+async def test_who_looks_at_a_group_does_not_prolong_its_time(groups: Groups) -> None:
+    # Given a group without members and offsets, and one without a record, that somebody looks at
+    # every day
+    await groups.save("e", await groups.take("e"), state="Empty", member_count=0)
+    await groups.take("s")
+    for _ in range(8):
+        await groups.passes(DAY_MS)
+        assert len(await groups.store.take_groups(["e", "s"], create=False)) == 2
+
+    # When offsets expire, then they go as if nobody did
+    assert await groups.store.expire_offsets(RETENTION_MS) == 2
+    assert await groups.ids() == []
+
+
 async def test_offsets_of_topics_that_members_have_left_expire(groups: Groups) -> None:
     # Given a group that committed two topics long ago, and a third one lately
     (read,) = await create_partitions(groups.store, 1, name="read")

@@ -138,8 +138,8 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def forget_producers(self) -> None:
-        while self.runner.run(self.store.expire_producers(0, MANY)):
-            pass
+        _, following = self.runner.run(self.store.expire_producers(None, 0, MANY))
+        assert following is None
         for model in self.model.values():
             model.forget()
 

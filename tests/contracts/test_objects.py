@@ -164,6 +164,7 @@ async def test_deleting_many_leaves_the_others(store: ObjectStore) -> None:
 
     # When most of them are deleted, together with many that never existed, and again
     doomed = [
+        f"wal/{'x' * 258}/1",  # longer than what a file system takes
         *paths[3:],
         *(f"wal/{number}/none" for number in range(1_200)),
         "wal",

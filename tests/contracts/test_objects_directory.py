@@ -9,10 +9,13 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from storage.config import MiB
 from storage.errors import ObjectStoreUnavailable
+from storage.objects.disk_room import RESERVE_BYTES
 from storage.objects.incoming_folder import INCOMING, close_incoming, open_incoming
 from storage.objects.objects_directory import DirectoryStore
 from tests.contracts.object_stores import content, directory_store, sizes
@@ -132,7 +135,7 @@ async def test_a_file_that_cannot_be_removed_keeps_no_other(
 
         def refuse_one(path: Path, missing_ok: bool = False) -> None:
             if path.name == "1":
-                raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
+                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
             unlink(path, missing_ok)
 
         monkeypatch.setattr(Path, "unlink", refuse_one)
@@ -140,8 +143,27 @@ async def test_a_file_that_cannot_be_removed_keeps_no_other(
         # When all are deleted, then it alone is left, and the answer says why
         refused = await store.delete(["wal/0", "wal/1", "wal/2"])
         assert list(refused) == ["wal/1"]
-        assert "Operation not permitted" in refused["wal/1"]
+        assert os.strerror(errno.EPERM) in refused["wal/1"]
         assert await sizes(store) == {"wal/1": 1}
+
+
+@pytest.mark.parametrize("reason", [errno.EROFS, errno.EIO])
+async def test_a_disk_that_nobody_can_write_is_unavailable_to_those_who_delete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int
+) -> None:
+    # Given a disk that the system has made read-only, or that fails
+    async with directory_store(tmp_path) as store:
+        await store.put("wal/1", [b"x"])
+
+        def refuse(path: Path, missing_ok: bool = False) -> None:
+            raise OSError(reason, os.strerror(reason), str(path))
+
+        # When something is deleted, then it may be tried again as soon as it can be
+        with monkeypatch.context() as read_only:
+            read_only.setattr(Path, "unlink", refuse)
+            with pytest.raises(ObjectStoreUnavailable, match=os.strerror(reason)):
+                await store.delete(["wal/1"])
+        assert await store.delete(["wal/1"]) == {}
 
 
 async def test_a_file_in_the_place_of_the_directory_is_a_clear_error(tmp_path: Path) -> None:
@@ -222,6 +244,42 @@ async def test_a_full_disk_is_unavailable_and_leaves_nothing(
 
         # And once there is space, it can be stored
         await store.put("wal/1", [b"x"])
+        assert await sizes(store) == {"wal/1": 1}
+
+
+async def test_objects_leave_room_for_postgres(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with directory_store(tmp_path) as store:
+        await store.put("wal/1", [b"x"])
+
+        # Given a disk of 10 GiB with room for an object and what is kept for Postgres
+        def disk(_: Path) -> SimpleNamespace:
+            blocks = (RESERVE_BYTES + MiB) // 4096
+            return SimpleNamespace(f_frsize=4096, f_blocks=10 * 2**18, f_bavail=blocks)
+
+        with monkeypatch.context() as small:
+            small.setattr(os, "statvfs", disk)
+            # When one that is larger is put, then it is refused, and one that is not is taken
+            with pytest.raises(ObjectStoreUnavailable, match="No space left on device but 128 MiB"):
+                await store.put("wal/2", [bytes(MiB + 1)])
+            assert unfinished_files(tmp_path) == []
+            await store.put("wal/2", [bytes(MiB)])
+
+            # And objects can be read and deleted
+            assert bytes(await store.get("wal/1", 0, 1)) == b"x"
+            assert not await store.delete(["wal/1"])
+        assert await sizes(store) == {"wal/2": MiB}
+
+
+async def test_a_file_system_that_does_not_tell_its_size_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with directory_store(tmp_path) as store:
+        with monkeypatch.context() as silent:
+            nothing = SimpleNamespace(f_frsize=0, f_blocks=0, f_bavail=0)
+            silent.setattr(os, "statvfs", lambda _: nothing)
+            await store.put("wal/1", [b"x"])
         assert await sizes(store) == {"wal/1": 1}
 
 

@@ -87,3 +87,19 @@ async def test_a_topic_made_again_never_meets_old_paths(segments: Segments) -> N
 
     # And what is left of the old one can be found by its id
     assert await segments.store.topic_folder(old.topic_id) == "topics/orders"
+
+
+async def test_a_long_name_leaves_room_for_what_tells_it_from_another(segments: Segments) -> None:
+    # Given topics with names as long as they may be, which are alike to their last letters
+    names = ["x" * 249, "x" * 248 + "y"]
+    old = [await create(segments, name) for name in names]
+    folders = [(await reserve(segments, topic, 0, 9)).split("/")[1] for topic in old]
+    assert folders == names
+
+    # When they are made again, then each folder has a name that a file system takes
+    for topic in old:
+        await segments.store.delete_topic(topic.topic_id)
+        made = await create(segments, topic.name)
+        folders.append((await reserve(segments, made, 0, 9)).split("/")[1])
+        assert folders[-1] == f"{'x' * 246}.{made.topic_id.hex[:8]}"
+    assert len(set(folders)) == 4

@@ -247,9 +247,25 @@ async def test_producers_are_forgotten_who_wrote_long_ago(segments: Segments) ->
         return {state.producer_id for state in states}
 
     # When those are forgotten that did not write for an hour, then it is the first two
-    assert await segments.store.expire_producers(3 * HOUR_MS, 9) == 0
-    assert await segments.store.expire_producers(HOUR_MS, 1) == 1
-    assert len(await known()) == 3
-    assert await segments.store.expire_producers(HOUR_MS, 9) == 1
-    assert await segments.store.expire_producers(HOUR_MS, 9) == 0
+    assert await segments.forget_producers(3 * HOUR_MS) == 0
+    assert await segments.forget_producers(HOUR_MS) == 2
+    assert await segments.forget_producers(HOUR_MS) == 0
     assert await known() == {owner.producer_id, 1003}
+
+
+async def test_producers_are_forgotten_in_steps_that_go_on_where_the_last_one_ended(
+    segments: Segments,
+) -> None:
+    # Given producers in two partitions, the second of which wrote of late
+    first, second = sorted(await segments.partitions(2))
+    for partition, producer_id in ((first, 1001), (first, 1003), (second, 1001)):
+        await write(segments.store, partition, producer_id, 0, 0)
+    await segments.passes(2 * HOUR_MS)
+    await write(segments.store, first, 1002, 0, 0)
+
+    # When a step looks at as many as there are up to a key, then the next goes on behind that
+    expire = segments.store.expire_producers
+    assert await expire(None, HOUR_MS, 2) == (1, (first, 1002))
+    assert await expire((first, 1002), HOUR_MS, 2) == (2, (second, 1001))
+    assert await expire((second, 1001), HOUR_MS, 2) == (0, None)
+    assert await expire(None, HOUR_MS, 2) == (0, None)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -92,6 +93,32 @@ async def test_tasks_go_with_their_topic(segments: Segments) -> None:
     assert await segments.store.claim_task(BUILD, HOUR_MS) == kept
 
 
+async def test_compaction_is_told_since_when_something_may_be_dirty(segments: Segments) -> None:
+    # Given three built segments, the second without a timestamp
+    (partition,) = await segments.partitions(1)
+    for timestamp_ms in (20, -1, 1 << 50):
+        await segments.write(partition, timestamp_ms=timestamp_ms)
+        await segments.build(partition, rows=1)
+
+    # Then nothing is known as long as there was no compaction
+    assert (await cleanable(segments, partition)).dirty_since_ms == 0
+
+    # When a row was compacted by a round that has not come to its end, then neither
+    swap = await segments.swap(partition, (await segments.rows(partition))[:1], length=10)
+    assert await segments.store.replace_segments(replace(swap, compacts=True))
+    assert (await cleanable(segments, partition)).dirty_since_ms == 0
+
+    # When there was one that has left out all, then it is what the oldest tells of itself
+    before_ms = await segments.store.clock_ms()
+    await segments.store.set_compacted(partition, 0)
+    assert (await cleanable(segments, partition)).dirty_since_ms == 20
+
+    # When it has left out the others, then they were dirty at that time at the earliest
+    await segments.store.set_compacted(partition, 10)
+    found = await cleanable(segments, partition)
+    assert before_ms <= found.dirty_since_ms <= await segments.store.clock_ms()
+
+
 async def test_compaction_is_told_what_is_dirty(segments: Segments) -> None:
     # Given three built segments, a row that is not, and a partition with none
     partition, empty = await segments.partitions(2)
@@ -111,7 +138,7 @@ async def test_compaction_is_told_what_is_dirty(segments: Segments) -> None:
             end_offset=30,
             clean_size=0,
             dirty_size=1250,
-            dirty_timestamp_ms=20,
+            dirty_since_ms=0,
         ),
         empty: CleanableRange(
             partition=empty,
@@ -120,7 +147,7 @@ async def test_compaction_is_told_what_is_dirty(segments: Segments) -> None:
             end_offset=0,
             clean_size=0,
             dirty_size=0,
-            dirty_timestamp_ms=-1,
+            dirty_since_ms=0,
         ),
     }
 

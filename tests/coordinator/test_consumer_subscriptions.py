@@ -1,10 +1,12 @@
 """Patterns are bounded and matched as Kafka matches them; a new catalog is resolved at once."""
 
+from collections.abc import Iterator, Mapping
 from uuid import UUID
 
 import pytest
 
 from coordinator.catalog import Catalog, CatalogTopic
+from coordinator.consumer_protocol import read_assignment, write_assignment
 from coordinator.subscriptions import (
     MAX_PATTERN_BYTES,
     InvalidPattern,
@@ -12,6 +14,7 @@ from coordinator.subscriptions import (
     Subscriptions,
     compile_pattern,
 )
+from protocol.ids import Partition
 
 
 def catalog(version: int, **sizes: int) -> Catalog:
@@ -95,3 +98,46 @@ def test_patterns_that_nobody_uses_are_forgotten() -> None:
     subscriptions.admit("a.*")
     subscriptions.keep([])
     assert subscriptions.names(Subscription(pattern="a.*")) == set()
+
+
+class LookedUp(Mapping[str, CatalogTopic]):
+    """Topics of which each can be looked up; all of them are too many to go through."""
+
+    def __init__(self, topics: Mapping[str, CatalogTopic]) -> None:
+        self._topics = topics
+
+    def __getitem__(self, name: str) -> CatalogTopic:
+        return self._topics[name]
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("all topics are gone through")
+
+
+def test_who_names_topics_costs_the_same_however_many_there_are() -> None:
+    # Given catalogs of which only single topics are looked up
+    catalogs = [
+        Catalog(
+            version=version,
+            by_name=LookedUp(topics.by_name),
+            by_id={topic.topic_id: topic for topic in topics.by_name.values()},
+        )
+        for version, topics in enumerate((catalog(1, a1=1, b1=1), catalog(2, a1=2, b1=1, c1=1)))
+    ]
+
+    # When a group without patterns sees one after the other, then it knows its topics
+    subscriptions, wanted = Subscriptions(), Subscription(frozenset({"a1", "missing"}))
+    fingerprints = set[str]()
+    for one in catalogs:
+        subscriptions.see(one)
+        a1 = one.by_name["a1"]
+        assert subscriptions.sizes([wanted]) == {a1.topic_id: a1.partition_count}
+        fingerprints.add(subscriptions.fingerprint([wanted]))
+    assert len(fingerprints) == 2
+
+    # And classic members are told of them
+    held = [Partition(catalogs[1].by_name["a1"].topic_id, 1)]
+    written = write_assignment(held, catalogs[1])
+    assert read_assignment(written) == ({"a1": [1]}, b"")

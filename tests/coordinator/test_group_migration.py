@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from itertools import count
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.snapshots import GroupState
+from coordinator.snapshots import GroupState, GroupType
 from protocol.ids import Partition
 from tests.coordinator.classic_consumer import ClassicConsumer
 from tests.coordinator.consumer_simulation import Cluster, Consumer
@@ -37,6 +38,9 @@ class World:
             getattr(self, what)(number)
             self.check()
         self.settle()
+
+    def is_consumer_group(self) -> bool:
+        return self.cluster.group.group_type is GroupType.CONSUMER
 
     def alive(self) -> list[Consumer | ClassicConsumer]:
         return [consumer for consumer in self.consumers if consumer.is_alive]
@@ -150,3 +154,31 @@ moves = st.lists(
 @settings(max_examples=80, deadline=None)
 def test_members_of_both_protocols_share_a_group(moves: list[Move]) -> None:
     World().play(moves)
+
+
+@pytest.mark.parametrize("is_eager", [False, True])
+@pytest.mark.parametrize("goes", ["leave", "crash"])
+def test_a_group_that_goes_back_while_its_coordinator_fails_reads_everything(
+    goes: str, *, is_eager: bool
+) -> None:
+    # Given two classic members and one other that have all reached the same epoch
+    world = World()
+    for _ in range(2):
+        world.start_classic(int(is_eager))
+    world.start(0)
+    world.settle()
+    assert world.is_consumer_group()
+    assert all(consumer.held for consumer in world.alive())
+
+    # When the other one goes, and the coordinator fails before anybody has joined again
+    getattr(world, goes)(2)
+    while world.is_consumer_group():
+        for number in range(2):
+            world.exchange(number)
+        world.cluster.pass_time(20_000)
+    assert world.cluster.group.state is GroupState.PREPARING_REBALANCE
+    world.fail_over(0)
+
+    # Then those who are left read what it has left, too
+    world.settle()
+    assert not world.is_consumer_group()

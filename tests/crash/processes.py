@@ -22,13 +22,13 @@ T = TypeVar("T")
 
 
 def until(probe: Callable[[], T | None], what: str, patience_s: float = PATIENCE_S) -> T:
-    """Ask until there is an answer.
+    """Ask until there is an answer, which None and False are not.
 
     Raises:
         AssertionError: there is none in that time.
     """
     deadline = time.monotonic() + patience_s
-    while (found := probe()) is None:
+    while (found := probe()) is None or found is False:
         assert time.monotonic() < deadline, f"waited {patience_s} s for {what}"
         time.sleep(GLANCE_S)
     return found

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,48 @@ def test_a_backup_in_the_place_of_postgres_is_noticed(data: Path) -> None:
                 later.kill()
             assert list(found.items())[:10] == list(kept.items())
             assert set(list(found.values())[10:]) <= {b"later"}  # committed, and never answered
+
+
+def test_what_one_broker_sees_ends_all_and_none_starts(data: Path) -> None:
+    # Given two brokers, and a last record that only the one knows that leads its partition
+    with external_postgres(data / "postgres-server") as postgres:
+        arguments = ("--postgres", postgres.dsn, "--store", f"file://{data / 'store'}")
+        with (
+            killable_broker(data / "one", *arguments) as one,
+            killable_broker(data / "two", *arguments) as two,
+        ):
+            client = Confluent(bootstrap=one.bootstrap)
+            client.create_topic("log", partition_count=8)
+            leaders = [client.leader("log", partition) for partition in range(8)]
+            partition = leaders.index(("127.0.0.1", one.process.port))
+            send(one, "log", [b"kept"], partition=partition)
+            backup = data / "backup"
+            postgres.kill_all()
+            subprocess.run(["cp", "-a", postgres.directory, backup], check=True)
+            postgres.start()
+            send(one, "log", [b"lost"], partition=partition)
+
+            # When a backup takes the place of Postgres, and that broker writes on
+            postgres.kill_all()
+            shutil.rmtree(postgres.directory)
+            backup.rename(postgres.directory)
+            postgres.start()
+            with suppress(AssertionError):  # not delivered
+                settings = {"message.timeout.ms": 10_000}
+                send(one, "log", [b"later"], partition=partition, settings=settings)
+
+            # Then both end, and say why
+            for broker in (one, two):
+                assert broker.process.process.wait(PATIENCE_S) == 1
+                broker.process.kill()  # nobody reads what it prints any more
+                assert "ends at 1 in it, and ended at 2 before" in broker.log()
+                assert "Traceback" not in broker.log()
+
+            # And none starts, though the log has grown as far again, until somebody accepts it
+            for broker in (one, two):
+                with pytest.raises(BrokerFailed, match=r"has gone back.*set back"):
+                    broker.start()
+            accepting = (*arguments, "--set", f"{UNCLEAN}=true")
+            start_broker(one.data, *accepting, listen=one.bootstrap).kill()
+            two.start()
+            assert two.process.stop() == 0

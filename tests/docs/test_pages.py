@@ -2,13 +2,17 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from broker.config import Settings
+
 ROOT: Final = Path(__file__).parents[2]
 README: Final = ROOT / "README.md"
+OPERATIONS: Final = ROOT / "docs" / "operations.md"
 LIMITS: Final = ROOT / "docs" / "limits.md"
 MEASURED: Final = ROOT / "docs" / "measured.md"
 PAGES: Final = (
@@ -109,3 +113,31 @@ def test_the_readmes_figures_are_those_measured() -> None:
     found = rows(section(README, "Measured"))
     assert found
     assert found <= {row for cells in rows(MEASURED.read_text()) for row in short(cells)}
+
+
+def value(told: str) -> object:
+    """Return what a default is in the unit of its setting: bytes, milliseconds or as it is."""
+    if told in ("", "true", "false"):
+        return {"": "", "true": True, "false": False}[told]
+    number, _, unit = told.partition(" ")
+    return (
+        int(number.replace(",", "")) * {"": 1, "MiB": 1 << 20, "min": 60_000, "h": 3_600_000}[unit]
+    )
+
+
+def test_each_setting_of_a_group_is_told_with_its_default() -> None:
+    told: dict[str, object] = {}
+    for names, defaults, *_ in rows(section(OPERATIONS, "Settings")):
+        first, *others = re.findall(r"`([\w.]+)`", names)
+        group = first.partition(".")[0]
+        values = [value(one) for one in defaults.split(", ")]
+        found = (first, *(f"{group}{other}" for other in others))
+        told |= dict(zip(found, values if values != [""] else [""] * len(found), strict=True))
+    groups = {
+        name: fields(field.annotation)
+        for name, field in Settings.model_fields.items()
+        if is_dataclass(field.annotation)
+    }
+    assert told == {
+        f"{name}.{one.name}": one.default for name, group in groups.items() for one in group
+    }

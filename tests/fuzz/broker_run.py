@@ -54,14 +54,20 @@ class Attack:
     answered: int = 0
 
 
-async def attack(bootstrap: str, *, seconds: float, seed: int, connections: int) -> Attack:
-    """Send what some clients should not, each connection one burst, until the time is over."""
+async def attack(
+    bootstrap: str, *, seconds: float, seed: int, connections: int, frames: int = 0
+) -> Attack:
+    """Send what some clients should not, each connection one burst.
+
+    It ends when the time is over and at least so many frames have been sent, which takes longer
+    where other processes want the processors, too.
+    """
     host, _, port = bootstrap.rpartition(":")
     seen = Attack()
     end_s = time.monotonic() + seconds
 
     async def one(random: Random) -> None:
-        while time.monotonic() < end_s:
+        while time.monotonic() < end_s or seen.frames < frames:
             await _burst(random, host, int(port), seen)
 
     async with asyncio.TaskGroup() as group:

@@ -14,7 +14,12 @@ from coordinator.classic_subscription import UnreadableSubscription, read_subscr
 from coordinator.consumer_protocol import read_assignment, read_subscription
 from coordinator.subscriptions import InvalidPattern, compile_pattern
 from protocol.batch import HEADER_BYTES, verify_produced
-from protocol.batch_scan import find_first_at_or_after, find_max_timestamp, records_without_key
+from protocol.batch_scan import (
+    find_first_at_or_after,
+    find_max_timestamp,
+    largest_timestamp,
+    records_without_key,
+)
 from protocol.codec import RequestHeader, read_request_header, request_type
 from protocol.compression import MAX_DECOMPRESSED_BYTES, Codec, decompress, default_limit
 from protocol.errors import ProtocolError
@@ -114,6 +119,7 @@ def _looks_into_batch(batch: memoryview) -> Iterator[Look]:
     if header.codec == Codec.NONE:
         limit = len(batch)
     yield Look("null key", limit, lambda: records_without_key(batch))
+    yield Look("largest timestamp", limit, lambda: largest_timestamp(batch))
     yield Look("schema ids", limit, lambda: schema_ids(batch, of_keys=True, of_values=True))
     latest = header.max_timestamp_ms
     limit = limit if header.codec == Codec.NONE else MAX_DECOMPRESSED_BYTES

@@ -18,7 +18,7 @@ from typing import Final
 
 import psutil
 
-from broker.network.memory_return import find_trim
+from broker.memory_return import find_trim
 from tests.fuzz.frames import advertised, frame_of, some_frame
 from tests.fuzz.judge import Judge, Tally
 from tests.fuzz.measures import Meter, Worst

@@ -1,5 +1,6 @@
 """A whole broker under frames and garbage; `python -m tests.fuzz broker` is the long form."""
 
+import asyncio
 from pathlib import Path
 
 import psutil
@@ -16,10 +17,10 @@ async def test_a_broker_answers_whatever_comes(tmp_path: Path, tell: Tell) -> No
         rss = psutil.Process(broker.pid).memory_info().rss
 
         # When many connections send it damaged requests, well-formed ones, and garbage
-        seen = await attack(broker.bootstrap, seconds=8, seed=1, connections=20)
+        async with asyncio.timeout(120):
+            seen = await attack(broker.bootstrap, seconds=8, seed=1, connections=20, frames=2000)
 
         # Then it has met no bug, lets go of their memory, and serves others
         assert await judge(broker, rss) == []
-        assert seen.frames > 500
         assert seen.answered > 10_000
         tell(f"{seen}")

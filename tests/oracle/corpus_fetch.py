@@ -99,6 +99,14 @@ CASES: Final = (
         _fetch(_partition(0)),
         versions=(9, 10),
     ),
+    case(
+        FETCH,
+        "a topic of zstd before it was known",
+        topic(compression_type="zstd"),
+        produced(Batch(codec=ZSTD, values=(b"x" * 99,))),
+        _fetch(_partition(0), _partition(0, 9)),
+        versions=(9, 10),
+    ),
     case(FETCH, "one byte is one batch", FULL, _fetch(_partition(0, partition_max_bytes=1))),
     case(FETCH, "no bytes of a partition", FULL, _fetch(_partition(0, partition_max_bytes=0))),
     case(

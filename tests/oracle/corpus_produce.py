@@ -20,6 +20,8 @@ from tests.oracle.wire_cases import (
 )
 from tests.oracle.wire_values import FIRST_TIMESTAMP_MS, MADE_UP_ID, NULL, Batch, Saved
 
+LIST_OFFSETS: Final = 2
+MAX_TIMESTAMP: Final = -3
 INIT_PRODUCER_ID: Final = 22
 GZIP, SNAPPY, LZ4, ZSTD, UNKNOWN_CODEC = 1, 2, 3, 4, 5
 
@@ -63,13 +65,24 @@ def _codec(name: str, codec: int) -> Case:
     return case(PRODUCE, f"records compressed with {name}", topic(), _write(batch))
 
 
-def _timestamped(name: str, offset_ms: int) -> Case:
-    batch = Batch(timestamp_ms=FIRST_TIMESTAMP_MS + offset_ms)
+def _offset_at(timestamp: int) -> Step:
+    partitions = [{"partition_index": 0, "timestamp": timestamp}]
+    topics = [{"name": "t-~", "partitions": partitions}]
+    return ask(LIST_OFFSETS, replica_id=-1, topics=topics, timeout=1000)
+
+
+def _timestamped(name: str, offset_ms: int, **said: Any) -> Case:
+    batch = Batch(timestamp_ms=FIRST_TIMESTAMP_MS + offset_ms, **said)
     return case(PRODUCE, name, topic(message_timestamp_after_max_ms="3600000"), _write(batch))
 
 
 FAR_MS: Final = 100 * 365 * 86_400_000
 
+UNSAID: Final = _at(35, ">q", -1)
+"""As Sarama leaves the largest timestamp, before March 2025."""
+
+APPENDED: Final = _at(21, ">h", 0x8)
+"""As a broker says that timestamps are its own."""
 
 NEW_PRODUCER: Final = given(
     INIT_PRODUCER_ID,
@@ -213,9 +226,25 @@ PRODUCE_CASES: Final = (
     _odd("no timestamp", Batch(timestamp_ms=-1)),
     case(
         PRODUCE,
+        "the largest timestamp left out",
+        topic(),
+        *(_write(Batch(values=(b"x" * 100,), codec=one, change=UNSAID)) for one in (0, GZIP)),
+        *(_offset_at(one) for one in (FIRST_TIMESTAMP_MS, FIRST_TIMESTAMP_MS + 1, MAX_TIMESTAMP)),
+    ),
+    _timestamped("a timestamp to come, left out as the largest", FAR_MS, change=UNSAID),
+    case(
+        PRODUCE,
         "times of the log",
         topic(message_timestamp_type="LogAppendTime"),
         _write(Batch(timestamp_ms=5)),
+    ),
+    _odd("a timestamp type that is the broker's", Batch(change=APPENDED)),
+    _odd("a timestamp type without timestamps", Batch(timestamp_ms=-1, change=APPENDED)),
+    case(
+        PRODUCE,
+        "a timestamp type where the broker sets it",
+        topic(message_timestamp_type="LogAppendTime"),
+        _write(Batch(change=APPENDED)),
     ),
     case(
         PRODUCE,
@@ -228,6 +257,14 @@ PRODUCE_CASES: Final = (
         _write(numbered(1)),
         _write(numbered(3)),
         _write(numbered(2)),
+    ),
+    case(
+        PRODUCE,
+        "a duplicate in times of the log",
+        topic(message_timestamp_type="LogAppendTime"),
+        NEW_PRODUCER,
+        _write(numbered(0)),
+        _write(numbered(0)),
     ),
     case(
         PRODUCE,

@@ -10,8 +10,10 @@ from protocol.batch_scan import (
     FoundTimestamp,
     find_first_at_or_after,
     find_max_timestamp,
+    largest_timestamp,
     records_without_key,
 )
+from protocol.compression import Codec
 from protocol.errors import InvalidRecords
 from protocol.records import Record, build_batch
 from tests.fuzz.batches import with_payload
@@ -96,6 +98,28 @@ def test_a_record_is_no_later_than_its_batch_and_its_time_has_64_bits(
     found = FoundTimestamp(0, expected_ms)
     assert find_max_timestamp([batch]) == found
     assert find_first_at_or_after([batch], expected_ms) == found
+
+
+@pytest.mark.parametrize(
+    ("base_ms", "deltas_ms", "expected_ms"),
+    [
+        (9, (0, 7, 3), 16),
+        (9, (-3, -5), 6),
+        (9, (2**63 - 1,), 2**63 - 1),
+        (-(2**62), (-(2**63),), -(2**63)),
+    ],
+)
+def test_the_largest_timestamp_is_of_the_records_and_has_64_bits(
+    base_ms: int, deltas_ms: tuple[int, ...], expected_ms: int
+) -> None:
+    records = [
+        Record(offset_delta=at, timestamp_delta_ms=delta) for at, delta in enumerate(deltas_ms)
+    ]
+    for codec in Codec:
+        batch = build_batch(
+            records, attributes=codec, base_timestamp_ms=base_ms, max_timestamp_ms=-1
+        )
+        assert largest_timestamp(memoryview(batch)) == expected_ms
 
 
 def test_an_empty_batch_is_no_answer_whatever_its_header_says() -> None:

@@ -13,6 +13,7 @@ from spark.upkeep.building import build_partitions, plan_builds
 from spark.upkeep.job import show_partitions
 from spark.upkeep.partition_work import Outcome, PartitionDone, PartitionOrder
 from spark.upkeep.spread import spread
+from storage.errors import MetadataWentBack
 from tests.clients.confluent import Confluent
 from tests.spark.upkeep_clusters import (
     SOON,
@@ -102,6 +103,15 @@ def test_everything_is_built_where_it_is_wanted(session: SparkSession, cluster: 
     assert (done.topic, done.partition, done.outcome) == ("one", 0, Outcome.DONE)
     assert cluster.fetch(BUILT) == [("one",)]
     assert build(session, cluster, "one", everything=True) == []
+
+
+def test_a_database_that_brokers_have_marked_is_not_looked_after(cluster: Cluster) -> None:
+    # Given a database that was set back, as a broker has seen before it ended
+    cluster.mark()
+
+    # When its log is to be built, then that is refused as brokers refuse it
+    with pytest.raises(MetadataWentBack, match="it ends at 1"):
+        asyncio.run(plan_builds(PartitionOrder(upkeep=cluster.upkeep)))
 
 
 def test_a_bug_in_the_work_on_one_partition_fails_the_job_when_all_others_are_done() -> None:

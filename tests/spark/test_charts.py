@@ -6,6 +6,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from spark.charts import lag as lag_module
 from spark.charts.figures import LatePayment, WindowRevenue, in_words, lag_figure, revenue_figure
 from spark.charts.lag import Lag, LagLog, lag_of
 from spark.charts.revenue_report import Numbers, page_of
@@ -107,6 +110,23 @@ def test_lag_is_what_the_source_had_beyond_the_batch(tmp_path: Path) -> None:
     assert found is not None
     assert found.total == 3
     assert LagLog(path=tmp_path / "none").read() == []
+
+
+def test_of_a_lag_that_was_noted_for_long_the_end_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a file with more than is read of it, wherever that begins
+    log = LagLog(path=tmp_path / "lag.jsonl")
+    for behind in range(50):
+        log.note(progress({"t": {"0": behind}}, {"t": {"0": 0}}))
+    length = len(log.path.read_bytes().splitlines()[-1]) + 1
+    for tail in range(3 * length, 4 * length):
+        monkeypatch.setattr(lag_module, "TAIL_BYTES", tail)
+
+        # Then the newest lines are known, the first of them whole
+        found = [lag.total for lag in log.read()]
+        assert found == list(range(50))[-len(found) :]
+        assert 3 <= len(found) <= 4
 
 
 def test_lengths_are_written_as_people_do() -> None:

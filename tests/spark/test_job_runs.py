@@ -26,6 +26,7 @@ from spark.jobs.warehouse import load
 from spark.jobs.warehouse_options import make_loading
 from spark.log_location import LogLocation
 from spark.sinks.batch_tables import BatchTables
+from spark.sinks.hadoop_files import HadoopFiles
 from spark.sinks.warehouse import TableFormat
 from spark.tables.revenue import Rules
 from spark.upkeep.job import job_session
@@ -61,6 +62,7 @@ from spark.jobs.checked_query import CheckedBatches, CheckedQuery
 from spark.jobs.java_words import hush_streams
 from spark.jobs.options import run
 from spark.session import build_session
+from spark.sinks.hadoop_files import HadoopFiles
 from spark.sinks.lake_batches import TakenOver
 
 def write(batch, number):
@@ -328,6 +330,29 @@ def test_a_reader_that_has_gone_and_a_full_disk_are_no_bugs(
     assert ended.stdout.endswith(f"ended with {code}\n")
     assert (ended.stderr or ended.stdout).startswith(said)
     assert "Traceback" not in ended.stderr
+
+
+def test_a_table_of_batches_is_read_without_a_question_for_each(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a table of several batches, and a directory of one that was never written
+    tables = BatchTables(session=session, path=str(tmp_path))
+    for batch in range(4):
+        tables.write("running", session.range(batch, batch + 1), batch)
+    (tmp_path / "unwritten" / "batch=0").mkdir(parents=True)
+    asked: list[str] = []
+    exists = HadoopFiles.exists
+
+    def counted(self: HadoopFiles, name: str) -> bool:
+        asked.append(name)
+        return exists(self, name)
+
+    # When it is read, then it has the rows of all, and one of them was asked for
+    monkeypatch.setattr(HadoopFiles, "exists", counted)
+    rows = tables.table("running", "id bigint").collect()
+    assert sorted(row["id"] for row in rows) == [0, 1, 2, 3]
+    assert asked == ["running/batch=0/_SUCCESS"]
+    assert tables.table("unwritten", "id bigint").count() == 0
 
 
 def test_batches_are_counted_though_spark_forgets_them() -> None:

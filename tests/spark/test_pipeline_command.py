@@ -5,8 +5,13 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+
+from streamctl import pipeline_commands
+from streamctl.connection import DEFAULT_BOOTSTRAP
+from streamctl.main import main
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -68,3 +73,22 @@ def test_a_job_gets_its_arguments(arguments: list[str], said: str) -> None:
     assert said in ended.stdout + ended.stderr
     assert "python -m" not in ended.stdout + ended.stderr
     assert ended.returncode == (0 if arguments == ["--help"] else 2)
+
+
+@pytest.mark.parametrize("named", [[], ["--bootstrap", DEFAULT_BOOTSTRAP]])
+def test_brokers_named_before_a_job_count_whatever_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, named: list[str]
+) -> None:
+    # Given other brokers in the environment
+    monkeypatch.setenv("STREAMHOUSE_BOOTSTRAP", "production:9092")
+    become_job = Mock()
+    monkeypatch.setattr(pipeline_commands, "become_job", become_job)
+
+    # When a job is started
+    monkeypatch.setattr(sys, "argv", ["streamctl", *named, "pipeline", "warehouse"])
+    with pytest.raises(SystemExit):
+        main()
+
+    # Then it is told those that were named
+    _, _, environment = become_job.call_args.args
+    assert environment == ({"STREAMHOUSE_BOOTSTRAP": DEFAULT_BOOTSTRAP} if named else {})

@@ -4,22 +4,48 @@ import shutil
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
+from protocol.compression import Codec
 from spark.jobs import repartition
 from spark.jobs.options import JobFailed, PipelineOptions, Source
 from spark.jobs.repartition import BatchWriter, copy_topic
 from spark.jobs.topic_ids import DIRECTORY
-from spark.upkeep.repartitioning import Copy, CopyRefused, place
+from spark.jobs.topics import topic_ids
+from spark.sinks.direct_topics import TopicRules
+from spark.upkeep.repartitioning import (
+    NO_LIMIT_MS,
+    NO_LIMITS,
+    TAKES_ALL,
+    Copy,
+    CopyRefused,
+    place,
+    prepare_target,
+)
+from storage.errors import MetadataWentBack
+from storage.metadata.metadata_memory import MemoryMetadata
+from storage.sink_commits import SinkTopic
 from tests.clients.confluent import Confluent
 from tests.clients.records import ConsumedRecord, SentRecord, check_dense_offsets
-from tests.spark.upkeep_clusters import KEPT_FOR_EVER, rounds_of, send_rounds, send_transactions
+from tests.spark.upkeep_clusters import (
+    KEPT_FOR_EVER,
+    new_cluster,
+    rounds_of,
+    send_rounds,
+    send_transactions,
+)
 
 FOR_EVER = dict([KEPT_FOR_EVER.removeprefix("log.").split("=")])
+OF_CLUSTER = (
+    "log.message.timestamp.before.max.ms",
+    "log.message.timestamp.after.max.ms",
+    "message.max.bytes",
+)
 COUNT = 3
 BATCH = {"maxOffsetsPerTrigger": "250"}
 
@@ -143,6 +169,31 @@ def test_a_batch_that_spark_has_not_noted_is_not_written_again(
         copy_topic(session, stranger, copy)
 
 
+def test_a_checkpoint_that_was_put_back_is_refused(
+    session: SparkSession,
+    confluent: Confluent,
+    location_options: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    # Given a copy that was made in two runs, and the checkpoint as it was in between
+    topic = "narrow-put-back"
+    confluent.create_topic(topic, partition_count=1, configs=FOR_EVER)
+    options = options_of(confluent, location_options, Source.direct, tmp_path, topic)
+    copy = Copy(source=topic, target=options.output, partition_count=COUNT)
+    for start in (0, 10):
+        send_rounds(confluent.bootstrap, topic, rounds_of(1, 10, start=start))
+        copy_topic(session, options, copy)
+        shutil.copytree(options.checkpoint, tmp_path / f"from-{start}")
+
+    # When that is put back, and records come, then they are not taken for what was copied
+    shutil.rmtree(options.checkpoint)
+    (tmp_path / "from-0").rename(options.checkpoint)
+    send_rounds(confluent.bootstrap, topic, rounds_of(1, 10, start=20))
+    with pytest.raises(JobFailed, match=r"put back from an older copy: .* has batch 1 of it"):
+        copy_topic(session, options, copy)
+    assert len(confluent.consume(options.output)) == 20
+
+
 @pytest.mark.parametrize("source", list(Source))
 def test_a_copy_goes_on_only_from_and_into_the_topics_that_it_was_of(
     source: Source,
@@ -230,6 +281,20 @@ def test_a_copy_does_not_go_on_into_a_topic_that_is_made_again_meanwhile(
     assert confluent.consume(options.output) == []
 
 
+def test_no_topic_is_looked_up_in_a_database_that_brokers_have_marked(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    # Given a database that was set back, as a broker has seen before it ended
+    cluster = new_cluster(tmp_path)
+    cluster.mark()
+    log = {"postgres": cluster.dsn, "store": f"file://{cluster.store}"}
+    options = PipelineOptions(log=log, source=Source.direct, topics=("any",))
+
+    # When a job asks which topics they are, then that is refused as brokers refuse it
+    with pytest.raises(MetadataWentBack, match="it ends at 1"):
+        topic_ids(session, options)
+
+
 def delete(confluent: Confluent, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": confluent.bootstrap})
     admin.delete_topics([topic])[topic].result(timeout=30)
@@ -255,6 +320,53 @@ def test_topics_that_cannot_be_copied_are_refused(
     ):
         with pytest.raises(CopyRefused, match=reason):
             copy_topic(session, options, copy)
+
+
+@pytest.mark.parametrize("name", TAKES_ALL)
+async def test_a_topic_that_is_made_takes_what_the_old_one_has(name: str) -> None:
+    # Given a topic that has got a config since, by which it would not take its records again
+    metadata = MemoryMetadata(Random(1))
+    value = "true" if name.endswith(".validation") else "1000"
+    configs = {name: value, "retention.ms": "-1"}
+    await metadata.create_topic("old", partition_count=1, replication_factor=1, configs=configs)
+
+    # When one is made to copy it into, then the direct sink may write any time and size there,
+    # whatever is set of the cluster
+    copy = Copy(source="old", target="new", partition_count=COUNT)
+    target = await prepare_target(metadata, copy, is_resumed=False)
+    assert target.partition_count == COUNT
+    (made,) = [one for one in (await metadata.topic_changes(0)).changed if one.name == "new"]
+    described = SinkTopic(
+        topic_id=made.topic_id,
+        name="new",
+        leader_epochs=(0,) * COUNT,
+        configs=made.configs,
+        defaults=dict.fromkeys(OF_CLUSTER, "1000"),
+    )
+    rules = TopicRules.of(described, Codec.NONE)
+    assert rules.before_max_ms == int(NO_LIMIT_MS)
+    assert rules.after_max_ms == int(NO_LIMIT_MS)
+    assert rules.max_message_bytes == 2**31 - 1
+    assert made.configs["retention.ms"] == "-1"
+
+    # And it is told what to set and unset afterwards, until that is done
+    to_set = dict.fromkeys(NO_LIMITS) | {name: value}
+    assert target.to_set == to_set
+    await metadata.alter_topic_configs(made.topic_id, to_set, replace=False)
+    again = await prepare_target(metadata, copy, is_resumed=True)
+    assert again.to_set == {}
+
+
+async def test_a_limit_that_somebody_chose_for_the_new_topic_is_left_as_it_is() -> None:
+    # Given a topic that has no limits of its own, and one for its copy that has
+    metadata = MemoryMetadata(Random(1))
+    chosen = {"max.message.bytes": "1000"}
+    for name, configs in (("old", {}), ("new", chosen)):
+        await metadata.create_topic(name, partition_count=1, replication_factor=1, configs=configs)
+
+    # Then nobody is told to unset them
+    target = await prepare_target(metadata, Copy(source="old", target="new"), is_resumed=False)
+    assert target.to_set == {}
 
 
 def test_records_without_a_key_go_by_their_place() -> None:

@@ -1,5 +1,6 @@
 """The revenue job on a real broker: killed at bad moments, resumed, and nothing counted twice."""
 
+import shutil
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -68,6 +69,7 @@ def test_the_seeds_total_goes_on_after_a_crash_and_counts_nothing_twice(
     run_revenue(session, options, FOLD)
     tables = tables_of(session, options)
     assert totals(tables) == [10, 35, 40]
+    shutil.copytree(options.checkpoint, tmp_path / "older")
 
     # When the driver dies before it has noted that, and the fourth is there when it resumes
     forget_that_a_batch_is_done(options, 0)
@@ -80,6 +82,11 @@ def test_the_seeds_total_goes_on_after_a_crash_and_counts_nothing_twice(
     # And a run without news changes nothing
     run_revenue(session, options, FOLD)
     assert totals(tables) == [10, 35, 40, 100]
+
+    # And one with the checkpoint as it was does not begin a batch anew that is in the output
+    older = replace(options, checkpoint=str(tmp_path / "older"))
+    with pytest.raises(JobFailed, match=r"put back from an older copy: .* has batch 1 of it"):
+        run_revenue(session, older, FOLD)
 
 
 def totals(tables: BatchTables) -> list[int]:

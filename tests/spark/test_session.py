@@ -103,10 +103,14 @@ def test_a_table_of_the_catalog_is_what_other_processes_made_of_it(session: Spar
     table, other = IcebergTable(name="iceberg.tests.shared"), session.newSession()
     table.create(session, StructType().add("number", "long"), ())
     assert table.run(session) is table.run(other) is None
+    properties = session.sql(f"SHOW TBLPROPERTIES {table.name}").collect()
+    assert ("write.metadata.delete-after-commit.enabled", "true") in map(tuple, properties)
 
-    # When one of them takes it, then the other one sees that
-    table.take(other, "second")
+    # When one of them takes it, then the other one sees that, whatever Spark takes for a secret
+    topics = {"orders": "its id", "tokens-url": "another id"}
+    table.take(other, "second", topics)
     assert table.run(session) == "second"
+    assert table.topics(session) == topics
 
 
 def test_state_is_kept_in_rocksdb(session: SparkSession, tmp_path: Path) -> None:

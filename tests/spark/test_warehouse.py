@@ -175,6 +175,45 @@ def test_a_topic_that_was_made_again_is_refused(
     assert by_offset(run().warehouse.rows(2), "id") == {0: 5, 1: 6}
 
 
+@pytest.mark.parametrize("table_format", LAKES)
+def test_a_topic_that_was_made_again_is_refused_without_the_checkpoint(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    table_format: TableFormat,
+) -> None:
+    # Given a table whose checkpoint is lost, and whose topic was made again with more records
+    run = loader(session, confluent.bootstrap, topic, tmp_path, table_format)
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":0}', b'{"id":1}'])
+    load(run())
+    make_again(confluent, topic, [b'{"id":5}', b'{"id":6}', b'{"id":7}'])
+    (tmp_path / "checkpoint").rename(tmp_path / "lost")
+
+    # When it is loaded, then it is refused, and again: some would be taken for those there
+    for _ in range(2):
+        with pytest.raises(JobFailed, match=f"{topic} was made again"):
+            load(run())
+    assert by_offset(run().warehouse.rows(1), "id") == {0: 0, 1: 1}
+
+    # When it is made anew, then the swap says what it loses
+    generation = backfill(run())
+    with pytest.raises(JobFailed, match="no longer has 2 records"):
+        swap_if_whole(run(), generation)
+    swap_if_whole(run(), generation, force=True)
+    assert by_offset(run().warehouse.rows(generation), "id") == {0: 5, 1: 6, 2: 7}
+
+    # And of the table that it is now, the next loader knows the topic, too
+    (tmp_path / "checkpoint").rename(tmp_path / "lost too")
+    assert load(run()) == 3
+    assert contents(run().warehouse) == ([0, 1, 2], [])
+    make_again(confluent, topic, [b'{"id":8}'])
+    (tmp_path / "checkpoint").rename(tmp_path / "lost again")
+    with pytest.raises(JobFailed, match=f"{topic} was made again"):
+        load(run())
+
+
 def test_the_other_source_makes_the_table_anew(
     session: SparkSession,
     confluent: Confluent,

@@ -1,5 +1,6 @@
 """Batches that come again: the driver died between the two tables, or lost its checkpoint."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark.jobs.logic import UnknownFields
+from spark.jobs.options import JobFailed
 from spark.jobs.warehouse import load
 from spark.sinks.delta_tables import DeltaTable
 from spark.sinks.iceberg_tables import IcebergTable
@@ -15,7 +17,7 @@ from spark.sinks.tables import Batch
 from spark.sinks.warehouse import TableFormat
 from spark.tables.deadletter import LEFT_OUT
 from tests.clients.confluent import Confluent
-from tests.spark.warehouse_runs import LAKES, contents, loader, send
+from tests.spark.warehouse_runs import FORMATS, LAKES, contents, loader, send
 
 
 @pytest.mark.parametrize("table_format", LAKES)
@@ -59,3 +61,35 @@ def test_a_driver_that_dies_between_rows_and_dead_letters(
     send(confluent, topic, [b'{"id":3}', b"bad"])
     load(run())
     assert contents(loading.warehouse) == ([0, 3], [1, 2, 4])
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_a_checkpoint_that_was_put_back_is_refused(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    table_format: TableFormat,
+) -> None:
+    # Given a table that was loaded twice, and the checkpoint as it was in between
+    confluent.create_topic(topic, partition_count=1)
+    run = loader(session, confluent.bootstrap, topic, tmp_path, table_format)
+    send(confluent, topic, [b'{"id":0}'])
+    load(run())
+    checkpoint, older = tmp_path / "checkpoint", tmp_path / "older"
+    shutil.copytree(checkpoint, older)
+    send(confluent, topic, [b'{"id":1}', b"bad"])
+    load(run())
+
+    # When that is put back, and records come, then they are not taken for what the table has
+    checkpoint.rename(tmp_path / "newer")
+    older.rename(checkpoint)
+    send(confluent, topic, [b'{"id":3}', b"bad"])
+    with pytest.raises(JobFailed, match=r"put back from an older copy: .* has batch 1 of it"):
+        load(run())
+
+    # And with the newer one they are loaded
+    checkpoint.rename(older)
+    (tmp_path / "newer").rename(checkpoint)
+    load(run())
+    assert contents(run().warehouse) == ([0, 1, 3], [2, 4])

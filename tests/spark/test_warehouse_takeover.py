@@ -120,7 +120,7 @@ def test_two_loaders_that_take_a_table_at_the_same_moment(
     last.query.processAllAvailable()
     warehouse = run().warehouse
     assert isinstance(warehouse, LakeWarehouse)
-    warehouse.letters_table(1).take(session, "of another loader")
+    warehouse.letters_table(1).take(session, "of another loader", {})
 
     # When there is a dead letter
     send(confluent, topic, [b"bad", b'{"id":2}'])

@@ -50,6 +50,10 @@ CLAIMED: Final = (
     "SELECT topic_id FROM streamhouse_internal.storage_tasks"
     " WHERE claimed_until > clock_timestamp()"
 )
+MARK: Final = (
+    "INSERT INTO streamhouse_internal.entity_configs (kind, name, configs, version)"
+    " VALUES ('database', '', '{\"went.back\": \"it ends at 1\"}', 1)"
+)
 KEPT_FOR_EVER: Final = "log.retention.ms=-1"
 """Records here have times of their own, long ago."""
 
@@ -98,6 +102,10 @@ class Cluster:
     def fetch(self, statement: str, *arguments: object) -> list[tuple[Any, ...]]:
         """Ask the database."""
         return asyncio.run(_fetch(self.dsn, statement, *arguments))
+
+    def mark(self) -> None:
+        """Mark the database as brokers do that see that it was set back."""
+        self.fetch(MARK)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Return the whole index: what covers which offsets, and where it lies."""

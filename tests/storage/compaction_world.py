@@ -151,15 +151,18 @@ class World(CompactedLog):
 
     async def build(self) -> None:
         """Build all that there is."""
-        builder = Builder(
+        builder = self.builder()
+        while await builder.build(self.partition):
+            pass
+
+    def builder(self) -> Builder:
+        return Builder(
             metadata=self.metadata,
             objects=self.objects,
             config=self.config,
             policy_of=self.policy_of,
             clock=self.clock,
         )
-        while await builder.build(self.partition):
-            pass
 
     def compactor(
         self, *, metadata: MetadataStore | None = None, objects: ObjectStore | None = None

@@ -94,6 +94,9 @@ class KeptIndex:
     async def set_cluster(self, _: object, *, next_producer_id: int, **__: int) -> tuple[str, int]:
         return "c", next_producer_id
 
+    async def keep_records(self) -> dict[str, str]:
+        return {}
+
     async def add_objects(self, objects: Iterable[tuple[str, int]]) -> list[tuple[int, str]]:
         return [(next(self._ids), path) for path, _ in objects]
 

@@ -3,9 +3,10 @@
 import itertools
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
@@ -34,6 +35,7 @@ from tests.storage.builder_model import POLICY
 from tests.support.postgres import create_database
 
 CONFIG: Final = PostgresConfig(pool_size=2)
+FOR_EVER: Final[Mapping[str, str]] = MappingProxyType({"retention.ms": "-1"})
 HOUR_MS: Final = 3_600_000
 WRITER: Final = UUID(int=0x77)
 
@@ -247,12 +249,12 @@ class StoredLog:
 
 
 @asynccontextmanager
-async def stored_log() -> AsyncIterator[StoredLog]:
-    """Begin with an empty topic, and the store's mark."""
+async def stored_log(configs: Mapping[str, str] = FOR_EVER) -> AsyncIterator[StoredLog]:
+    """Begin with an empty topic of these configs, and the store's mark."""
     dsn = await create_database()
     metadata = await PostgresMetadata.open(dsn, CONFIG)
     topic = await metadata.create_topic(
-        "orders", partition_count=2, replication_factor=1, configs={"retention.ms": "-1"}
+        "orders", partition_count=2, replication_factor=1, configs=dict(configs)
     )
     log = StoredLog(dsn, metadata, MemoryStore(), topic)
     log.objects._now_ms = log.now_ms

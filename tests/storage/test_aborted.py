@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from protocol.ids import Partition
 from storage.aborted import AbortedIndex
+from storage.aborted_indexes import EMPTY_SIZE, AbortedIndexes
 from storage.aborted_transaction import AbortedPage, AbortedTransaction
 from storage.errors import MetadataUnavailable, OffsetOutOfRange
 from storage.metadata.metadata_memory import MemoryMetadata
@@ -53,7 +54,7 @@ class AbortedStore(MemoryMetadata):
         *,
         aborted_count: int,
     ) -> AbortedPage:
-        assert partition == PARTITION
+        assert partition.topic_id == PARTITION.topic_id
         self.queries.append((start_offset, end_offset, limit))
         await self.gate.wait()
         if self.away:
@@ -89,6 +90,91 @@ async def test_nothing_is_asked_twice() -> None:
     store.abort(20, 25)
     assert await index.overlapping(0, 30, stable_offset=30, aborted_count=3) == store.known
     assert [start for start, *_ in store.queries] == [0, 15]
+
+
+async def test_who_reads_at_the_end_loads_no_history() -> None:
+    # Given a partition with thousands of aborted transactions, and one more at the end
+    store = AbortedStore()
+    for number in range(1999):
+        store.abort(10 * number, 10 * number + 9)
+    store.abort(20_000, 20_009)
+    index = AbortedIndex(store, PARTITION)
+
+    # When somebody reads there, then nothing before that is asked for, or kept
+    found = await index.overlapping(20_005, 20_010, stable_offset=20_010, aborted_count=2000)
+    assert found == store.known[-1:]
+    assert [start for start, *_ in store.queries] == [20_005]
+    assert len(index) == 1
+
+    # When somebody else reads all of it, then it is loaded once
+    for start in range(0, 20_000, 100):
+        found = await index.overlapping(start, start + 10, stable_offset=20_010, aborted_count=2000)
+        assert found == overlapping(store.known, start, start + 10)
+    assert [start for start, *_ in store.queries] == [20_005, 0]
+
+
+async def test_an_old_reader_among_few_is_told_that_the_log_begins_later() -> None:
+    # Given an index that begins where its first reader did
+    store = AbortedStore()
+    store.abort(0, 9)
+    store.abort(10, 19)
+    index = AbortedIndex(store, PARTITION)
+    await index.overlapping(15, 20, stable_offset=20, aborted_count=2)
+
+    # When the log has come to begin behind one who reads before that, then he is told so
+    store.log_start_offset = 10
+    for _ in range(2):
+        with pytest.raises(OffsetOutOfRange):
+            await index.overlapping(5, 20, stable_offset=20, aborted_count=2)
+    assert await index.overlapping(10, 20, stable_offset=20, aborted_count=2) == store.known[1:]
+
+
+async def test_the_indexes_of_many_partitions_are_bounded() -> None:
+    # Given many partitions with a thousand aborted transactions each
+    store = AbortedStore()
+    for number in range(1000):
+        store.abort(10 * number, 10 * number + 9)
+    indexes = AbortedIndexes(store, max_size=50_000)
+
+    async def read(index: int) -> list[AbortedTransaction]:
+        partition = Partition(PARTITION.topic_id, index)
+        return await indexes.overlapping(partition, 0, 15, stable_offset=10_000, aborted_count=1000)
+
+    # When all of them are read, one of them again and again
+    for index in range(200):
+        assert await read(index) == await read(0) == store.known[:2]
+
+        # Then few are kept: that one, and those that were read last
+        assert sum(len(kept.index) for kept in indexes._kept.values()) <= 50_000
+    assert len(store.queries) == 200
+    assert list(indexes._kept)[-1] == Partition(PARTITION.topic_id, 0)
+    assert len(indexes._kept) == 49
+
+
+async def test_an_index_that_is_let_go_of_still_answers_who_waits_for_it() -> None:
+    # Given a reader that waits for an index
+    store = AbortedStore()
+    store.abort(0, 9)
+    store.gate.clear()
+    indexes = AbortedIndexes(store, max_size=2 * EMPTY_SIZE)
+    first, second, third = (Partition(PARTITION.topic_id, index) for index in range(3))
+
+    async def read(partition: Partition) -> list[AbortedTransaction]:
+        return await indexes.overlapping(partition, 0, 10, stable_offset=10, aborted_count=1)
+
+    early = asyncio.create_task(read(first))
+    await asyncio.sleep(0)
+
+    # When others take its place
+    others = [asyncio.create_task(read(one)) for one in (second, third)]
+    await asyncio.sleep(0)
+    assert list(indexes._kept) == [second, third]
+    store.gate.set()
+
+    # Then all have their answers, as has who comes later, and the sum is right
+    assert await asyncio.gather(early, *others, read(first)) == [store.known] * 4
+    sizes = [EMPTY_SIZE + len(kept.index) for kept in indexes._kept.values()]
+    assert indexes._size == sum(sizes) <= 2 * EMPTY_SIZE
 
 
 async def test_who_reads_before_the_log_start_is_told_so() -> None:

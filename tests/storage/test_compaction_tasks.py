@@ -134,6 +134,58 @@ async def test_what_lies_before_a_damaged_segment_is_compacted(
     assert sorted(one.key for one in await world.read() if one.key) == [b"%d" % n for n in range(7)]
 
 
+class CountedBytes(MemoryStore):
+    """A store that counts what is read of it."""
+
+    size = 0
+
+    async def get(self, path: str, start: int, length: int) -> bytearray:
+        self.size += length
+        return await super().get(path, start, length)
+
+
+async def test_a_log_with_a_damaged_segment_is_not_read_in_vain_again_and_again() -> None:
+    # Given a compacted log, a segment of which is damaged by now, and more records
+    world = await World().open()
+    world.objects = store = CountedBytes()
+    for number in range(40):
+        await world.produce([(b"%d" % number, b"v" * 100)])
+    await world.build()
+    await world.compact()
+    rows = await world.rows()
+    content = store._objects[rows[2].path]
+    spoiled = bytearray(content)
+    spoiled[rows[2].start + 100] ^= 1
+    store._objects[rows[2].path] = bytes(spoiled)
+    for number in range(40):
+        await world.produce([(b"%d" % number, b"w" * 100)])
+    await world.build()
+    compactor = world.compactor()
+
+    # When workers come to it again and again
+    sizes: list[int] = []
+    for _ in range(3):
+        store.size = 0
+        await compactor.plan([world.partition])
+        assert await compactor.work_once()
+        sizes.append(store.size)
+        world.now_ms += 601_000
+
+    # Then only the first one reads more than the segment, and what is wrong with it is counted
+    row_size = rows[2].length + rows[2].index_length
+    assert sizes[0] > 10 * row_size
+    assert max(sizes[1:]) <= row_size
+    assert compactor.counts.unreadable == 3
+
+    # And once its bytes are back, all is compacted
+    store._objects[rows[2].path] = content
+    await compactor.plan([world.partition])
+    assert await compactor.work_once()
+    assert compactor.counts.rounds == 1
+    assert await world.latest() == {b"%d" % number: b"w" * 100 for number in range(40)}
+    assert len(await world.read()) == 40
+
+
 async def test_compaction_goes_on_where_bytes_are_back_that_the_builder_stepped_over() -> None:
     # Given a row of the writer's that is lost, between others with the same keys
     world = await World().open()

@@ -24,6 +24,7 @@ from tests.support.postgres import create_database
 
 LOAD_S = 3.0
 LOCKED_S = 10.0
+DAY_MS = 86_400_000
 GROUPS = [f"group-{number}" for number in range(6)]
 TOO_LATE = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
 TABLES = ["groups", "group_offsets", "topics"]
@@ -298,4 +299,41 @@ async def test_rows_are_reached_by_key(dsn: str) -> None:
         table: scans for table, (scans, _) in before.items()
     }
     assert final["group_offsets"][1] - after["group_offsets"][1] < 2000
+    await session.close()
+
+
+async def test_what_a_group_has_left_is_found_soon_however_many_topics_it_reads(dsn: str) -> None:
+    # Given two groups that committed offsets of many topics long ago, and read them all
+    session = await connect(dsn, PostgresConfig())
+    names = [f"topic-{number:05}" for number in range(10_000)]
+    few = names[:1_000]
+    await session.execute(
+        "INSERT INTO streamhouse_internal.topics "
+        "SELECT gen_random_uuid(), name, 1, 1, '{}', 1 FROM unnest($1::text[]) AS t (name)",
+        names,
+    )
+
+    async def forget(group_id: str, read: list[str]) -> float:
+        """Expire what the group has left, which is nothing; return how long that took."""
+        (row,) = await session.fetch(query("group_take"), [group_id], True)
+        began = time.perf_counter()
+        assert not await session.fetchval(
+            query("group_expire_left_topics"), group_id, row["owner_epoch"], read, DAY_MS
+        )
+        return time.perf_counter() - began
+
+    for group_id, read in (("few", few), ("many", names)):
+        await session.execute(
+            "INSERT INTO streamhouse_internal.group_offsets "
+            "SELECT $1, topic_id, 0, 1, -1, '', now() - interval '8 days' "
+            "FROM streamhouse_internal.topics JOIN unnest($2::text[]) AS t (name) USING (name)",
+            group_id,
+            read,
+        )
+
+    # When those are looked for that they have left, then ten times as many topics take not much
+    # longer than ten times as long: to compare all with all would take a hundred times
+    few_s = min([await forget("few", few) for _ in range(5)])
+    many_s = min([await forget("many", names) for _ in range(3)])
+    assert many_s < 30 * few_s
     await session.close()

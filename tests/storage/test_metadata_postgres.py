@@ -9,6 +9,7 @@ import pytest
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
+from storage.metadata.metadata_postgres_topics import MAX_PARTITIONS_PER_STEP
 from storage.postgres.postgres_connection import Connection
 from tests.contracts.metadata_stores import (
     CONFIG,
@@ -77,6 +78,32 @@ async def test_commits_of_one_broker_keep_their_order() -> None:
         # When all are answered, then their offsets ascend in that order
         outcomes = await asyncio.gather(*calls)
         assert [outcome.base_offset for (outcome,) in outcomes] == list(range(0, 300, 10))
+
+
+async def test_a_commit_does_not_wait_for_the_deletion_of_records_elsewhere() -> None:
+    # Given records to delete of two steps' partitions, the last of which somebody holds
+    dsn = await create_database()
+    async with connected(dsn) as store:
+        partitions = await create_partitions(store, 2 * MAX_PARTITIONS_PER_STEP)
+        for partition in (partitions[0], partitions[-1]):
+            await commit(store, [a_batch(partition, 0)])
+        async with locked(dsn, partitions[-1]):
+            deleting = asyncio.create_task(store.delete_records(dict.fromkeys(partitions, -1)))
+
+            async def first_step() -> bool:
+                found = await store.partition_offsets(partitions[:1])
+                return found[partitions[0]].log_start_offset == 10
+
+            # When those of the first step are gone, then a commit there waits for nobody
+            await until(first_step)
+            (outcome,) = await commit(store, [a_batch(partitions[0], 0)])
+            assert (short(outcome), outcome.log_start_offset) == (10, 10)
+            assert not deleting.done()
+
+        # And all are told of
+        found = await deleting
+        assert set(found) == set(partitions)
+        assert found[partitions[-1]].log_start_offset == 10
 
 
 async def test_a_commit_whose_backend_is_killed_can_be_repeated() -> None:
@@ -245,3 +272,24 @@ async def test_configs_of_a_kind_that_a_later_version_has_are_not_looked_at() ->
         assert (await store.entity_config_changes(0)).configs == {}
         await store.alter_entity_configs([EntityChange(entity=group, changes={"a": "1"})])
         assert (await store.entity_config_changes(0)).configs == {group: {"a": "1"}}
+
+
+async def test_ten_thousand_entities_can_be_changed_at_once() -> None:
+    # Given a session that knows how to change the few entities that there are
+    dsn = await create_database()
+    few = [Entity(EntityKind.GROUP, f"group-{number}") for number in range(3)]
+    many = [Entity(EntityKind.ACL, f"acl-{number}") for number in range(10_000)]
+    async with connected(dsn, replace(CONFIG, pool_size=1)) as store:
+        for turn in range(10):
+            await store.alter_entity_configs(
+                [EntityChange(entity=entity, changes={"a": str(turn)}) for entity in few]
+            )
+
+        # When it sets very many in one call, changes them all, and unsets what is set of them
+        for value in ("1", "2", None):
+            altered = await store.alter_entity_configs(
+                [EntityChange(entity=entity, changes={"a": value}) for entity in many]
+            )
+
+            # Then each is done before statement_timeout ends it
+            assert altered == {entity: {} if value is None else {"a": value} for entity in many}

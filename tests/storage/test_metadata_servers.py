@@ -136,11 +136,12 @@ async def test_what_its_standby_may_not_have_is_not_answered() -> None:
 
 
 async def test_a_session_is_bounded_and_durable() -> None:
-    # Given a database whose owner does not care for durability
+    # Given a database whose owner does not care for durability, and has no time
     dsn = await create_database()
     owner: Connection = await asyncpg.connect(dsn)
     name = await owner.fetchval("SELECT current_database()")
     await owner.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    await owner.execute(f"ALTER DATABASE {name} SET transaction_timeout = '1s'")
     await owner.close()
 
     # When a broker connects, then its sessions are set up as they must be, also when used again
@@ -153,6 +154,7 @@ async def test_a_session_is_bounded_and_durable() -> None:
                 names = ("statement_timeout", "lock_timeout", "client_connection_check_interval")
                 shown = [await connection.fetchval(f"SHOW {name}") for name in names]
                 assert shown == ["5s", "2s", "500ms"]
+                assert await connection.fetchval("SHOW transaction_timeout") == "0"
                 assert await connection.fetchval("SHOW synchronous_commit") == "on"
 
 

@@ -15,7 +15,8 @@ from storage.metadata.port import BatchCommit
 from storage.metrics import StorageMetrics
 from storage.objects.objects_memory import MemoryStore
 from storage.partition_log import PartitionLog
-from storage.reading.block_cache import PIECE_OVERHEAD_BYTES, BlockCache
+from storage.reading.block_cache import BlockCache
+from storage.reading.read_plan import PIECE_OVERHEAD_BYTES
 from storage.reading.read_planner import ColdRead
 from storage.reading.reader import Reader, Records
 

@@ -1,6 +1,8 @@
 """`streamctl reconcile`: what no row knows goes, unless it is the index that has lost something."""
 
 import os
+import shlex
+import subprocess
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +16,14 @@ from storage.objects.port import Owned
 from storage.segment_builder import SegmentBuilder
 from storage.segment_entry import SegmentEntry
 from tests.clients.confluent import Confluent
-from tests.storage.recovering import building_broker, read, send, streamctl
+from tests.storage.recovering import (
+    COMMAND,
+    REPOSITORY,
+    building_broker,
+    read,
+    send,
+    streamctl,
+)
 from tests.storage.stored_log import HOUR_MS, StoredLog, stored_log
 from tests.storage.test_recover_store import recover, sweep
 
@@ -295,6 +304,12 @@ def test_a_running_brokers_store_is_reconciled_when_it_is_confirmed(tmp_path: Pa
         assert unconfirmed.exit_code == 1
         assert "--yes deletes without asking" in unconfirmed.err
         assert late.exists()
+        reconcile = (*COMMAND, "reconcile", "--data", str(tmp_path), "--yes")
+        unread = f"{shlex.join(reconcile)} | head -c 0; exit ${{PIPESTATUS[0]}}"
+        subprocess.run(["bash", "-c", unread], cwd=REPOSITORY, check=True)
+        assert not late.exists()
+        late.write_bytes(b"bytes")
+        os.utime(late, (time.time() - 3 * 3600,) * 2)
         done = streamctl("reconcile", "--data", str(tmp_path), "--yes", "--json")
         assert done.json["deleted"] == 1
         assert not late.exists()

@@ -346,5 +346,6 @@ def test_a_dry_run_leaves_an_empty_database(tmp_path: Path) -> None:
         assert said.exit_code == 0, said.err
         assert "1 topic recovered" in said.out
         assert "committed offsets of groups" in said.err
+        assert "streamctl config alter broker --unset log.retention.ms" in said.err
         broker.start()
         assert read(broker, "t") == sent

@@ -33,9 +33,11 @@ async def log() -> AsyncIterator[StoredLog]:
         yield opened
 
 
-async def recover(log: StoredLog, *, dry_run: bool = False) -> RecoveryReport:
+async def recover(
+    log: StoredLog, *, dry_run: bool = False, dsn: str | None = None
+) -> RecoveryReport:
     """Recover into a database of its own, which the log has from then on; it has to be right."""
-    dsn = await create_empty_database()
+    dsn = dsn or await create_empty_database()
     async with EmptyDatabase.open(dsn, CONFIG, keep=not dry_run) as database:
         recovery = Recovery(
             objects=log.objects, database=database, now_ms=log.now_ms, dry_run=dry_run

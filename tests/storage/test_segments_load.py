@@ -22,6 +22,7 @@ from tests.contracts.segment_side import a_swap
 from tests.support.postgres import create_database
 
 LOAD_S = 4.0
+ABANDONED_MS = 2000  # where processors are busy a commit may take longer than half a second
 BROKERS = 3
 TOO_LATE = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
 WRONG_OBJECTS = """
@@ -144,7 +145,7 @@ class Load:
         ]
         await store.expire_records(requests)
         await store.purge(self.random.choice([3, 1000]))
-        await store.expire_producers(100, 10)
+        await store.expire_producers(None, 100, self.random.choice([3, 1000]))
 
     async def delete_records(self, store: MetadataStore) -> None:
         offsets = await store.partition_offsets(self.some(3))
@@ -158,7 +159,7 @@ class Load:
         after: int | None = 0
         while after is not None:
             _, after = await store.doom_unneeded(after, 0, 50)
-        await store.doom_abandoned(500, 10)
+        await store.doom_abandoned(ABANDONED_MS, 10)
         await store.forget_objects(await store.doomed_objects(200, 50))
 
     async def replace_topic(self, store: MetadataStore) -> None:

@@ -1,6 +1,7 @@
 """How the statements of the background work reach rows in big tables."""
 
 from collections.abc import AsyncIterator
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -13,6 +14,8 @@ from storage.metadata.metadata_postgres_segments import to_arguments
 from storage.metadata.segments import RetentionRequest
 from storage.postgres.postgres_connection import Connection, connect
 from storage.segment_entry import SegmentEntry
+from storage.upkeep.policies import TopicPolicy
+from storage.upkeep.retention import Retention
 from tests.contracts.metadata_stores import CONFIG, a_batch, commit, create_partitions
 from tests.contracts.segment_side import a_swap
 from tests.storage.table_reads import table_reads
@@ -76,6 +79,19 @@ MANY_ROWS = """
     SELECT p.topic_id, p.partition, n * 10 - 10, n * 10 - 1, many.object_id, 0, 100, n
     FROM many, streamhouse_internal.partitions AS p, generate_series(1, 110000) AS n;
     UPDATE streamhouse_internal.partitions SET high_watermark = 1100000;
+"""
+
+
+PRODUCERS = 3000
+EVERY_SECOND_IS_OLD = """
+    INSERT INTO streamhouse_internal.producers (
+        topic_id, partition, producer_id, producer_epoch, last_sequence, next_slot,
+        first_sequences, last_sequences, base_offsets, updated_at
+    )
+    SELECT p.topic_id, p.partition, n, 0, 0, 1,
+        '{-1,-1,-1,-1,-1}', '{-1,-1,-1,-1,-1}', '{-1,-1,-1,-1,-1}',
+        clock_timestamp() - n % 2 * interval '1 day'
+    FROM streamhouse_internal.partitions AS p, generate_series(1, $1) AS n
 """
 
 
@@ -258,6 +274,33 @@ async def test_retention_by_size_keeps_as_many_rows_as_it_takes(
             partition=partition, before_ms=None, keep_bytes=keep_rows * 100 - 1
         )
         assert await store.expire_records([request]) == moved
+
+
+async def test_producers_are_forgotten_in_one_walk(
+    store: PostgresMetadata, session: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given many producers' states, every second one of them old
+    await create_partitions(store, 1)
+    await session.execute(EVERY_SECOND_IS_OLD, PRODUCERS)
+    asked: list[str] = []
+    fetch = store._steps.fetch
+
+    async def fetch_counted(name: str, *arguments: object) -> list[asyncpg.Record]:
+        asked.append(name)
+        return await fetch(name, *arguments)
+
+    monkeypatch.setattr(store._steps, "fetch", fetch_counted)
+
+    # When retention goes over all of them
+    async def no_policies() -> list[tuple[UUID, TopicPolicy]]:
+        return []
+
+    retention = Retention(metadata=store, policies=no_policies, producer_unused_ms=lambda: HOUR_MS)
+    done = await retention.run()
+
+    # Then the old ones are gone, and each step went on where the last one had ended
+    assert done.producers == PRODUCERS // 2
+    assert 1 < asked.count("producer_expire") <= 4
 
 
 async def test_commits_go_on_in_one_page_while_logs_are_retained(

@@ -11,7 +11,13 @@ import asyncpg
 import pytest
 
 from protocol.ids import Partition
-from storage.errors import CommitOutcomeUnknown, MetadataUnavailable, UnknownPartition
+from storage.errors import (
+    CommitOutcomeUnknown,
+    MetadataUnavailable,
+    MetadataWentBack,
+    UnknownPartition,
+)
+from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import BatchCommit, TransactionUse
 from storage.postgres.postgres_connection import Connection
@@ -226,6 +232,32 @@ async def test_a_partition_that_is_gone_keeps_all_others_out(cluster: Cluster) -
         await cluster.sink.commit(batch_of(*both))
     assert await cluster.ends([stays]) == [0]
     assert await cluster.states(*both) == ["pending", "pending"]
+
+
+async def test_nothing_goes_into_a_database_that_brokers_have_marked(cluster: Cluster) -> None:
+    # Given a sink with a batch in a database of which a broker sees that it was set back
+    partitions = await create_partitions(cluster.store, 1)
+    before = batch_of(await cluster.stored(partitions))
+    await cluster.sink.commit(before)
+    database = Entity(EntityKind.DATABASE, "")
+    mark = {"went.back": "partition 0 ends at 1 in it"}
+    await cluster.store.alter_entity_configs([EntityChange(entity=database, changes=mark)])
+
+    # When the next batch is committed, or the last one comes again, then neither counts as done
+    following = batch_of(await cluster.stored(partitions), number=1)
+    for batch in (following, before):
+        with pytest.raises(MetadataWentBack, match="ends at 1 in it"):
+            await cluster.sink.commit(batch)
+    assert await cluster.ends(partitions) == [20]
+
+    # And what the sink has done is not told, lest tasks of a batch store nothing
+    with pytest.raises(MetadataWentBack, match="ends at 1 in it"):
+        await cluster.sink.last_batch(before.sink_id)
+
+    # And once the mark is taken away, it is
+    accepted = {"went.back": None}
+    await cluster.store.alter_entity_configs([EntityChange(entity=database, changes=accepted)])
+    assert await cluster.sink.commit(following) is SinkVerdict.COMMITTED
 
 
 async def test_leader_epochs_neither_refuse_a_job_nor_rise_by_it(cluster: Cluster) -> None:

@@ -1,13 +1,16 @@
 """Snapshots in Postgres: one moment over all partitions, what it keeps, and when it ends."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import asyncpg
 import pytest
 
 from protocol.ids import Partition
+from sql import query
 from storage.config import PostgresConfig
 from storage.postgres.postgres_connection import Connection
 from storage.segment_entry import SegmentEntry
@@ -65,6 +68,13 @@ class World:
         swap = replace(a_swap(partition, path, rows), compacts=compacts)
         assert await store.replace_segments(swap)
         return row_of(swap)
+
+
+def nodes_of(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Return a node of a plan, as EXPLAIN tells it, and all below it."""
+    yield plan
+    for below in plan.get("Plans", ()):
+        yield from nodes_of(below)
 
 
 @pytest.fixture
@@ -250,3 +260,23 @@ async def test_a_deleted_snapshot_is_gone(world: World) -> None:
     assert tuple((await world.db.fetch(ROWS))[0]) == (0, 0, 0)
     with pytest.raises(UnknownSnapshot):
         await world.snapshots.delete("cut")
+
+
+async def test_who_lists_snapshots_sorts_no_partitions(world: World) -> None:
+    # Given snapshots of two topics with many partitions, and a server that has counted none of them
+    await world.db.execute("VACUUM ANALYZE")
+    for name in ("orders", "clicks"):
+        await world.topic(name, 500)
+    for snapshot_id in ("first", "second", "third"):
+        await world.snapshots.create(snapshot_id, None, retention_ms=None)
+
+    # When they are listed
+    async with world.snapshots._pool._connection() as session:
+        await session.execute(f"PREPARE list (text) AS {query('snapshot_list')}")
+        told = await session.fetchval("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE list (NULL)")
+    nodes = list(nodes_of(json.loads(told)[0]["Plan"]))
+
+    # Then all partitions are read, but only snapshots and topics sorted, if anything
+    rows = [(node["Node Type"], node["Actual Rows"] * node["Actual Loops"]) for node in nodes]
+    assert max(count for _, count in rows) == 3 * 2 * 500
+    assert sum(count for kind, count in rows if "Sort" in kind) <= 3 + 3 * 2

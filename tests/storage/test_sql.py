@@ -1,10 +1,12 @@
 """Every statement is text that Postgres understands, and migrations make what it speaks of."""
 
 import re
+from pathlib import Path
 
 import asyncpg
 import pytest
 
+import sql
 from sql import migrations, query, query_names
 from storage.config import PostgresConfig
 from storage.metadata.metadata_postgres import PostgresMetadata
@@ -57,6 +59,20 @@ def test_a_statement_that_calls_a_function_says_where_the_one_in_force_is() -> N
         called = re.findall(r"(streamhouse_internal\.\w+)\(", query(name))
         expected = [f"{newest[function]}.sql" for function in called]
         assert re.findall(r"migrations/(\S*)", query(name)) == expected, name
+
+
+async def test_a_process_goes_on_with_its_statements_while_another_version_is_installed(
+    postgres_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a process that has just begun
+    texts = {name: query(name) for name in query_names()}
+    query.cache_clear()
+    store = await PostgresMetadata.open(postgres_dsn)
+
+    # When its files are gone, then it has what it has not used yet, too
+    monkeypatch.setattr(sql, "_FILES", tmp_path)
+    assert {name: query(name) for name in texts} == texts
+    await store.close()
 
 
 async def test_statements_reach_rows_by_key(postgres_dsn: str) -> None:

@@ -242,9 +242,12 @@ async def test_an_object_is_uploaded_while_the_one_before_it_is_committed() -> N
         assert ((await first).base_offset, (await second).base_offset) == (0, 1)
 
 
-async def test_what_comes_while_an_object_is_under_way_goes_together() -> None:
+async def test_what_comes_while_an_object_is_under_way_goes_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given an object that is uploaded, and not committed yet, as the next one may be before long
+    monkeypatch.setattr("storage.writer.LEAST_SPACING_S", 1.0)
     async with running() as bench:
-        # Given an object that is uploaded, and not committed yet
         first = await bench.append_with_slow_commit()
 
         # When batches come one after the other

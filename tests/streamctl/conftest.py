@@ -243,6 +243,7 @@ def run_here(
     monkeypatch.setenv("TERM", "dumb")
 
     def run(*arguments: str) -> Ended:
+        capfd.readouterr()  # what the test itself has logged
         monkeypatch.setattr(sys, "argv", ["streamctl", *arguments])
         with pytest.raises(SystemExit) as ended:
             main()

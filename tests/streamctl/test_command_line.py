@@ -68,6 +68,30 @@ def test_an_empty_directory_is_refused_and_not_taken_as_this_one(
     assert "--data is empty" in refused.err
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("--bootstrap", "", "topic", "list"), "--bootstrap is empty"),
+        (("topic", "list", "--bootstrap", " "), "--bootstrap is empty"),
+        (("config", "alter", "broker", "", "--unset", "log.retention.ms"), "NAME is empty"),
+        (("config", "describe", "broker", ""), "NAME is empty"),
+        (("consume", "--topic", "t", "--offset", ""), "--offset is empty"),
+        (("fsck", "--store", ""), "--store is empty"),
+        (("snapshot", "list", "--postgres", ""), "--postgres is empty"),
+        (
+            ("acl", "add", "--user", "a", "--operation", "all", "--cluster", "--host", ""),
+            "--host is empty",
+        ),
+    ],
+)
+def test_what_a_variable_is_that_was_not_set_does_not_mean_all(
+    run_here: Callable[..., Ended], command: tuple[str, ...], said: str
+) -> None:
+    refused = run_here(*command)
+    assert refused.exit_code == 2
+    assert said in refused.err
+
+
 def test_an_absent_broker_is_told_within_seconds_with_what_to_do() -> None:
     started = time.monotonic()
     lost = Streamctl(bootstrap=NOBODY)("topic", "list")
@@ -143,6 +167,39 @@ def test_ctrl_c_at_a_question_deletes_nothing(streamctl: Streamctl, topic: str) 
     assert topic in streamctl.well("topic", "list").text
 
 
+def test_ctrl_c_at_the_question_of_reconcile_deletes_nothing(tmp_path: Path) -> None:
+    # Given an object without a row that is old enough to go, and the question about it
+    with running_broker(tmp_path) as broker:
+        streamctl = Streamctl(bootstrap=broker.bootstrap)
+        streamctl.well("topic", "create", "t", "--partitions", "1")
+        streamctl.well("produce", "--topic", "t", "--message", "x")
+    stored = next(path for path in (tmp_path / "objects" / "wal").rglob("*") if path.is_file())
+    orphan = stored.with_name(f"none-{stored.name}")
+    orphan.write_bytes(stored.read_bytes())
+    hours_ago = time.time() - 9 * 3600
+    os.utime(orphan, (hours_ago, hours_ago))
+    terminal, other = pty.openpty()
+    asked = subprocess.Popen(
+        (*COMMAND, "reconcile", "--data", str(tmp_path)),
+        stdin=other,
+        stdout=other,
+        stderr=other,
+        cwd=REPOSITORY,
+    )
+    said = b""
+    while b"[y/N]" not in said:
+        said += os.read(terminal, 1024)
+    time.sleep(1)  # nothing shows that it reads; just before, a signal waits for the answer
+
+    # When it is interrupted, then that is its end, without its Postgres, and the object is there
+    asked.send_signal(signal.SIGINT)
+    assert asked.wait(FINISH_S) == 130
+    os.close(terminal)
+    os.close(other)
+    assert orphan.exists()
+    assert not list(tmp_path.rglob("postmaster.pid"))
+
+
 def test_ctrl_c_while_modules_are_imported_is_quiet() -> None:
     # Given a process that is interrupted at one of its imports
     begin = """
@@ -192,14 +249,38 @@ def test_output_that_nobody_takes_is_told_in_plain_words(
         assert unwanted not in ended.stderr
 
 
-def test_input_that_is_closed_is_told_in_plain_words(streamctl: Streamctl, topic: str) -> None:
-    arguments = ("--bootstrap", streamctl.bootstrap, "produce", "--topic", topic)
+def test_notes_that_nobody_takes_end_no_change(streamctl: Streamctl, topic: str) -> None:
+    names = (topic, f"{topic}-new")
+    arguments = ("--bootstrap", streamctl.bootstrap, "topic", "create", *names, "--if-not-exists")
+    line = f"{shlex.join((*COMMAND, *arguments))} 2>&1 | head -c 0; exit ${{PIPESTATUS[0]}}"
+    subprocess.run(["bash", "-c", line], check=True, cwd=REPOSITORY)
+    streamctl.well("topic", "delete", names[1], "--yes")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        (("produce", "--topic", "TOPIC"), 1, "error: standard input is closed"),
+        (("topic", "delete", "TOPIC"), 2, "error: deleting needs a yes"),
+        (("user", "set-password", "alice"), 2, "fix: use --password-file -"),
+        (
+            ("user", "set-password", "alice", "--password-file", "-"),
+            1,
+            "error: standard input is closed",
+        ),
+    ],
+)
+def test_input_that_is_closed_is_told_in_plain_words(
+    streamctl: Streamctl, topic: str, command: tuple[str, ...], code: int, said: str
+) -> None:
+    words = (topic if word == "TOPIC" else word for word in command)
+    arguments = ("--bootstrap", streamctl.bootstrap, *words)
     line = f"{shlex.join((*COMMAND, *arguments))} <&-"
     ended = subprocess.run(
         ["bash", "-c", line], capture_output=True, text=True, check=False, cwd=REPOSITORY
     )
-    assert ended.returncode == 1
-    assert "error: standard input is closed" in ended.stderr
+    assert ended.returncode == code
+    assert said in ended.stderr
 
 
 def test_options_about_the_connection_stand_before_or_after(
@@ -211,6 +292,8 @@ def test_options_about_the_connection_stand_before_or_after(
     config = tmp_path / "client.properties"
     config.write_text(f"bootstrap.servers = {streamctl.bootstrap}\nclient.id: test\n")
     elsewhere.well("--config", str(config), "topic", "list")
+    config.write_text(f"bootstrap.servers = {NOBODY}\n")
+    elsewhere.well("--bootstrap", streamctl.bootstrap, "topic", "list", "--config", str(config))
 
 
 def test_properties_reach_librdkafka_and_mistakes_are_named(streamctl: Streamctl) -> None:

@@ -42,6 +42,21 @@ def test_configs_of_a_topic_are_set_appended_to_and_unset(streamctl: Streamctl, 
     assert ["cleanup.policy", "compact", "topic"] in [line.split() for line in shown.lines]
 
 
+def test_all_items_that_are_given_are_added_to_a_list_and_taken_from_it(
+    streamctl: Streamctl,
+) -> None:
+    # Given a list of one item
+    resource = ("client-metrics", f"metrics-{uuid4().hex[:8]}")
+    alter = ("config", "alter", *resource)
+    streamctl.well(*alter, "--set", "metrics=a.")
+
+    # When more are added, and some taken away, then that is done with each
+    streamctl.well(*alter, "--append", "metrics=b.", "--append", "metrics=c.")
+    assert values(streamctl, *resource)["metrics"] == ("a.,b.,c.", "client-metrics")
+    streamctl.well(*alter, "--subtract", "metrics=a.", "--subtract", "metrics=c.")
+    assert values(streamctl, *resource)["metrics"] == ("b.", "client-metrics")
+
+
 def test_unsetting_what_is_not_set_is_told(streamctl: Streamctl, topic: str) -> None:
     # Given a topic that sets one config
     streamctl.well("config", "alter", "topic", topic, "--set", "retention.ms=86400000")
@@ -67,7 +82,7 @@ def test_unsetting_what_is_not_set_is_told(streamctl: Streamctl, topic: str) -> 
 
 def test_a_value_for_all_brokers_stands_behind_that_of_one(streamctl: Streamctl) -> None:
     # Given a value for the cluster, and another one for broker 0
-    name = "log.retention.ms"
+    name = "message.max.bytes"
     streamctl.well("config", "alter", "broker", "--set", f"{name}=1111111")
     streamctl.well("config", "alter", "broker", "0", "--set", f"{name}=2222222")
 
@@ -123,6 +138,8 @@ def test_a_dry_run_changes_nothing_and_says_what_is_wrong(streamctl: Streamctl, 
         (("describe", "broker", "٣"), "node id"),
         (("alter", "broker", "0"), "nothing to change"),
         (("alter", "broker", "--set", "a=1", "--unset", "a"), "more than once"),
+        (("alter", "broker", "--set", "a=1", "--set", "a=2"), "more than once"),
+        (("alter", "broker", "--append", "a=1", "--subtract", "a=2"), "more than once"),
     ],
 )
 def test_a_mistake_is_explained(

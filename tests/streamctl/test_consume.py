@@ -3,7 +3,9 @@
 import json
 import shlex
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,14 @@ from streamctl import stall_watch
 from streamctl.cluster import Cluster
 from streamctl.connection import Connection
 from streamctl.groups import Groups
-from tests.streamctl.conftest import COMMAND, REPOSITORY, Ended, Streamctl, create_topic
+from tests.streamctl.conftest import (
+    COMMAND,
+    FINISH_S,
+    REPOSITORY,
+    Ended,
+    Streamctl,
+    create_topic,
+)
 from tests.support.broker import running_broker
 
 
@@ -176,6 +185,29 @@ def test_a_reader_without_an_end_says_what_it_waits_for(lost: Streamctl) -> None
     assert "nothing comes" not in quiet.err
 
 
+def test_readers_at_the_end_say_that_their_broker_is_gone(tmp_path: Path) -> None:
+    # Given a reader alone and a member of a group that have read and committed all there is
+    at_once = ("--set", "group.initial.rebalance.delay.ms=0")
+    with running_broker(tmp_path / "data", *at_once) as broker:
+        streamctl = Streamctl(bootstrap=broker.bootstrap)
+        cluster = Cluster(Connection(bootstrap=broker.bootstrap))
+        create_topic(cluster, "tail", partitions=1)
+        streamctl.well("produce", "--topic", "tail", "--message", "old")
+        read = ("consume", "--topic", "tail", "--from-beginning", "--format", "raw")
+        readers = [streamctl.start(*read), streamctl.start(*read, "--group", "readers")]
+        assert [reader.read_line() for reader in readers] == ["old", "old"]
+        give_up = time.monotonic() + FINISH_S
+        while Groups(cluster.requests).committed("readers") != {("tail", 0): 1}:
+            assert time.monotonic() < give_up
+            time.sleep(0.05)
+        time.sleep(1)  # nothing shows that they know the end, which a fetch (of 250 ms) tells them
+
+    # When the broker is gone, then both say what they wait for
+    for reader in readers:
+        reader.wait_for_note("nothing comes from 0@1: no broker answered")
+        assert reader.interrupt().exit_code == 130
+
+
 @pytest.mark.parametrize("group", [("--offset", "-3"), ("--group", "hasty", "--from-beginning")])
 def test_a_timeout_before_an_end_that_cannot_be_reached_is_a_failure(
     lost: Streamctl, group: tuple[str, ...]
@@ -183,6 +215,60 @@ def test_a_timeout_before_an_end_that_cannot_be_reached_is_a_failure(
     partial = lost("consume", "--topic", "lost", *group, "--exit-at-end", "--timeout", "1s")
     assert partial.exit_code == 1
     assert "error: nothing comes from 1@0" in partial.err
+
+
+@pytest.mark.parametrize("group", [(), ("--group", "small")])
+def test_a_timeout_before_an_end_that_nobody_refuses_is_a_failure_too(
+    streamctl: Streamctl, topic: str, group: tuple[str, ...]
+) -> None:
+    # Given a record that is larger than all that the reader's client takes from a broker
+    large = ("produce", "--topic", topic, "--partition", "2", "--message", "x" * 100_000)
+    streamctl.well(*large)
+    limits = ("message.max.bytes=9000", "fetch.max.bytes=9000", "receive.message.max.bytes=10000")
+    small = tuple(word for limit in limits for word in ("-X", limit))
+
+    # When the topic is read until nothing comes
+    read = (*small, "consume", "--topic", topic, *group, "--from-beginning", "--exit-at-end")
+    ended = streamctl(*read, "--timeout", "1s")
+
+    # Then it is said where the reader stands
+    assert ended.exit_code == 1
+    assert ended.text == ""
+    assert "error: nothing came from 2@0 in time: not read to the end" in ended.err
+
+
+def test_a_member_that_has_nothing_left_to_read_is_at_the_end_at_once(
+    streamctl: Streamctl, topic: str, group: str
+) -> None:
+    _send(streamctl, topic, 1, 3)
+    read = ("--group", group, "--from-beginning", "--exit-at-end")
+    assert len(_values(streamctl, topic, *read)) == 3
+    assert _values(streamctl, topic, *read, "--timeout", "1ms") == []
+
+
+def test_the_largest_message_that_is_sent_is_read(
+    streamctl: Streamctl, cluster: Cluster, groups: Groups, group: str, topic: str, tmp_path: Path
+) -> None:
+    # Given a message above what librdkafka takes from a broker by itself
+    cluster.alter_topic(topic, {"max.message.bytes": str(100 << 20)})
+    size = 104_000_000
+    (tmp_path / "large").write_bytes(b"x" * size)
+    sent = ("produce", "--topic", topic, "--partition", "0", "--file", str(tmp_path / "large"))
+    streamctl.well(*sent)
+    groups.alter(group, {(topic, 0): 0})
+
+    # When its age is asked for, and it is read alone and by a group
+    described = streamctl.well("group", "describe", group, "--format", "json").text
+    read = ("--from-beginning", "--exit-at-end", "--timeout", "20s")
+    read_ones = [
+        _values(streamctl, topic, *read),
+        _values(streamctl, topic, *read, "--group", group),
+    ]
+
+    # Then it comes
+    (lag,) = (at["lag_seconds"] for at in json.loads(described)[0]["partitions"] if at["lag"])
+    assert lag is not None
+    assert [[len(value) for value in values] for values in read_ones] == [[size], [size]]
 
 
 @pytest.mark.parametrize("group", [(), ("--group", "of-odd-headers")])

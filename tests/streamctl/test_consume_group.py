@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import Producer
 
 from streamctl.groups import Groups
 from tests.streamctl.conftest import Ended, Running, Streamctl
@@ -87,6 +88,31 @@ def test_a_new_group_starts_at_the_end_and_stays_there(
 
     # Then its next member misses none of them, though nothing was ever read before
     assert read.lines == ["new"]
+
+
+def test_what_a_transaction_writes_that_is_open_comes_once_it_is_committed(
+    streamctl: Streamctl, send: Send, topic: str, group: str
+) -> None:
+    # Given a record, and one of a transaction that is open
+    send(topic, 1, ["before"])
+    producer = Producer(
+        {"bootstrap.servers": streamctl.bootstrap, "transactional.id": f"of-{topic}"}
+    )
+    producer.init_transactions(WAIT_S)
+    producer.begin_transaction()
+    producer.produce(topic, "late", partition=1)
+    assert producer.flush(WAIT_S) == 0
+
+    # When a new group finds its place at the end, and it is committed then
+    assert _read(streamctl, topic, group, "--exit-at-end").lines == []
+    last = ("consume", "--topic", topic, *RAW, "--offset", "-1", "--exit-at-end")
+    committed = streamctl.well(*last, "-X", "isolation.level= read_committed")  # it takes blanks
+    all_there_is = streamctl.well(*last, "-X", "isolation.level=read_uncommitted")
+    producer.commit_transaction(WAIT_S)
+
+    # Then the group reads it, and the last record was what each reader can read
+    assert _read(streamctl, topic, group, "--exit-at-end").lines == ["late"]
+    assert (committed.lines, all_there_is.lines) == (["before"], ["late"])
 
 
 @pytest.mark.parametrize("commits", [(), ("--auto-commit",)])

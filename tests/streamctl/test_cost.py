@@ -137,10 +137,14 @@ def test_an_absent_broker_is_told_with_what_to_do(run_here: Callable[..., Ended]
     assert run_here("cost", "--http", "nowhere").exit_code == 2
 
 
+@pytest.mark.parametrize("how", ["--bootstrap", "-X", "--config"])
 def test_a_cluster_that_is_named_by_bootstrap_is_not_taken_for_another(
-    run_here: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+    run_here: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str
 ) -> None:
-    elsewhere = ("--bootstrap", "broker.example:9092", "cost")
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=broker.example:9092\n")
+    named = {"--bootstrap": "broker.example:9092", "-X": file.read_text(), "--config": str(file)}
+    elsewhere = (how, named[how], "cost")
     with _serving(200, json.dumps(answer())) as (http, asked):
         # When --bootstrap alone says which cluster, then no other one is asked
         monkeypatch.setenv("STREAMHOUSE_HTTP", http)
@@ -192,6 +196,38 @@ def test_the_broker_is_asked_for_the_period(run_here: Callable[..., Ended]) -> N
     assert orders.split()[:6] == ["orders", "1,234", "3", "0", "5.0", "GB"]
     assert total.split()[0] == "total"
     assert "Amazon S3 Standard" in shown.err
+
+
+def test_a_clients_name_does_not_drive_the_terminal(run_here: Callable[..., Ended]) -> None:
+    # Given a client that has named itself with an escape sequence, a line's end and markup
+    usage = answer(line("\x1b[2Jevil\n[bold]alice", puts=1000.0), by="client")
+    with _serving(200, json.dumps(usage)) as (http, _):
+        # When the cost is asked for by client
+        shown = run_here("cost", "--http", http, "--by", "client")
+
+    # Then it has one line, in which all of that can be read
+    _, client, _ = shown.lines
+    assert client.startswith(r"\x1b[2Jevil\n[bold]alice ")
+    assert "\x1b" not in shown.text
+
+
+def test_what_is_used_is_priced_though_nobody_knows_what_is_stored(
+    run_here: Callable[..., Ended],
+) -> None:
+    # Given a broker that had no answer in time to what is stored
+    usage = {**answer(line("orders", puts=1000.0)), "stored": None}
+    with _serving(200, json.dumps(usage)) as (http, _):
+        # When the cost is asked for, as a table and as JSON
+        shown = run_here("cost", "--http", http)
+        in_json = run_here("cost", "--http", http, "--json")
+
+    # Then requests are priced, and what is stored is told to be unknown
+    assert [row.split().count("-") for row in shown.text.splitlines()] == [0, 2, 2]
+    assert "without what is stored" in shown.err
+    assert "without what is stored" in in_json.err
+    report = json.loads(in_json.text)
+    assert report["total"]["cost"] == 0.005
+    assert report["total"]["stored_bytes"] is report["lines"][0]["stored_bytes"] is None
 
 
 async def test_a_real_broker_tells_what_it_costs(

@@ -87,6 +87,15 @@ def test_a_group_at_work_is_listed_and_described(
     assert "\x1b" not in shown.text
 
 
+def test_more_groups_are_described_than_are_asked_for_at_once(
+    groups: Groups, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streamctl.groups._DESCRIBED_AT_ONCE", 2)
+    groups.alter(group, {(topic, 0): 0})
+    absent = [f"{group}-{number}" for number in range(4)]
+    assert list(groups.states([*absent, group])) == [group]
+
+
 def test_lag_is_counted_in_records_and_in_seconds(
     streamctl: Streamctl, send: Send, groups: Groups, topic: str, group: str
 ) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -9,10 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, Message
 
 from streamctl.cluster import Cluster
 from streamctl.connection import Connection
-from tests.streamctl.conftest import COMMAND, REPOSITORY, Ended, Streamctl
+from streamctl.lines import LineSource
+from streamctl.sending import Sender
+from tests.streamctl.conftest import (
+    COMMAND,
+    FINISH_S,
+    REPOSITORY,
+    Ended,
+    Streamctl,
+    create_topic,
+)
 from tests.support.broker import running_broker
 
 # Where Apache Kafka 4.3.1's console producer put these keys in a topic of seven partitions.
@@ -92,6 +104,18 @@ def test_a_file_of_many_lines_is_spread_and_summed_up(
     assert {record["key"] for record in records} == {None}
 
 
+@pytest.mark.parametrize("chunk_bytes", [1, 2, 3, 7, 100])
+def test_lines_do_not_depend_on_how_much_is_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+) -> None:
+    monkeypatch.setattr("streamctl.lines._CHUNK_BYTES", chunk_bytes)
+    file = tmp_path / "lines.txt"
+    file.write_bytes(b"\none\r\n\n\nfour\rfive\nsix\r")
+    with file.open("rb") as stream:
+        records = [one for one in LineSource(stream, key=b"k", separator=None) if one is not None]
+    assert [one.value for one in records] == [b"", b"one", b"", b"", b"four\rfive", b"six"]
+
+
 def test_stdin_may_be_a_file_or_nothing(streamctl: Streamctl, topic: str, tmp_path: Path) -> None:
     # Given a file of two lines
     file = tmp_path / "lines.txt"
@@ -150,12 +174,34 @@ def test_what_the_broker_refuses_is_counted_and_fails(
     assert [record["value"] for record in _read(streamctl, topic)] == ["small"]
 
 
+def test_a_message_that_failed_is_told_also_if_nobody_reads_what_became_of_it(
+    streamctl: Streamctl, cluster: Cluster, topic: str
+) -> None:
+    cluster.alter_topic(topic, {"max.message.bytes": "1000"})
+    large = streamctl.start("produce", "--topic", topic, "--message", "x" * 5000).stop_reading()
+    assert large.exit_code == 1
+    assert "error: 1 of 1 messages failed" in large.err
+
+
 def test_a_line_without_its_key_stops_the_rest(streamctl: Streamctl, topic: str) -> None:
     broken = streamctl(
         "produce", "--topic", topic, "--key-separator", "=>", stdin=b"a=>1\nb\nc=>3\n"
     )
     assert broken.exit_code == 1
     assert "line 2 has no '=>'" in broken.err
+    assert [record["value"] for record in _read(streamctl, topic)] == ["1"]
+
+
+def test_a_line_without_its_key_does_not_hide_what_failed_before_it(
+    streamctl: Streamctl, cluster: Cluster, topic: str
+) -> None:
+    cluster.alter_topic(topic, {"max.message.bytes": "1000"})
+    lines = b"a=>1\nb=>%5000d\nc\nd=>4\n" % 2
+    broken = streamctl("produce", "--topic", topic, "--key-separator", "=>", stdin=lines)
+    assert broken.exit_code == 1
+    said = " ".join(broken.err.split())
+    assert "line 3 has no '=>' between key and value; 1 of 2 messages failed: Message" in said
+    assert "fix: the rest of the input was not sent" in said
     assert [record["value"] for record in _read(streamctl, topic)] == ["1"]
 
 
@@ -195,6 +241,81 @@ def test_options_that_do_not_go_together_are_refused(
     assert advice in refused.err
 
 
+def test_a_loss_is_told_while_the_pipe_is_open(
+    streamctl: Streamctl, cluster: Cluster, topic: str
+) -> None:
+    # Given a pipe that goes on, and a message in it that is too large
+    cluster.alter_topic(topic, {"max.message.bytes": "1000"})
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe:
+        sender = streamctl.start("produce", "--topic", topic, stdin=pipe)
+    os.write(writing, b"x" * 5000 + b"\n")
+
+    # Then that is said at once, and what comes later is sent
+    sender.wait_for_note("1 of 1 messages failed: Message size too large (MSG_SIZE_TOO_LARGE)")
+    os.write(writing, b"small\r\n\nlast")
+    os.close(writing)
+    ended = sender.finish()
+    assert ended.exit_code == 1
+    assert "error: 1 of 4 messages failed" in ended.err
+    assert sorted(record["value"] for record in _read(streamctl, topic)) == ["", "last", "small"]
+
+
+def test_a_silent_pipe_whose_broker_is_gone_ends_with_what_was_lost(tmp_path: Path) -> None:
+    # Given a pipe that stays open, of which a line was sent
+    reading, writing = os.pipe()
+    with running_broker(tmp_path / "data") as broker:
+        cluster = Cluster(Connection(bootstrap=broker.bootstrap))
+        create_topic(cluster, "logs", partitions=1)
+        with os.fdopen(reading, "rb") as pipe:
+            command = ("-X", "delivery.timeout.ms=2000", "produce", "--topic", "logs")
+            sender = Streamctl(bootstrap=broker.bootstrap).start(*command, stdin=pipe)
+        os.write(writing, b"first\n")
+        deadline = time.monotonic() + FINISH_S
+        while cluster.latest_offsets("logs", [0]) != {0: 1}:
+            assert time.monotonic() < deadline, "the first line never arrived"
+            time.sleep(0.05)
+
+    # When the broker is gone, and nothing follows the next line
+    os.write(writing, b"second\n")
+
+    # Then the loss is not kept until the pipe is closed
+    ended = sender.finish()
+    os.close(writing)
+    assert ended.exit_code == 1
+    assert "1 of 2 messages failed: no broker acknowledged it in time" in ended.err
+    assert "the rest of the input was not sent" in ended.err
+
+
+def test_ctrl_c_inside_a_report_tells_how_much_is_acknowledged(
+    streamctl: Streamctl,
+    topic: str,
+    run_here: Callable[..., Ended],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    # Given a file of which more is sent than is acknowledged when Ctrl-C comes
+    file = tmp_path / "lines"
+    file.write_bytes(b"line\n" * 30)
+    report = Sender._report
+
+    def interrupted(sender: Sender, error: KafkaError | None, message: Message) -> None:
+        report(sender, error, message)
+        if sender.delivered == 1:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Sender, "_report", interrupted)
+
+    # When it is sent
+    send = ("--bootstrap", streamctl.bootstrap, "produce", "--topic", topic, "--file", str(file))
+    ended = run_here(*send)
+
+    # Then it ends as everything does that Ctrl-C ends, and says what is not known
+    assert ended.exit_code == 130
+    said = r"interrupted: \d+ of 30 messages acknowledged(; others may be in the log, too)?\n"
+    assert re.fullmatch(said, ended.err)
+
+
 def test_a_broker_that_goes_away_fails_what_it_did_not_acknowledge(tmp_path: Path) -> None:
     # Given a broker that has acknowledged the first line of a pipe
     with running_broker(tmp_path / "data") as broker:
@@ -211,9 +332,10 @@ def test_a_broker_that_goes_away_fails_what_it_did_not_acknowledge(tmp_path: Pat
         assert sender.stdin is not None
         sender.stdin.write(b"first\n")
         sender.stdin.flush()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while cluster.latest_offsets("logs", [0]) != {0: 1}:
             assert time.monotonic() < deadline, "the first line never arrived"
+            time.sleep(0.05)
 
         # When the broker ends before the others are sent
         broker.process.terminate()

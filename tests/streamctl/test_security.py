@@ -192,6 +192,46 @@ def test_an_administrator_sets_up_a_user(
     assert {"admin", user} <= {one["name"] for one in json.loads(users.text)}
 
 
+def test_groups_are_listed_though_one_may_not_be_described(
+    secured: Secured, run_here: RunHere, admin: list[str], tmp_path: Path
+) -> None:
+    # Given a group with a member, one without, and somebody who may only describe the cluster
+    topic, user = secured.new_topic(), secured.new_user()
+    busy, idle = f"busy-{topic}", f"idle-{topic}"
+    member = Streamctl(bootstrap="").start("consume", "--topic", topic, "--group", busy, *admin)
+    member.wait_for_note("Ctrl-C ends")
+    reset = run_here("group", "reset", idle, "--topic", topic, "--to-earliest", "--execute", *admin)
+    assert reset.exit_code == 0, reset
+    secured.allow(*acl(user, "DESCRIBE", "BROKER", "kafka-cluster"))
+    login = secured.login(user, "SASL_SSL", "SCRAM-SHA-512")
+    options = _options(login, tmp_path / "client.properties")
+
+    # When the groups are listed
+    shown = run_here("group", "list", *options)
+    in_json = run_here("group", "list", "--json", *options)
+    member.interrupt()
+
+    # Then both are there, and only the members of the one are not told
+    assert (shown.exit_code, in_json.exit_code) == (0, 0), shown
+    rows = [line.split() for line in shown.lines]
+    assert [busy, "Classic", "Stable", "-"] in rows
+    assert [idle, "Classic", "Empty", "0"] in rows
+    members = {one["group_id"]: one["members"] for one in json.loads(in_json.text)}
+    assert (members[busy], members[idle]) == (None, 0)
+    assert "members of 1 group are not told" in shown.err
+    assert f"streamctl acl add --user USER --operation describe --group {busy}" in shown.err
+
+
+def test_an_operation_that_is_named_twice_counts_once(
+    secured: Secured, run_here: RunHere, admin: list[str]
+) -> None:
+    what = ("--user", secured.new_user(), "--operation", "read", "--operation", "READ")
+    for command in ("add", "delete"):
+        yes = ("--yes",) if command == "delete" else ()
+        ended = run_here("acl", command, *what, "--topic", "twice", *yes, *admin)
+        assert (ended.exit_code, len(ended.lines)) == (0, 1), ended
+
+
 def test_acls_of_every_kind_are_listed(
     secured: Secured, run_here: RunHere, admin: list[str]
 ) -> None:

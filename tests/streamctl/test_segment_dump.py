@@ -348,6 +348,15 @@ def test_a_pipe_that_was_closed_is_no_error(tmp_path: Path) -> None:
     assert (ended.exit_code, ended.err) == (0, "")
 
 
+def test_damage_is_told_also_if_nobody_reads_the_rest(tmp_path: Path) -> None:
+    content = sample_segment()
+    content[9] ^= 1
+    place = kept(tmp_path, content)
+    ended = Streamctl(bootstrap="127.0.0.1:1").start("segment", "dump", place).stop_reading()
+    assert ended.exit_code == 1
+    assert "checksum of the segment's header does not match" in ended.err
+
+
 def test_help_teaches_with_examples(run_here: RunHere) -> None:
     shown = run_here("segment", "dump", "--help")
     assert shown.exit_code == 0

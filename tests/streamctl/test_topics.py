@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from streamctl.cluster import Cluster
 from tests.streamctl.conftest import Ended, Streamctl
 
 NOBODY = "127.0.0.1:1"  # no HTTP port is there
@@ -135,6 +136,21 @@ def test_topics_are_listed_for_people_and_programs(streamctl: Streamctl, topic: 
     assert [topic, "7", str(entry["replication_factor"])] in rows
 
 
+def test_topics_of_users_are_listed_whatever_their_names(
+    streamctl: Streamctl, topic_name: str
+) -> None:
+    # Given a topic of a user, with a name as Kafka's own topics have
+    own = f"__{topic_name}"
+    streamctl.well("topic", "create", own)
+
+    # Then it is listed, as it is none of Kafka's own
+    try:
+        listed = json.loads(streamctl.well("topic", "list", "--format", "json").text)
+        assert [one["internal"] for one in listed if one["name"] == own] == [False]
+    finally:
+        streamctl.well("topic", "delete", own, "--yes")
+
+
 def test_a_topic_is_altered(streamctl: Streamctl, topic: str) -> None:
     streamctl.well("topic", "alter", "--name", topic, "--partitions", "9", "--retention", "7d")
     grown = _described(streamctl, topic)
@@ -147,6 +163,26 @@ def test_a_topic_is_altered(streamctl: Streamctl, topic: str) -> None:
     )
     altered = _settings(_described(streamctl, topic))
     assert altered == {"compression.type": "uncompressed", "segment.ms": "1000000"}
+
+
+def test_a_setting_that_is_refused_adds_no_partitions(streamctl: Streamctl, topic: str) -> None:
+    # When more partitions are asked for, with a setting that cannot be
+    alter = ("topic", "alter", topic, "--partitions", "9", "--set")
+    refused = streamctl(*alter, "retention.ms=soon")
+
+    # Then nothing is done
+    assert (refused.exit_code, refused.text) == (1, "")
+    assert len(_described(streamctl, topic)["partitions"]) == 7
+
+    # And the corrected command does all, also where half of it was done before
+    streamctl.well(*alter, "retention.ms=1000")
+    again = streamctl.well(*alter, "retention.ms=2000")
+    assert "has 9 partitions already" in again.err
+    grown = _described(streamctl, topic)
+    assert (len(grown["partitions"]), _settings(grown)) == (9, {"retention.ms": "2000"})
+    only = streamctl("topic", "alter", topic, "--partitions", "9")
+    assert only.exit_code == 1
+    assert "has 9 partitions already" in only.err
 
 
 def test_partitions_are_never_taken_away(streamctl: Streamctl, topic: str) -> None:
@@ -186,12 +222,66 @@ def test_several_topics_go_at_once_but_not_unasked(streamctl: Streamctl, topic_n
     assert streamctl("topic", "describe", names[0]).exit_code == 1
 
 
+def test_topics_are_made_and_deleted_also_if_nobody_reads_that(
+    streamctl: Streamctl, cluster: Cluster, topic_name: str
+) -> None:
+    # Given three names
+    names = [f"{topic_name}-{at}" for at in range(3)]
+
+    # When topics of these are made, altered and deleted by commands whose readers have gone
+    made = streamctl.start("topic", "create", *names, "--partitions", "1").stop_reading()
+    there = set(cluster.topic_names())
+    altered = streamctl.start("topic", "alter", *names, "--partitions", "2").stop_reading()
+    counts = [len(one.partitions) for one in cluster.topics(names)]
+    deleted = streamctl.start("topic", "delete", *names, "--yes").stop_reading()
+
+    # Then each of them was
+    assert [(one.exit_code, one.err) for one in (made, altered, deleted)] == [(0, "")] * 3
+    assert set(names) <= there
+    assert counts == [2, 2, 2]
+    assert not set(names) & set(cluster.topic_names())
+
+
 def test_creating_twice_is_an_error_unless_told_otherwise(streamctl: Streamctl, topic: str) -> None:
     again = streamctl("topic", "create", topic)
     assert again.exit_code == 1
     assert "already exists" in again.err
     assert "--if-not-exists" in again.err
     assert "nothing changed" in streamctl.well("topic", "create", topic, "--if-not-exists").err
+
+
+def test_a_topic_that_another_makes_meanwhile_is_left_alone(
+    streamctl: Streamctl,
+    cluster: Cluster,
+    topic: str,
+    run_here: Callable[..., Ended],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a topic that was not there when topics were looked at
+    monkeypatch.setattr(Cluster, "topic_names", lambda _: [])
+    create = ("--bootstrap", streamctl.bootstrap, "topic", "create", topic, f"{topic}-new")
+
+    # When it is to be created with another, then only without --if-not-exists is that an error
+    assert "already exists" in run_here(*create).err
+    done = run_here(*create, "--if-not-exists")
+    assert (done.exit_code, done.lines) == (0, [f"✓ created topic {topic}-new"])
+    assert f"topic {topic} is there already; nothing changed" in done.err
+    cluster.delete_topic(f"{topic}-new")
+
+
+def test_a_topic_that_goes_meanwhile_is_not_listed(
+    streamctl: Streamctl,
+    topic: str,
+    run_here: Callable[..., Ended],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a topic that was there when topics were looked at
+    monkeypatch.setattr(Cluster, "topic_names", lambda _: ["gone", topic])
+
+    # When topics are listed, then it is left out
+    listed = run_here("--bootstrap", streamctl.bootstrap, "topic", "list", "--json")
+    assert listed.exit_code == 0, listed.err
+    assert [one["name"] for one in json.loads(listed.text)] == [topic]
 
 
 def test_a_name_nearly_right_is_suggested(streamctl: Streamctl, topic: str) -> None:
@@ -224,6 +314,7 @@ def test_who_works_on_topics_is_not_told_to_create_one(
         (("create", "x", "--compression", "brotli"), "lz4"),
         (("create", "bad name"), "letters, digits"),
         (("create", "x", "--retention", "1d", "--set", "retention.ms=5"), "given twice"),
+        (("create", "x", "--set", "retention.ms=1", "--set", "retention.ms=2"), "given twice"),
         (("create", "x", "--set", "retention.ms"), "name=value"),
         (("create", "x", "--config", "retention.ms=1"), "--set retention.ms=1"),
         (("create", "x", "--config", "sasl.password=hush"), "-X sasl.password="),
@@ -239,6 +330,36 @@ def test_a_command_line_that_makes_no_sense_is_refused_with_advice(
     assert advice in refused.err
     assert "Traceback" not in refused.err
     assert "hush" not in refused.err
+
+
+def test_the_metrics_page_is_read_once_for_all_topics(
+    streamctl: Streamctl,
+    topic: str,
+    run_here: Callable[..., Ended],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a page that tells of a topic with a partition, and of one with seven
+    small = f"{topic}-small"
+    streamctl.well("topic", "create", small, "--partitions", "1")
+    gauge = 'streamhouse_partition_log_end_offset{{topic="{}",partition="0"}} {}\n'
+    page = gauge.format(topic, 5) + gauge.format(small, 6)
+    asked: list[str] = []
+
+    def get_page(http: str, path: str, *, answer_s: float) -> tuple[int, str]:
+        asked.append(path)
+        return 200, page
+
+    monkeypatch.setattr("streamctl.log_end.get_page", get_page)
+
+    # When both are described
+    named = ("--bootstrap", streamctl.bootstrap, "topic", "describe", topic, small, "--json")
+    described = json.loads(run_here(*named).text)
+    streamctl.well("topic", "delete", small, "--yes")
+
+    # Then it was asked for once, and each topic has its own end
+    assert asked == ["/metrics"]
+    ends = {one["name"]: one["partitions"][0]["log_end_offset"] for one in described}
+    assert ends == {topic: 5, small: 6}
 
 
 def test_unsetting_what_is_no_setting_is_told(streamctl: Streamctl, topic: str) -> None:

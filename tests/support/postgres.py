@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -40,6 +40,7 @@ TEMPLATE = "migrated"
 T = TypeVar("T")
 
 _numbers = itertools.count(1)
+_stops = ExitStack()
 
 
 class PostgresServer(NamedTuple):
@@ -90,13 +91,19 @@ def postgres_server() -> PostgresServer:
         shell.communicate()  # closes its standard input
         shutil.rmtree(home, ignore_errors=True)
 
-    atexit.register(stop)
+    atexit.register(_stops.close)
+    _stops.callback(stop)
     deadline = time.monotonic() + START_TIMEOUT_S
     while read_pid_file(directory)[7:8] != ["ready   "]:
         assert shell.poll() is None, (home / "server.log").read_text()
         assert time.monotonic() < deadline, "Postgres is not ready"
         time.sleep(0.005)
     return PostgresServer(directory, unix_socket_dsn(directory))
+
+
+def stop_postgres_server() -> None:
+    """Stop it, if it runs, and delete its gigabyte: pytest-xdist ends a process after 10 s."""
+    _stops.close()
 
 
 @asynccontextmanager
@@ -142,11 +149,11 @@ def short_directory() -> Iterator[Path]:
 
 
 async def until(probe: Callable[[], Awaitable[T | None]], *, timeout_s: float = 20.0) -> T:
-    """Ask until there is an answer; fail after `timeout_s`."""
+    """Ask until there is an answer, which None and False are not; fail after `timeout_s`."""
     async with asyncio.timeout(timeout_s):
         while True:
             found = await probe()
-            if found is not None:
+            if found is not None and found is not False:
                 return found
             await asyncio.sleep(0.005)
 

@@ -63,6 +63,7 @@ def test_asks_the_same_broker(broker):
     pass
 """
 OPTIONS = ("-p", "no:cacheprovider", "-p", "xdist.plugin", "-W", "error")
+STACKS = ("-o", "faulthandler_timeout=60")  # of what hangs; seconds
 ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # others take seconds, and have no part in it
 POSTPONED = ["test_disturbed", "test_asks_a_broker", "test_asks_the_same_broker"]
 
@@ -91,12 +92,15 @@ def test_a_failure_counts_unless_the_host_was_busy(
 
 
 def _pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *OPTIONS, *arguments],
-        cwd=folder,
-        env={**os.environ, **ALONE, "PYTHONPATH": f"{ROOT}:{folder}", "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", *OPTIONS, *STACKS, *arguments],
+            cwd=folder,
+            env={**os.environ, **ALONE, "PYTHONPATH": f"{ROOT}:{folder}", "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            timeout=240,  # seconds; two on a quiet machine, 60 were once too few on a busy one
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise AssertionError(f"{late}\n{late.stdout!r}\n{late.stderr!r}") from None

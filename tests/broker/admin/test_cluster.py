@@ -71,6 +71,28 @@ def test_metadata_tells_what_a_client_may_do_if_it_asks(
         assert answer.cluster_authorized_operations == expected
 
 
+def test_metadata_describes_a_topic_once_however_often_it_is_named(wire: Wire, name: str) -> None:
+    # Given a topic
+    topic_id = create(wire, name).topic_id
+    api = Api(METADATA, 12)
+
+    # When it is named again and again, and so is one that does not exist
+    asked = [(name, None), (None, topic_id), ("no-such-topic", None), ("another", topic_id)]
+    topics = tuple(
+        api.part("MetadataRequestTopic", name=one, topic_id=its_id) for one, its_id in asked * 3
+    )
+    answer = wire.ask(
+        api.request(
+            topics=topics,
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=False,
+        )
+    )
+
+    # Then it is described by its name, by its id, and no more
+    assert [one.name for one in answer.topics] == [name, name, "no-such-topic"]
+
+
 @pytest.mark.parametrize(
     ("endpoint_type", "code"),
     [(2, ErrorCode.mismatched_endpoint_type), (3, ErrorCode.unsupported_endpoint_type)],

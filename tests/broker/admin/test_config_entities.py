@@ -161,7 +161,6 @@ def test_the_level_of_a_package_takes_effect(
     assert not logged(f"{name}-3")
     shown = by_name(wire, "0", LOGGER)
     assert {logger: one.value for logger, one in shown.items()} == {
-        "audit": "ERROR",
         "broker": "ERROR",
         "root": "ERROR",
         "storage": "ERROR",
@@ -179,6 +178,7 @@ def test_the_level_of_a_package_takes_effect(
     [
         ("0", "kafka.server", SET, "INFO", INVALID_CONFIG),
         ("0", "kafka.server", UNSET, None, INVALID_CONFIG),
+        ("0", "audit", SET, "ERROR", INVALID_CONFIG),
         ("0", "broker", SET, "info", INVALID_CONFIG),
         ("0", "broker", SET, None, INVALID_REQUEST),
         ("0", "broker", APPEND, "INFO", INVALID_REQUEST),

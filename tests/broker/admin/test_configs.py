@@ -1,10 +1,10 @@
 """The config APIs over the wire, in all their versions."""
 
 import asyncio
-import time
 from typing import Any
 
 import asyncpg
+import psutil
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -98,7 +98,12 @@ def test_the_broker_is_described(wire: Wire) -> None:
         (2, "a b", ErrorCode.invalid_topic_exception),
         (4, "77", ErrorCode.invalid_request),
         (4, "zero", ErrorCode.invalid_request),
+        (4, "00", ErrorCode.invalid_request),
+        (4, "+0", ErrorCode.invalid_request),
+        (4, " 0", ErrorCode.invalid_request),
+        (4, "\u0660", ErrorCode.invalid_request),
         (8, "77", ErrorCode.invalid_request),
+        (8, "0_0", ErrorCode.invalid_request),
         (0, "x", ErrorCode.invalid_request),
     ],
 )
@@ -227,17 +232,18 @@ def test_the_topic_of_a_change_must_be_there(wire: Wire) -> None:
 
 @pytest.mark.parametrize(("kind", "resource"), [(2, None), (4, ""), (16, "s"), (32, "g")])
 def test_of_many_unknown_names_the_first_are_told(
-    wire: Wire, topic: str, kind: int, resource: str | None
+    admin_broker: BrokerProcess, wire: Wire, topic: str, kind: int, resource: str | None
 ) -> None:
     # Given very many configs that nobody knows, and one whose name is very long
     on = topic if resource is None else resource
     lines = [(f"segment.bytesx{number}", SET, "1") for number in range(10_000)]
 
-    # When they are set, then the answer is short, and comes soon
-    began_s = time.monotonic()
+    # When they are set, then the answer is short, and costs the broker little
+    process = psutil.Process(admin_broker.pid)
+    before_s = sum(process.cpu_times()[:2])
     many = change(wire, on, *lines, kind=kind)
     long = change(wire, on, ("x" * 30_000, SET, "1"), kind=kind)
-    assert time.monotonic() - began_s < 2.0
+    assert sum(process.cpu_times()[:2]) - before_s < 2.0
     assert many.error_code is long.error_code is not ErrorCode.none
     assert "segment.bytesx0" in many.error_message
     assert "9980 more" in many.error_message

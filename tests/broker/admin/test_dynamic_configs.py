@@ -128,7 +128,7 @@ def test_the_items_of_a_list_come_and_go(wire: Wire) -> None:
     policy = "log.cleanup.policy"
     change(wire, CLUSTER_WIDE, (policy, APPEND, "compact"), kind=BROKER)
     assert entry(wire, OWN, policy, kind=BROKER).value == "delete,compact"
-    change(wire, OWN, (policy, SUBTRACT, "delete"), kind=BROKER)
+    change(wire, CLUSTER_WIDE, (policy, SUBTRACT, "delete"), kind=BROKER)
     assert entry(wire, OWN, policy, kind=BROKER).value == "compact"
 
 
@@ -153,12 +153,35 @@ def test_the_items_of_a_list_come_and_go(wire: Wire) -> None:
 def test_codes_are_those_of_kafka(
     wire: Wire, level: str, config: str, operation: int, value: str | None, code: ErrorCode
 ) -> None:
-    other = ("log.roll.ms", SET, "70000")
+    other = ("max.connections.per.ip", SET, "70000")
     result = change(wire, level, other, (config, operation, value), kind=BROKER)
     assert result.error_code is code
     assert code is NONE or config in result.error_message
-    is_set = entry(wire, OWN, "log.roll.ms", kind=BROKER).value == "70000"
+    is_set = entry(wire, OWN, other[0], kind=BROKER).value == "70000"
     assert is_set is (code is NONE)
+
+
+def test_what_upkeep_does_for_all_is_not_set_of_one_broker(wire: Wire) -> None:
+    # When retention is set of one broker, beside something that could be
+    limit = ("max.connections", SET, "600")
+    refused = change(wire, OWN, limit, ("log.retention.ms", SET, "-1"), kind=BROKER)
+    assert replace(wire, OWN, {"log.cleanup.policy": "compact"}, kind=BROKER).error_code is (
+        INVALID_REQUEST
+    )
+
+    # Then neither is, and the reason says what to do
+    assert refused.error_code is INVALID_REQUEST
+    assert refused.error_message.endswith("cluster here: set it without a broker's id")
+    assert entry(wire, OWN, "log.retention.ms", kind=BROKER).config_source == DEFAULT
+    assert entry(wire, OWN, "max.connections", kind=BROKER).config_source == DEFAULT
+
+    # And unsetting it is no mistake, nor is setting it of all
+    unset = ("log.retention.ms", UNSET, None)
+    assert change(wire, OWN, limit, unset, kind=BROKER).error_code is NONE
+    assert change(wire, CLUSTER_WIDE, ("log.retention.ms", SET, "-1"), kind=BROKER).error_code is (
+        NONE
+    )
+    assert entry(wire, OWN, "log.retention.ms", kind=BROKER).value == "-1"
 
 
 def test_a_broker_answers_for_itself_only(wire: Wire) -> None:
@@ -266,19 +289,19 @@ def test_the_stock_client_sets_and_describes_a_broker(broker: BrokerProcess, wir
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     resource = ConfigResource(ConfigResource.Type.BROKER, OWN)
     resource.add_incremental_config(
-        ConfigEntry("log.retention.ms", "70000", incremental_operation=AlterConfigOpType.SET)
+        ConfigEntry("message.max.bytes", "70000", incremental_operation=AlterConfigOpType.SET)
     )
     admin.incremental_alter_configs([resource])[resource].result(10)
 
     # Then it is told what counts, and from where
     asked = ConfigResource(ConfigResource.Type.BROKER, OWN)
     configs = admin.describe_configs([asked])[asked].result(10)
-    found = configs["log.retention.ms"]
+    found = configs["message.max.bytes"]
     assert (found.value, found.source) == ("70000", ConfigSource.DYNAMIC_BROKER_CONFIG.value)
-    assert list(found.synonyms) == ["log.retention.ms", "log.retention.hours"]
+    assert list(found.synonyms) == ["message.max.bytes"]
     assert not found.is_read_only
     assert configs["num.partitions"].is_read_only
-    assert entry(wire, OWN, "log.retention.ms", kind=BROKER).value == "70000"
+    assert entry(wire, OWN, "message.max.bytes", kind=BROKER).value == "70000"
 
     # And what cannot be set while the broker runs is refused with a reason
     fixed = ConfigResource(ConfigResource.Type.BROKER, OWN)

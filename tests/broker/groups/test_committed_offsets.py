@@ -104,6 +104,15 @@ async def test_several_groups_are_fetched_at_once(
     offsets = [one.topics[0].partitions[0].committed_offset for one in answer.groups]
     assert offsets == [1, 2, -1]
 
+    # When all topics of one are asked for again and again, then they are answered once
+    everything, named_again = (
+        module.OffsetFetchRequestGroup(group_id=f"{group}-1", topics=None),
+        groups[0],
+    )
+    again = (everything, named_again, everything, named_again)
+    answer = await client.ask(module.OffsetFetchRequest(groups=again, require_stable=True))
+    assert [len(one.topics) for one in answer.groups] == [1, 1, 1]
+
 
 async def test_each_partition_answers_for_itself(
     client: WireClient, group: str, topic: str

@@ -217,6 +217,19 @@ async def test_groups_that_nobody_asks_for_leave_memory(
         assert (await here.beat("g", member, 1)).error_code is NONE
 
 
+async def test_who_joins_a_group_that_has_just_expired_comes_again(
+    here: World, store: HeldGroups
+) -> None:
+    # Given a group whose time is over, that is in memory because somebody looked at it
+    await store.take_groups(["g"], create=True)
+    assert await here.groups.find("g") is not None
+    assert await store.expire_offsets(-1) == 1
+
+    # When a member joins, then it is sent to find the coordinator again, and joins one that is new
+    assert await refusal(here.join("g")) is ErrorCode.not_coordinator
+    await here.stable("g")
+
+
 async def test_offsets_of_topics_that_a_group_has_left_expire(store: HeldGroups) -> None:
     # Given groups that read one of the two topics that they have committed: one is stable, one
     # waits for its member to join again, and of one nobody can tell what it reads

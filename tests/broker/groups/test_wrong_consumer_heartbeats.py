@@ -6,10 +6,12 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
+from coordinator.config import MAX_MEMBER_BYTES
 from tests.support.group_wire import CONSUMER_GROUP_DESCRIBE, consumer_heartbeat_request, named
 from tests.support.wire import WireClient, milliseconds
 
 INVALID = ErrorCode.invalid_request
+LONG_NAMES = tuple(f"{number:032000}" for number in range(MAX_MEMBER_BYTES // 32_000 + 1))
 
 
 @pytest.mark.parametrize(
@@ -27,6 +29,7 @@ INVALID = ErrorCode.invalid_request
         ({"topic_partitions": None}, INVALID),
         ({"owned": {UUID(int=1): [0]}}, INVALID),
         ({"subscribed_topic_names": None}, INVALID),
+        ({"subscribed_topic_names": LONG_NAMES}, INVALID),
         ({"server_assignor": "sticky"}, ErrorCode.unsupported_assignor),
         ({"subscribed_topic_regex": "("}, ErrorCode.invalid_regular_expression),
         ({"epoch": 5}, ErrorCode.group_id_not_found),

@@ -42,10 +42,12 @@ class Echo:
 
     Attributes:
         begun: the first byte of each request, in the order they began.
+        ended: that of those which had to wait, and did so to the end.
     """
 
     def __init__(self) -> None:
         self.begun: list[bytes] = []
+        self.ended: list[bytes] = []
         self.connections: dict[bytes, Connection] = {}
         self.release = asyncio.Event()
 
@@ -61,6 +63,7 @@ class Echo:
             connection.mute(HOUR_S)
         if b"wait" in frame[:16]:
             await self.release.wait()
+            self.ended.append(name)
         if b"hold" in frame[:16]:
             return self._later(name)
         return name * LARGE_BYTES if b"large" in frame[:16] else name
@@ -73,8 +76,8 @@ class Echo:
 class World:
     """A server and its clients."""
 
-    def __init__(self) -> None:
-        self.memory = MemoryBudget(-1)
+    def __init__(self, limit_bytes: int = -1) -> None:
+        self.memory = MemoryBudget(limit_bytes)
         self.echo = Echo()
         registry = CollectorRegistry()
         self.rates = ConnectionRates(
@@ -103,8 +106,8 @@ class World:
         self._port = 0
         self._writers: list[asyncio.StreamWriter] = []
 
-    async def start(self) -> None:
-        self._port = await self.server.bind(parse_listener("127.0.0.1:0"))
+    async def start(self, listener: str = "127.0.0.1:0") -> None:
+        self._port = await self.server.bind(parse_listener(listener))
         await self.server.serve([self.echo])
 
     async def client(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

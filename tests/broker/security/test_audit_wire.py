@@ -1,12 +1,16 @@
 """The audit log of a broker that clients change things of."""
 
+import asyncio
 import hashlib
 import json
+import socket
+import struct
 import urllib.request
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from tests.broker.admin.questions import SET, UNSET, change
 from tests.broker.admin.wire import TIMEOUT, Api, Wire
 from tests.broker.security.acl_wire import (
     DENIED,
@@ -17,10 +21,18 @@ from tests.broker.security.acl_wire import (
     configs_of,
     create,
     delete,
+    describe,
 )
+from tests.broker.security.cluster_requests import CREATION
 from tests.support.broker import BrokerProcess
+from tests.support.row_locks import locked, until_waits
+from tests.support.wire import encode_frame
 
+BROKER_LOGGER, GROUP = 8, 32
 SECRET = "not to be told"
+PATIENCE_S = 20.0
+RESET = struct.pack("ii", 1, 0)
+"""SO_LINGER: nothing is said but that the connection is gone."""
 RETENTION = {"name": "retention.ms", "value": "86400000", "config_operation": 0}
 
 
@@ -52,6 +64,55 @@ def test_what_was_done_and_what_was_denied_is_told(
     assert denied["event"] == "operation denied"
     assert (denied["host"], denied["resource"], denied["count"]) == ("127.0.0.2", "TOPIC", 1)
     assert (denied["operation"], denied["api"]) == ("DESCRIBE_CONFIGS", "describe_configs")
+
+
+def test_no_level_hides_it(
+    acl_broker: BrokerProcess, admin: Wire, stranger: Wire, name: str
+) -> None:
+    # Given a broker whose log is as quiet as it can be
+    quiet = change(admin, "0", ("root", SET, "FATAL"), kind=BROKER_LOGGER)
+    assert quiet.error_code is NONE
+    try:
+        # When something is done, and something denied
+        assert create(admin, {"resource_name": name}) == [NONE]
+        assert configs_of(stranger, TOPIC, name) is ErrorCode.topic_authorization_failed
+    finally:
+        change(admin, "0", ("root", SET, "INFO"), kind=BROKER_LOGGER)
+
+    # Then the audit log tells of it, and who has quieted the log
+    lines = audited(acl_broker, name)
+    assert [line["event"] for line in lines] == ["ACL created", "operation denied"]
+    changes = [line for line in audited(acl_broker, "0") if line["event"] == "configs altered"]
+    (quieted, _) = [line for line in changes if line["resource"] == "BROKER_LOGGER"]
+    assert (quieted["configs"], quieted["host"]) == (["root"], "127.0.0.1")
+
+
+async def test_what_is_done_is_told_although_its_client_has_gone(
+    acl_broker: BrokerProcess, admin: Wire, name: str
+) -> None:
+    # Given an ACL that Postgres is about to keep
+    api = Api(30, 3)
+    creation = api.part("AclCreation", **{**CREATION, "resource_name": name})
+    request = encode_frame(api.request(creations=(creation,)), 1)
+    with socket.create_connection(("127.0.0.1", acl_broker.port)) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        async with locked(acl_broker, "cluster"):
+            client.sendall(request)
+            async with asyncio.timeout(PATIENCE_S):
+                await until_waits(acl_broker, "alter_entity_configs")
+
+            # When the client resets its connection before it does, which the broker learns
+            client.close()
+            for _ in range(2):
+                assert not describe(admin, resource_name_filter=name)
+
+    # Then there is the ACL, and a line about it
+    async with asyncio.timeout(PATIENCE_S):
+        while not describe(admin, resource_name_filter=name):
+            await asyncio.sleep(0.05)
+        while not (lines := audited(acl_broker, name)):
+            await asyncio.sleep(0.05)
+    assert [line["event"] for line in lines] == ["ACL created"]
 
 
 def change_everything(wire: Wire, name: str) -> None:
@@ -133,6 +194,32 @@ def test_administrative_changes_are_told(acl_broker: BrokerProcess, admin: Wire,
     text = acl_broker.log.read_text()
     assert SECRET not in text
     assert hashlib.pbkdf2_hmac("sha256", SECRET.encode(), b"salt", 4096).hex() not in text
+
+
+def test_made_up_configs_neither_fill_the_log_nor_hide_another(
+    acl_broker: BrokerProcess, admin: Wire, name: str
+) -> None:
+    # Given a change of one config, among very many names that nothing has
+    made_up = [(f"a{number}\u202e{'x' * 10_000}", UNSET, None) for number in range(300)]
+    changes = [*made_up, ("consumer.session.timeout.ms", SET, "50000")]
+
+    # When it is done
+    assert change(admin, name, *changes, kind=GROUP).error_code is NONE
+
+    # Then each line about it is short, and tells of that config
+    log = acl_broker.log.read_text()
+    lines = [line for line in log.splitlines() if name in line and "configs altered" in line]
+    assert len(lines) == 2
+    assert max(map(len, lines)) < 8_000
+    for line in lines:
+        first, *others, more = json.loads(line)["configs"]
+        assert first == "consumer.session.timeout.ms"
+        assert len(others) == 20
+        assert more == "280 more like these"
+
+    # And in the audit log nothing that could be chosen is printed as it is
+    (audit,) = audited(acl_broker, name)
+    assert audit["configs"][1].startswith("a0\\u202exxx")
 
 
 def denials(broker: BrokerProcess, operation: str) -> float:

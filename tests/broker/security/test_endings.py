@@ -177,24 +177,56 @@ async def test_a_connection_that_has_ended_leaves_nothing_to_the_garbage_collect
             await reception.until(lambda: len(reception.connections) == bool(sent))
             reception.connections.clear()
 
-        # When it goes, then nothing of it is left
+        # When it goes, then nothing of it is left, once all that it sent has begun
+        await reception.until(
+            lambda: admitted[0]() is None or bool(reception.connections and sent == REQUEST * 2)
+        )
+        reception.connections.clear()
         await reception.until(lambda: admitted[0]() is None)
     finally:
         gc.enable()
 
 
-async def test_nothing_is_left_of_a_request_that_ended_as_its_client_went(
+async def test_an_answer_that_was_sent_keeps_no_memory_until_the_client_asks_again(
     reception: Reception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a request whose handler has what it waits for as it is cancelled, and goes on
+    # Given an answer that is a part of something larger
+    whole = bytearray(1_000)
+
+    async def dispatch(
+        frame: bytearray, connection: Connection, give_back: Callable[[], None]
+    ) -> Reply:
+        return [memoryview(whole)[:100]]
+
+    monkeypatch.setattr(reception, "dispatch", dispatch)
+    port = await reception.server.bind(parse_listener("127.0.0.1:0"))
+    await reception.server.serve([reception])
+
+    # When its client has read it, and stays
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    async with asyncio.timeout(PATIENCE_S):
+        writer.write(REQUEST)
+        assert await reader.readexactly(100) == bytes(100)
+
+    # Then nothing has a view of it any more
+    whole.append(0)
+    writer.close()
+
+
+async def test_nothing_is_left_of_a_request_that_ended_after_its_client_went(
+    reception: Reception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a request whose handler waits for something
     served: list[weakref.ref[Connection]] = []
+    ended: list[bool] = []
+    something = asyncio.Event()
 
     async def dispatch(
         frame: bytearray, connection: Connection, give_back: Callable[[], None]
     ) -> Reply:
         served.append(weakref.ref(connection))
-        with suppress(asyncio.CancelledError):
-            await asyncio.Event().wait()
+        await something.wait()
+        ended.append(connection.session.ended)
         return bytes(ANSWER_BYTES)
 
     monkeypatch.setattr(reception, "dispatch", dispatch)
@@ -207,8 +239,11 @@ async def test_nothing_is_left_of_a_request_that_ended_as_its_client_went(
             client.sendall(REQUEST)
             await reception.until(lambda: len(served) == 1)
 
-        # When the client goes, then nothing waits for its next request
+        # When the client goes before there is that, then nothing waits for its next request
+        await reception.until(lambda: (one := served[0]()) is not None and one.session.ended)
+        something.set()
         await reception.until(lambda: served[0]() is None)
+        assert ended == [True]
     finally:
         gc.enable()
 

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -45,10 +46,13 @@ def ask(
     *,
     method: str = "GET",
     body: bytes | None = None,
+    source: str = "127.0.0.1",
 ) -> tuple[int, dict[str, str], str]:
     """Return status, headers and text of an answer."""
     port = int(address.rpartition(":")[2])
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+    connection = http.client.HTTPConnection(
+        "127.0.0.1", port, timeout=PATIENCE_S, source_address=(source, 0)
+    )
     try:
         connection.request(method, path, body=body, headers=dict(headers))
         answer = connection.getresponse()
@@ -246,6 +250,51 @@ async def test_many_connections_keep_no_probe_out(port: int) -> None:
     assert answer[0] == 200
     for _, writer in held:
         writer.close()
+
+
+async def test_connections_that_ask_all_the_time_keep_no_probe_out() -> None:
+    # Given checks that take a while, and as many clients as there may be who always wait for them
+    async def check() -> None:
+        await asyncio.sleep(0.02)
+
+    async def slow() -> Iterable[Family]:
+        await asyncio.sleep(0.5)
+        return []
+
+    server = HttpServer(CollectorRegistry(), {"postgres": check}, access=HttpAccess(TOKEN))
+    server.serving = True
+    server.sources.append(slow)
+    address = f"127.0.0.1:{await server.listen('127.0.0.1', 0)}"
+    crowd = [asyncio.create_task(_ask_on(address)) for _ in range(MAX_CONNECTIONS)]
+    while len(server._connections._open) < MAX_CONNECTIONS:
+        await asyncio.sleep(0.01)
+
+    # When probes come, and who has the token and asks for what takes long
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    metrics = asyncio.create_task(asyncio.to_thread(ask, address, "/metrics", bearer))
+    probes = []
+    for _ in range(20):
+        probes.append(await asyncio.to_thread(ask, address, "/health/live"))
+        probes.append(await asyncio.to_thread(ask, address, "/health/ready", source="127.0.0.2"))
+
+    # Then all of them are answered
+    assert [probe[0] for probe in probes] == [200] * 40
+    assert (await metrics)[0] == 200
+    for client in crowd:
+        client.cancel()
+    await asyncio.gather(*crowd, return_exceptions=True)
+    await server.close()
+
+
+async def _ask_on(address: str) -> None:
+    """Ask whether the broker is ready again and again, on another connection if one has ended."""
+    host, _, port = address.partition(":")
+    while True:
+        reader, writer = await asyncio.open_connection(host, int(port))
+        with suppress(ConnectionError), closing(writer):
+            while not reader.at_eof():
+                writer.write(b"GET /health/ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                await reader.read(1_000)
 
 
 @pytest.mark.parametrize(

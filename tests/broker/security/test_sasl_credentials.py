@@ -177,6 +177,12 @@ async def test_of_brokers_that_start_at_once_one_makes_the_first_user() -> None:
     passwords.close()
 
 
+def of_user(user: str, salt: bytes, iterations: int) -> EntityChange:
+    credential = ScramCredential(salt=salt, stored_key=b"k", server_key=b"k", iterations=iterations)
+    changes = {"SCRAM-SHA-256": credential.encode()}
+    return EntityChange(entity=Entity(EntityKind.SCRAM, user), changes=changes)
+
+
 async def test_made_up_credentials_are_of_the_kinds_that_others_have() -> None:
     # Given users from tools of two kinds
     configs = EntityConfigs(MemoryMetadata(Random(7)))
@@ -186,10 +192,7 @@ async def test_made_up_credentials_are_of_the_kinds_that_others_have() -> None:
         ("java", b"1rq8tqmzt9hm4j9p2a5s0i3ab7", 8192),
         ("c", bytes(64), 4096),
     ):
-        credential = ScramCredential(salt=salt, stored_key=b"k", server_key=b"k", iterations=rounds)
-        entity = Entity(EntityKind.SCRAM, user)
-        changes = {"SCRAM-SHA-256": credential.encode()}
-        await configs.alter([EntityChange(entity=entity, changes=changes)])
+        await configs.alter([of_user(user, salt, rounds)])
 
     # Then those that are made up are of both, and nothing else
     made_up = [credentials.make_up(f"user-{at}", SHA_256) for at in range(200)]
@@ -197,6 +200,43 @@ async def test_made_up_credentials_are_of_the_kinds_that_others_have() -> None:
     assert kinds == {(26, 8192, True), (64, 4096, False)}
     assert len({one.salt for one in made_up}) == len(made_up)
     assert credentials.make_up("x", SHA_512).iterations == 4096
+
+    # And when the only user of a kind goes, or changes, then so do they
+    gone = {"SCRAM-SHA-256": None}
+    await configs.alter([EntityChange(entity=Entity(EntityKind.SCRAM, "java"), changes=gone)])
+    await configs.alter([of_user("c", bytes(16), 4097)])
+    made_up = [credentials.make_up(f"user-{at}", SHA_256) for at in range(200)]
+    assert {(len(one.salt), one.iterations) for one in made_up} == {(16, 4097)}
+
+    # And who learns only later of the users makes them up alike
+    late = Credentials(configs)
+    assert [late.make_up(f"user-{at}", SHA_256) for at in range(200)] == made_up
+
+
+async def test_who_logs_in_after_a_change_does_not_wait_for_a_look_at_all_users(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given many users, and a login
+    configs = EntityConfigs(MemoryMetadata(Random(7)))
+    credentials = Credentials(configs)
+    await configs.alter([of_user(f"user-{at}", bytes(32), 4096) for at in range(1000)])
+    assert credentials.make_up("nobody", SHA_256).iterations == 4096
+
+    # When one of them changes, and somebody logs in
+    decoded: list[str] = []
+    decode = ScramCredential.decode
+
+    def counted(text: str) -> ScramCredential:
+        decoded.append(text)
+        return decode(text)
+
+    monkeypatch.setattr(ScramCredential, "decode", counted)
+    await configs.alter([of_user("user-7", bytes(32), 8192)])
+    kinds = {credentials.make_up(f"nobody-{at}", SHA_256).iterations for at in range(50)}
+
+    # Then only what has changed was looked at
+    assert kinds == {4096, 8192}
+    assert len(decoded) == 1
 
 
 async def test_all_brokers_know_a_new_user_soon(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -18,6 +18,7 @@ from tests.support.wire import (
     encode_frame,
     fetch_request,
     milliseconds,
+    produce_request,
     request_entities,
 )
 
@@ -26,6 +27,7 @@ BATCH: Final = build_batch([Record(offset_delta=0, value=bytes(range(256)) * 360
 """Nearly as large as a batch may be."""
 
 BATCHES: Final = 20
+MANY: Final = 40
 RULES: Final = "RULE:^CN=(.*?),OU=Users,.*$/$1/L,DEFAULT"
 
 
@@ -194,3 +196,33 @@ async def test_a_session_that_is_resumed_belongs_to_the_same_user(
     kind: Any = load_response_schema(3, 1)
     response, _ = entity_reader(kind)(answer, 8)
     assert response.topics[0].error_code == ErrorCode.none
+
+
+async def test_nothing_is_lost_of_a_producer_that_waits_for_no_answer(
+    tls: TlsBroker, alice: ssl.SSLContext
+) -> None:
+    # Given a compacted topic: that records have keys is looked at in a thread
+    address = tls.addresses["SSL"]
+    async with await WireClient.connect(address, tls=alice) as wire:
+        await wire.create_topic("compacted", cleanup_policy="compact")
+
+        # When a producer sends more than is read ahead with acks=0, and closes at once
+        batch = build_batch([Record(offset_delta=0, key=b"k", value=bytes(4000))])
+        request = produce_request("compacted", batch, acks=0)
+        frames = [encode_frame(request, number) for number in range(MANY)]
+        await asyncio.to_thread(send_and_close, address, alice, b"".join(frames))
+
+        # Then all of it is there
+        async with asyncio.timeout(20):
+            while (await wire.list_offset("compacted", -1)).offset < MANY:
+                await asyncio.sleep(0.05)
+
+
+def send_and_close(address: str, context: ssl.SSLContext, data: bytes) -> None:
+    host, port = address.rsplit(":", 1)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2  # else it would not read tickets, and so reset
+    with (
+        socket.create_connection((host, int(port))) as plain,
+        context.wrap_socket(plain, server_hostname=host) as producer,
+    ):
+        producer.sendall(data)

@@ -1,22 +1,26 @@
 """What a direct read takes no more of than it has to: memory, and parts of the log."""
 
 import asyncio
+import time
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
 
+from protocol.batch import TRANSACTIONAL_BIT, BatchHeader
 from spark.log_location import LogLocation
 from spark.sources import split_pieces
 from spark.sources.cut import Range, TopicPartition
 from spark.sources.planning import PlanOptions, _cut_further, _group
 from spark.sources.pushed import Pushed
 from spark.sources.read_options import EARLIEST, ReadOptions
-from spark.sources.split import Split
+from spark.sources.split import Aborted, Split
 from spark.sources.split_pieces import Got, read_pieces
+from spark.sources.split_reader import SplitReader
 from storage.segment_entry import SegmentEntry
 
 MiB = 1024 * 1024
@@ -24,6 +28,7 @@ ORDERS = TopicPartition(topic="orders", partition=0, topic_id=UUID(int=1))
 USERS = TopicPartition(topic="users", partition=1, topic_id=UUID(int=2))
 SECOND = datetime(2024, 1, 1, tzinfo=UTC)
 SECOND_MS = 1_704_067_200_000
+ENOUGH_S: Final = 10.0
 
 
 def row(number: int, length: int) -> SegmentEntry:
@@ -105,6 +110,38 @@ def test_splits_are_cut_as_far_as_is_asked(least: int | None, most: int | None) 
     for each in found:
         assert all(part.end_offset >= each.offsets.start for part in each.rows)
         assert all(part.start_offset < each.offsets.end for part in each.rows)
+
+
+def test_aborted_transactions_are_looked_at_once_each() -> None:
+    # Given many aborted transactions of one producer, which writes on, and one of another beside
+    count = 50_000
+    aborted = [
+        Aborted(producer_id=7, first_offset=3 * number, last_offset=3 * number + 1)
+        for number in range(count)
+    ]
+    long = Aborted(producer_id=8, first_offset=4, last_offset=3 * count)
+    whole = replace(split(Range(start=0, end=3 * count)), aborted=(*aborted, long))
+    began = time.process_time()
+
+    # When that is cut into as many tasks, and a task is asked about as many batches
+    parts = list(_cut_further([whole], PlanOptions(max_records=3)))
+    reader = SplitReader(whole, Mock())
+    found = [reader._is_wanted(of_transaction(offset)) for offset in range(3 * count)]
+
+    # Then each task has its own of them, batches are left out, and it does not take long
+    assert [part.aborted for part in parts[:3]] == [
+        (aborted[0],),
+        *((one, long) for one in aborted[1:3]),
+    ]
+    assert found == [False, False, True] * count
+    assert time.process_time() - began < ENOUGH_S
+
+
+def of_transaction(offset: int) -> BatchHeader:
+    nothing = BatchHeader(*[0] * len(BatchHeader._fields))
+    return nothing._replace(
+        base_offset=offset, attributes=TRANSACTIONAL_BIT, producer_id=7, record_count=1
+    )
 
 
 @dataclass

@@ -12,12 +12,15 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._resource import ResourceType
 
+from spark.jobs.task_errors import advice
 from spark.log_location import LogLocation
 from spark.sources.choosing import Chooser, NoSuchTime, UnknownTopic
+from spark.sources.direct_stream import DirectStreamReader
 from spark.sources.log_index import LogIndex
 from spark.sources.planning import DataLoss
 from spark.sources.read_options import ReadOptions
 from spark.sources.split import Split
+from storage.errors import MetadataWentBack
 from storage.snapshots import Snapshots
 from tests.clients.confluent import CALL_TIMEOUT_S, Confluent
 from tests.clients.long_logs import LongLogs, running_long_logs
@@ -236,6 +239,43 @@ def test_what_is_not_there_is_said(still: BrokerProcess) -> None:
         plan_read(at(still, "short", startingTimestamp="9999999999999"))
     with pytest.raises(ValueError, match=r"nothing is said of short-0, which is read, too"):
         plan_read(at(still, "short", startingOffsets='{"long": {"0": 1}}'))
+
+
+def test_a_database_that_brokers_have_marked_is_not_read(tmp_path: Path) -> None:
+    # Given a database that was set back, as a broker has seen before it ended
+    cluster = new_cluster(tmp_path)
+    cluster.mark()
+    log = {"postgres": cluster.dsn, "store": f"file://{cluster.store}", "subscribe": "any"}
+
+    # When it is read, then that is refused as brokers refuse it; a stream does not wait for better
+    with pytest.raises(MetadataWentBack, match="it ends at 1") as refused:
+        plan_read(log)
+    stream = DirectStreamReader(log)
+    began = time.monotonic()
+    with pytest.raises(MetadataWentBack, match="it ends at 1"):
+        stream.initialOffset()
+    assert time.monotonic() - began < PATIENCE_S / 2
+    stream.stop()
+    assert "When Postgres was set back" in advice(refused.value)
+
+
+def test_a_stream_that_has_begun_asks_no_database_that_brokers_have_marked(tmp_path: Path) -> None:
+    # Given a stream, and one that goes on from a checkpoint, over topics that are to come
+    cluster = new_cluster(tmp_path)
+    topics = {"subscribePattern": "any.*", "failOnDataLoss": "false"}
+    log = {"postgres": cluster.dsn, "store": f"file://{cluster.store}", **topics}
+    running, resumed = DirectStreamReader(log), DirectStreamReader(log)
+    done = running.latestOffset()
+    assert resumed.partitions(done, done) == []
+
+    # When a broker sees that its database was set back
+    cluster.mark()
+
+    # Then neither tells Spark of an end, which would be in the checkpoint before records are read
+    for stream in (running, resumed):
+        with pytest.raises(MetadataWentBack, match="it ends at 1"):
+            stream.latestOffset()
+        stream.stop()
 
 
 def damage_byte(path: Path) -> None:

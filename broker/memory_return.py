@@ -29,21 +29,26 @@ KEPT_BYTES: Final = 16 * 1024 * 1024
 
 _M_TRIM_THRESHOLD: Final = -1  # mallopt(3)
 _M_MMAP_THRESHOLD: Final = -3
+_M_ARENA_MAX: Final = -8
 _STATM: Final = Path("/proc/self/statm")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
-def keep_large_apart() -> None:
-    """Give LARGE_BYTES and more pages of their own, where the libc can be told.
+def prepare_memory() -> None:
+    """Give LARGE_BYTES and more pages of their own, where the libc can be told; before any thread.
 
     Left alone, glibc does so from 128 KiB on, but only until the first such piece is let go: from
     its size on then. And it keeps twice as much at the end of the heap; told the one, it no longer
     finds the other by itself, and would give back, and take anew, each megabyte that is let go.
+
+    Threads get no heaps of their own: what lies free in one's is of no use to others, and as Python
+    lets one at a time ask for memory, none waits for another.
     """
     tell: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "mallopt", None)
     if tell is not None:
         tell(_M_MMAP_THRESHOLD, LARGE_BYTES)
         tell(_M_TRIM_THRESHOLD, KEPT_BYTES)
+        tell(_M_ARENA_MAX, 1)
 
 
 def find_trim() -> Callable[[int], int] | None:
@@ -83,7 +88,6 @@ def resident_bytes() -> int:
 
 async def return_memory() -> None:
     """Do it for ever; it takes milliseconds, without the interpreter's lock."""
-    keep_large_apart()
     trim = find_trim()
     if trim is None or not _STATM.exists():
         return

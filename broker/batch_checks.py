@@ -8,7 +8,13 @@ from broker.refusals import Refusal
 from broker.requests import Request
 from broker.topics import KnownTopic
 from broker.transactions.transaction_requests import check_transactional_id
-from protocol.batch import NO_PRODUCER_ID, BatchHeader, set_max_timestamp, stamp_create_time
+from protocol.batch import (
+    NO_PRODUCER_ID,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    set_max_timestamp,
+    stamp_create_time,
+)
 from protocol.batch_scan import largest_timestamp, records_without_key
 from protocol.compression import Codec
 from protocol.errors import InvalidRecords, UnsupportedCompression
@@ -65,7 +71,7 @@ def correct_timestamp_type(topic: KnownTopic, batch: memoryview, header: BatchHe
     Raises:
         Refusal: those of the topic are the broker's, or the batch has none.
     """
-    if not header.is_log_append_time:
+    if not header.attributes & TIMESTAMP_TYPE_BIT:
         return
     if topic.config.log_append_time or header.max_timestamp_ms == NO_TIMESTAMP:
         raise Refusal(

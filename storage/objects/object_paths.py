@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 from uuid import UUID
 
@@ -16,6 +17,12 @@ from storage.metadata.port import MetadataStore
 
 RESERVE_COUNT: Final = 64
 _REFILL_BELOW: Final = 32
+
+# Seconds since some moment, those in which the machine was asleep among them, where there is such a
+# clock. It is no function of ours: each object asks it.
+_boot_time_s: Final = partial(
+    time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+)
 
 log = structlog.get_logger()
 
@@ -31,13 +38,6 @@ def wal_path(object_id: UUID) -> str:
     """Return the path of a mixed object; two hash digits in front spread S3's rate limits."""
     text = str(object_id)
     return f"wal/{text[-2:]}/{text}"
-
-
-def _boot_time_s() -> float:
-    """Return seconds since some moment, those in which the machine was asleep among them."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
 
 
 class ReservedPaths:

@@ -16,7 +16,7 @@ from protocol.batch import read_header
 from protocol.compression import Codec
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
-from storage.config import PostgresConfig, UpkeepConfig
+from storage.config import UpkeepConfig
 from storage.fsck.fsck import Fsck
 from storage.fsck.fsck_index import FsckIndex
 from storage.metadata.metadata_postgres import PostgresMetadata
@@ -32,9 +32,10 @@ from storage.upkeep.compaction import Compactor
 from storage.upkeep.policies import TopicPolicy
 from storage.wal_index import NOT_APPENDED, WalEnding, WalIndex, WalPlaces, WalRun, encode_index
 from tests.storage.builder_model import POLICY
+from tests.storage.postgres_commits import PATIENT
 from tests.support.postgres import create_database
 
-CONFIG: Final = PostgresConfig(pool_size=2)
+CONFIG: Final = PATIENT
 FOR_EVER: Final[Mapping[str, str]] = MappingProxyType({"retention.ms": "-1"})
 HOUR_MS: Final = 3_600_000
 WRITER: Final = UUID(int=0x77)

@@ -11,16 +11,18 @@ import pytest
 
 from protocol.ids import Partition
 from sql import query
-from storage.config import PostgresConfig
 from storage.errors import MetadataUnavailable
 from storage.metadata.groups import GroupWrite
 from storage.metadata.metadata_group_writes import in_order, to_arguments
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.postgres.postgres_connection import Connection, connect
 from tests.contracts.group_stores import Groups, a_commit, a_record
-from tests.contracts.metadata_stores import CONFIG, a_batch, commit, create_partitions
+from tests.contracts.metadata_stores import a_batch, commit, create_partitions
+from tests.storage.postgres_commits import PATIENT
 from tests.storage.table_reads import table_reads
 from tests.support.postgres import create_database
+
+pytestmark = pytest.mark.usefixtures("patience")
 
 LOAD_S = 3.0
 LOCKED_S = 10.0
@@ -46,7 +48,7 @@ async def brokers(dsn: str) -> AsyncIterator[list[Groups]]:
     async with AsyncExitStack() as stack:
         opened = []
         for _ in range(3):
-            store = await PostgresMetadata.open(dsn, CONFIG)
+            store = await PostgresMetadata.open(dsn, PATIENT)
             stack.push_async_callback(store.close)
             opened.append(Groups(store, no_time))
         yield opened
@@ -262,7 +264,7 @@ async def create_topic(session: Connection, name: str) -> Partition:
 async def test_rows_are_reached_by_key(dsn: str) -> None:
     """A session keeps its plans: those made on all but empty tables must do for full ones."""
     # Given a session that used every statement when there was one group, and one topic
-    session = await connect(dsn, PostgresConfig())
+    session = await connect(dsn, PATIENT)
     await create_topic(session, "only")
     await session.fetch(query("group_take"), ["only"], True)
     await session.execute("VACUUM ANALYZE")
@@ -304,7 +306,7 @@ async def test_rows_are_reached_by_key(dsn: str) -> None:
 
 async def test_what_a_group_has_left_is_found_soon_however_many_topics_it_reads(dsn: str) -> None:
     # Given two groups that committed offsets of many topics long ago, and read them all
-    session = await connect(dsn, PostgresConfig())
+    session = await connect(dsn, PATIENT)
     names = [f"topic-{number:05}" for number in range(10_000)]
     few = names[:1_000]
     await session.execute(

@@ -13,10 +13,14 @@ from storage.errors import MetadataUnavailable, RowsHeld
 from storage.metadata.groups import GroupWrite
 from storage.metadata.metadata_group_writes import in_order, to_arguments
 from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.postgres import postgres_connection
 from storage.postgres.postgres_connection import Connection
 from tests.contracts.group_stores import NOTHING, Groups, a_commit, a_record, fenced, unknown
-from tests.contracts.metadata_stores import CONFIG, a_batch, commit, create_partitions, short
+from tests.contracts.metadata_stores import a_batch, commit, create_partitions, short
+from tests.storage.postgres_commits import PATIENT
 from tests.support.postgres import create_database, until
+
+pytestmark = pytest.mark.usefixtures("patience")
 
 
 class Database:
@@ -75,7 +79,7 @@ class Database:
 async def database() -> AsyncIterator[Database]:
     """An empty database."""
     dsn = await create_database()
-    store = await PostgresMetadata.open(dsn, CONFIG)
+    store = await PostgresMetadata.open(dsn, PATIENT)
     other: Connection = await asyncpg.connect(dsn)
     yield Database(dsn, store, other)
     await other.close()
@@ -98,8 +102,11 @@ async def test_a_write_that_is_overtaken_while_it_waits_is_fenced(database: Data
     assert await database.groups.committed("g") == {}
 
 
-async def test_a_write_whose_row_is_held_for_too_long_may_be_repeated(database: Database) -> None:
-    # Given a group whose row somebody holds
+async def test_a_write_whose_row_is_held_for_too_long_may_be_repeated(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a group whose row somebody holds for longer than it is waited for
+    monkeypatch.setattr(postgres_connection, "LOCK_TIMEOUT_S", 1.0)
     (partition,) = await create_partitions(database.store, 1)
     epoch = await database.groups.take("g")
     async with database.holding("g"):

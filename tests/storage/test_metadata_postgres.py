@@ -10,9 +10,9 @@ from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
 from storage.metadata.metadata_postgres_topics import MAX_PARTITIONS_PER_STEP
+from storage.postgres import postgres_connection
 from storage.postgres.postgres_connection import Connection
 from tests.contracts.metadata_stores import (
-    CONFIG,
     a_batch,
     commit,
     create_partitions,
@@ -20,7 +20,7 @@ from tests.contracts.metadata_stores import (
     short,
     whole_log,
 )
-from tests.storage.postgres_commits import connected, locked, retried
+from tests.storage.postgres_commits import PATIENT, connected, locked, retried
 from tests.support.lossy_proxy import LossyProxy
 from tests.support.postgres import (
     blocked_commit,
@@ -29,6 +29,8 @@ from tests.support.postgres import (
     short_directory,
     until,
 )
+
+pytestmark = pytest.mark.usefixtures("patience")
 
 COMMITTERS = 8
 
@@ -41,7 +43,7 @@ async def test_committers_neither_deadlock_nor_leave_gaps() -> None:
         given: dict[Partition, list[int]] = {partition: [] for partition in partitions}
 
         async def broker(number: int) -> None:
-            async with connected(dsn, replace(CONFIG, pool_size=1)) as own:
+            async with connected(dsn, replace(PATIENT, pool_size=1)) as own:
                 for turn in range(12):
                     chosen = partitions if turn % 3 else partitions[number % 4 :]
                     batches = [
@@ -182,8 +184,9 @@ async def test_a_commit_of_a_broker_that_went_away_may_still_happen_but_only_onc
         assert len(await whole_log(store, partition)) == 1
 
 
-async def test_a_lock_that_is_held_too_long_is_no_answer() -> None:
-    # Given a partition whose row somebody holds
+async def test_a_lock_that_is_held_too_long_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a partition whose row somebody holds for longer than it is waited for
+    monkeypatch.setattr(postgres_connection, "LOCK_TIMEOUT_S", 1.0)
     dsn = await create_database()
     async with connected(dsn) as store:
         (partition,) = await create_partitions(store, 1)
@@ -205,7 +208,7 @@ async def test_a_topic_can_be_deleted_while_it_is_written_to() -> None:
         batches = [a_batch(partition, 100 * n) for n, partition in enumerate(partitions)]
 
         async def broker() -> None:
-            async with connected(dsn, replace(CONFIG, pool_size=1)) as own:
+            async with connected(dsn, replace(PATIENT, pool_size=1)) as own:
                 while True:
                     words = {short(outcome) for outcome in await commit(own, batches)}
                     assert len(words) == 1  # all partitions alike: there, or gone
@@ -234,7 +237,7 @@ async def test_no_change_of_a_topic_is_missed() -> None:
         seen: set[str] = set()
 
         async def creator(number: int) -> None:
-            async with connected(dsn, replace(CONFIG, pool_size=1)) as own:
+            async with connected(dsn, replace(PATIENT, pool_size=1)) as own:
                 for turn in range(10):
                     await own.create_topic(
                         f"{number}-{turn}", partition_count=1, replication_factor=1, configs={}
@@ -279,7 +282,7 @@ async def test_ten_thousand_entities_can_be_changed_at_once() -> None:
     dsn = await create_database()
     few = [Entity(EntityKind.GROUP, f"group-{number}") for number in range(3)]
     many = [Entity(EntityKind.ACL, f"acl-{number}") for number in range(10_000)]
-    async with connected(dsn, replace(CONFIG, pool_size=1)) as store:
+    async with connected(dsn, replace(PATIENT, pool_size=1)) as store:
         for turn in range(10):
             await store.alter_entity_configs(
                 [EntityChange(entity=entity, changes={"a": str(turn)}) for entity in few]

@@ -9,6 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from storage.config import PostgresConfig
 from storage.errors import MetadataUnavailable, NothingWritten
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.postgres.postgres_connection import Connection
@@ -145,7 +146,7 @@ async def test_a_session_is_bounded_and_durable() -> None:
     await owner.close()
 
     # When a broker connects, then its sessions are set up as they must be, also when used again
-    async with connected(dsn) as store:
+    async with connected(dsn, PostgresConfig()) as store:
         await store._pool.fetch_unhurried("session_pid", timeout_s=60)
         with pytest.raises(asyncpg.DataError):
             await store._pool.fetch_unhurried("topic_delete", "not an id", timeout_s=60)

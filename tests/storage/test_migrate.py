@@ -70,7 +70,7 @@ async def test_a_start_waits_for_no_backup(monkeypatch: pytest.MonkeyPatch) -> N
     await backup.execute("LOCK TABLE streamhouse_internal.migrations IN ACCESS SHARE MODE")
 
     # When a broker starts that has nothing to do, or nothing that needs one alone, then it starts
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await migrate(dsn, PostgresConfig()) == []
         assert await migrate_to(NEW_ONLY, dsn, monkeypatch) == [NEW_ONLY.name]
     await reading.rollback()
@@ -110,7 +110,8 @@ async def test_a_migration_ends_with_the_broker_that_was_killed_in_it(
 
             async def works() -> bool | None:
                 found: bool | None = await database.fetchval(
-                    "SELECT true FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+                    "SELECT true FROM pg_stat_activity "
+                    "WHERE wait_event = 'PgSleep' AND datname = current_database()"
                 )
                 return found
 
@@ -122,7 +123,7 @@ async def test_a_migration_ends_with_the_broker_that_was_killed_in_it(
                 await migrating
 
             # Then the tables are free soon, and nothing is changed
-            await database.execute("SET lock_timeout = '5s'")
+            await database.execute("SET lock_timeout = '30s'")
             await database.execute("SELECT FROM streamhouse_internal.brokers FOR UPDATE")
             assert await missing_migrations(dsn, PostgresConfig()) == []
     await database.close()

@@ -23,12 +23,13 @@ from storage.metadata.brokers import Membership
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.postgres.migrate import missing_migrations
 from storage.postgres.postgres_connection import Connection
+from tests.clients.confluent import CALL_TIMEOUT_S
 from tests.storage.later_versions import ALONG, STOPPING, migrate_to
 from tests.support.broker import start_broker
-from tests.support.postgres import (
-    create_database,
-)
+from tests.support.postgres import create_database, until
 from tests.support.wire import WireClient
+
+pytestmark = pytest.mark.usefixtures("patience")
 
 
 async def test_a_version_that_stops_older_ones_waits_for_their_end(
@@ -49,11 +50,29 @@ async def test_a_version_that_stops_older_ones_waits_for_their_end(
         await asyncio.to_thread(broker.stop)
 
     # When the broker has been stopped, then the later version takes the database
+    await sessions_have_ended(dsn)
     assert await migrate_to(STOPPING, dsn, monkeypatch) == [STOPPING.name]
 
     # And this one does not touch it any more, and says why
     with pytest.raises(DatabaseNotSupported, match=rf"newer.*{STOPPING.name}"):
         await PostgresMetadata.open(dsn)
+
+
+async def sessions_have_ended(dsn: str) -> None:
+    """Wait until the server has noticed that whoever used a database has gone."""
+    connection: Connection = await asyncpg.connect(dsn)
+
+    async def probe() -> bool:
+        others: int = await connection.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+            "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        return others == 0
+
+    try:
+        await until(probe)
+    finally:
+        await connection.close()
 
 
 def copy_in_transactions(bootstrap: str, number: int) -> list[int | None]:
@@ -65,16 +84,18 @@ def copy_in_transactions(bootstrap: str, number: int) -> list[int | None]:
     reader = {"group.id": "g", "auto.offset.reset": "earliest"}
     producer, consumer = Producer({**server, "transactional.id": "t"}), Consumer(server | reader)
     consumer.subscribe([topic])
-    producer.init_transactions(10)
+    producer.init_transactions(CALL_TIMEOUT_S)
     offsets = []
     for commits_offsets in (False, True):
         producer.begin_transaction()
         producer.produce(topic, b"value")
         if commits_offsets:
             position = consumer.position(consumer.assignment())
-            producer.send_offsets_to_transaction(position, consumer.consumer_group_metadata(), 10)
-        producer.commit_transaction(10)
-        record = consumer.poll(10)
+            producer.send_offsets_to_transaction(
+                position, consumer.consumer_group_metadata(), CALL_TIMEOUT_S
+            )
+        producer.commit_transaction(CALL_TIMEOUT_S)
+        record = consumer.poll(CALL_TIMEOUT_S)
         assert record is not None
         assert record.error() is None
         offsets.append(record.offset())
@@ -160,6 +181,7 @@ async def test_who_has_left_is_waited_for_while_it_ends(monkeypatch: pytest.Monk
 
     # And does not wait longer than that
     await store.close()
+    await sessions_have_ended(dsn)
     assert await migrate_to(STOPPING, dsn, monkeypatch) == [STOPPING.name]
 
 

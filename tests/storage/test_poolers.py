@@ -11,7 +11,6 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from storage.config import PostgresConfig
 from storage.errors import MetadataUnavailable, PostgresRefused
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.postgres.postgres_binaries import DATABASE_USER, ENVIRONMENT, server_user
@@ -23,8 +22,7 @@ from tests.storage.postgres_commits import connected
 from tests.support.ports import free_port
 from tests.support.postgres import create_empty_database, short_directory
 
-HASTY = PostgresConfig(connect_timeout_s=2.0)
-START_S = 10.0
+START_S = 60.0
 
 
 @contextmanager
@@ -62,7 +60,7 @@ async def opened(dsn: str) -> PostgresMetadata:
     deadline = time.monotonic() + START_S
     while True:
         try:
-            return await PostgresMetadata.open(dsn, HASTY)
+            return await PostgresMetadata.open(dsn)
         except PostgresRefused:
             raise
         except MetadataUnavailable:

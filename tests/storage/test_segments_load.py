@@ -17,9 +17,12 @@ from storage.metadata.port import MetadataStore, TransactionUse
 from storage.metadata.segments import RetentionRequest, TaskKind
 from storage.metadata.transactions import TransactionEnd, Verdict
 from storage.postgres.postgres_connection import Connection
-from tests.contracts.metadata_stores import CONFIG, a_batch, commit, create_partitions
+from tests.contracts.metadata_stores import a_batch, commit, create_partitions
 from tests.contracts.segment_side import a_swap
+from tests.storage.postgres_commits import PATIENT
 from tests.support.postgres import create_database
+
+pytestmark = pytest.mark.usefixtures("patience")
 
 LOAD_S = 4.0
 ABANDONED_MS = 2000  # where processors are busy a commit may take longer than half a second
@@ -52,7 +55,7 @@ async def brokers(dsn: str) -> AsyncIterator[list[MetadataStore]]:
     async with AsyncExitStack() as stack:
         opened: list[MetadataStore] = []
         for _ in range(BROKERS):
-            store = await PostgresMetadata.open(dsn, CONFIG)
+            store = await PostgresMetadata.open(dsn, PATIENT)
             stack.push_async_callback(store.close)
             opened.append(store)
         yield opened

@@ -8,7 +8,6 @@ import pytest
 
 from protocol.ids import Partition
 from sql import query
-from storage.config import PostgresConfig
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.metadata_postgres_segments import to_arguments
 from storage.metadata.segments import RetentionRequest
@@ -16,8 +15,9 @@ from storage.postgres.postgres_connection import Connection, connect
 from storage.segment_entry import SegmentEntry
 from storage.upkeep.policies import TopicPolicy
 from storage.upkeep.retention import Retention
-from tests.contracts.metadata_stores import CONFIG, a_batch, commit, create_partitions
+from tests.contracts.metadata_stores import a_batch, commit, create_partitions
 from tests.contracts.segment_side import a_swap
+from tests.storage.postgres_commits import PATIENT
 from tests.storage.table_reads import table_reads
 from tests.support.postgres import create_database, until
 
@@ -104,7 +104,7 @@ async def dsn() -> str:
 @pytest.fixture
 async def store(dsn: str) -> AsyncIterator[PostgresMetadata]:
     """A store on it."""
-    opened = await PostgresMetadata.open(dsn, CONFIG)
+    opened = await PostgresMetadata.open(dsn, PATIENT)
     yield opened
     await opened.close()
 
@@ -112,7 +112,7 @@ async def store(dsn: str) -> AsyncIterator[PostgresMetadata]:
 @pytest.fixture
 async def session(dsn: str) -> AsyncIterator[Connection]:
     """A session as a broker has it."""
-    opened = await connect(dsn, PostgresConfig())
+    opened = await connect(dsn, PATIENT)
     yield opened
     await opened.close()
 

@@ -9,14 +9,16 @@ import pytest
 
 from protocol.ids import Partition
 from sql import query
-from storage.config import PostgresConfig
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.metadata_postgres_segments import to_arguments
 from storage.metadata.segments import SegmentSwap, TaskKind
 from storage.postgres.postgres_connection import Connection, connect
-from tests.contracts.metadata_stores import CONFIG, a_batch, create_partitions, reserved
+from tests.contracts.metadata_stores import a_batch, create_partitions, reserved
 from tests.contracts.segment_side import a_swap, row_of
+from tests.storage.postgres_commits import PATIENCE_S, PATIENT
 from tests.support.postgres import create_database, until
+
+pytestmark = pytest.mark.usefixtures("patience")
 
 HOUR_MS = 3_600_000
 
@@ -30,7 +32,7 @@ async def dsn() -> str:
 @pytest.fixture
 async def store(dsn: str) -> AsyncIterator[PostgresMetadata]:
     """A store on it."""
-    opened = await PostgresMetadata.open(dsn, CONFIG)
+    opened = await PostgresMetadata.open(dsn, PATIENT)
     yield opened
     await opened.close()
 
@@ -38,7 +40,7 @@ async def store(dsn: str) -> AsyncIterator[PostgresMetadata]:
 @pytest.fixture
 async def other(dsn: str) -> AsyncIterator[Connection]:
     """A session of another broker."""
-    session = await connect(dsn, PostgresConfig())
+    session = await connect(dsn, PATIENT)
     yield session
     await session.close()
 
@@ -163,7 +165,7 @@ async def test_a_task_that_is_being_claimed_is_nobody_elses(
     assert row is not None
 
     # When this one claims, then it gets the other task, and then none, without waiting
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PATIENCE_S / 2):
         claimed = await store.claim_task(TaskKind.BUILD, HOUR_MS)
         assert claimed is not None
         assert {claimed, Partition(*row)} == set(partitions)
@@ -185,7 +187,7 @@ async def test_an_upload_that_is_being_committed_is_not_given_up(
         )
 
         # When all are given up, then it is left, without waiting
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PATIENCE_S / 2):
             assert await store.doom_abandoned(0, 9) == 1
     assert await states(other, held, left) == ["pending", "doomed"]
 

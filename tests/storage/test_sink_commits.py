@@ -24,15 +24,17 @@ from storage.postgres.postgres_connection import Connection
 from storage.segment_entry import SegmentEntry
 from storage.sink_commits import BatchOvertaken, SinkBatch, SinkCommits, SinkObject, SinkVerdict
 from tests.contracts.metadata_stores import (
-    CONFIG,
     a_batch,
     commit,
     create_partitions,
     doom_in_postgres,
     whole_log,
 )
+from tests.storage.postgres_commits import PATIENT
 from tests.support.lossy_proxy import LossyProxy
 from tests.support.postgres import create_database, postgres_server, short_directory, until
+
+pytestmark = pytest.mark.usefixtures("patience")
 
 HOUR = timedelta(hours=1)
 
@@ -86,7 +88,7 @@ def batch_of(*objects: SinkObject, sink: str = "query:1", number: int = 0) -> Si
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
     dsn = await create_database()
-    store = await PostgresMetadata.open(dsn, CONFIG)
+    store = await PostgresMetadata.open(dsn, PATIENT)
     sink = await SinkCommits.open(dsn)
     yield Cluster(dsn, store, sink)
     await sink.close()
@@ -311,7 +313,7 @@ async def test_jobs_and_brokers_neither_deadlock_nor_leave_gaps(cluster: Cluster
         return 8 * 3 * 4 * 20
 
     async def broker() -> int:
-        own = await PostgresMetadata.open(cluster.dsn, CONFIG)
+        own = await PostgresMetadata.open(cluster.dsn, PATIENT)
         try:
             for _ in range(20):
                 chosen = sorted(random.sample(partitions, 3))

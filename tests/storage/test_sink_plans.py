@@ -1,8 +1,8 @@
 """What a batch without a broker looks at, however many sinks are remembered."""
 
 from sql import query
-from storage.config import PostgresConfig
 from storage.postgres.postgres_connection import Connection, connect
+from tests.storage.postgres_commits import PATIENT
 from tests.storage.table_reads import table_reads
 from tests.support.postgres import create_database
 
@@ -35,7 +35,7 @@ async def count_sinks(session: Connection) -> int:
 
 async def test_a_batch_looks_at_no_sinks_whose_time_has_not_come() -> None:
     # Given many sinks that are remembered, and a few whose time is over
-    session = await connect(await create_database(), PostgresConfig())
+    session = await connect(await create_database(), PATIENT)
     await session.execute("VACUUM ANALYZE")
     await session.execute(FILL, EXPIRED, SINKS)
 

@@ -11,7 +11,6 @@ import pytest
 
 from protocol.ids import Partition
 from sql import query
-from storage.config import PostgresConfig
 from storage.postgres.postgres_connection import Connection
 from storage.segment_entry import SegmentEntry
 from storage.snapshots import (
@@ -24,6 +23,9 @@ from storage.snapshots import (
 from tests.contracts.metadata_stores import a_batch, commit
 from tests.contracts.segment_side import a_swap, row_of
 from tests.contracts.transaction_stores import Transactions, open_transactions
+from tests.storage.postgres_commits import PATIENT
+
+pytestmark = pytest.mark.usefixtures("patience")
 
 AGE = """
     UPDATE streamhouse_internal.snapshots
@@ -82,7 +84,7 @@ async def world() -> AsyncIterator[World]:
     async with open_transactions("postgres") as opened:
         assert opened.groups.dsn is not None
         connection: Connection = await asyncpg.connect(opened.groups.dsn)
-        config = PostgresConfig(pool_size=1)
+        config = replace(PATIENT, pool_size=1)
         try:
             async with Snapshots.open(opened.groups.dsn, config) as snapshots:
                 yield World(opened, snapshots, connection)

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from sql import query
-from storage.config import PostgresConfig
 from storage.postgres.postgres_connection import Connection, connect
+from tests.storage.postgres_commits import PATIENT
 from tests.storage.table_reads import table_reads
 from tests.support.postgres import create_database
 
@@ -23,7 +23,7 @@ FILL = """
 @pytest.fixture
 async def session() -> AsyncIterator[Connection]:
     """A session as a broker has it, on a fresh database."""
-    opened = await connect(await create_database(), PostgresConfig())
+    opened = await connect(await create_database(), PATIENT)
     yield opened
     await opened.close()
 

@@ -23,8 +23,11 @@ from storage.metadata.transactions import (
     Verdict,
 )
 from storage.postgres.postgres_connection import Connection
-from tests.contracts.metadata_stores import CONFIG, a_batch, commit, create_partitions, whole_log
+from tests.contracts.metadata_stores import a_batch, commit, create_partitions, whole_log
+from tests.storage.postgres_commits import PATIENT
 from tests.support.postgres import create_database
+
+pytestmark = pytest.mark.usefixtures("patience")
 
 LOAD_S = 4.0
 BROKERS = 4
@@ -68,7 +71,7 @@ async def brokers(dsn: str) -> AsyncIterator[list[MetadataStore]]:
     async with AsyncExitStack() as stack:
         opened: list[MetadataStore] = []
         for _ in range(BROKERS):
-            store = await PostgresMetadata.open(dsn, CONFIG)
+            store = await PostgresMetadata.open(dsn, PATIENT)
             stack.push_async_callback(store.close)
             opened.append(store)
         yield opened

@@ -7,13 +7,13 @@ import pytest
 
 from protocol.ids import Partition
 from sql import query
-from storage.config import PostgresConfig
 from storage.metadata.metadata_commit import to_arguments
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import TransactionUse
 from storage.postgres.postgres_connection import Connection, connect
 from storage.postgres.postgres_pages import ROWS_OF_PAGE
-from tests.contracts.metadata_stores import CONFIG, a_batch
+from tests.contracts.metadata_stores import a_batch
+from tests.storage.postgres_commits import PATIENT
 from tests.storage.table_reads import table_reads
 from tests.support.postgres import create_database
 
@@ -143,7 +143,7 @@ async def use_everything(
 async def test_rows_are_reached_by_key(dsn: str) -> None:
     """A session keeps its plans: those made on all but empty tables must do for full ones."""
     # Given a session that used every statement when there was one transaction
-    session = await connect(dsn, PostgresConfig())
+    session = await connect(dsn, PATIENT)
     only = await create_topic(session, "t", 1)
     await begin(session, "only", 1, only)
     await session.execute("VACUUM ANALYZE")
@@ -178,8 +178,8 @@ async def test_rows_are_reached_by_key(dsn: str) -> None:
 
 async def test_others_have_their_turns_while_ids_are_listed(dsn: str) -> None:
     # Given thousands of ids
-    store = await PostgresMetadata.open(dsn, CONFIG)
-    session = await connect(dsn, PostgresConfig())
+    store = await PostgresMetadata.open(dsn, PATIENT)
+    session = await connect(dsn, PATIENT)
     await session.execute(
         "INSERT INTO streamhouse_internal.transactions"
         " (transactional_id, producer_id, producer_epoch, timeout_ms, updated_at)"
@@ -207,7 +207,7 @@ async def test_others_have_their_turns_while_ids_are_listed(dsn: str) -> None:
 
 async def test_people_see_transactions_and_what_is_stable(dsn: str) -> None:
     # Given a transaction that was committed, and one that is open
-    session = await connect(dsn, PostgresConfig())
+    session = await connect(dsn, PATIENT)
     partitions = await create_topic(session, "orders", 1)
     for number, name in enumerate(("done", "open")):
         await begin(session, name, number, partitions)
@@ -237,7 +237,7 @@ async def test_people_see_transactions_and_what_is_stable(dsn: str) -> None:
 
 async def test_answers_of_before_are_repeated_without_what_is_stable(dsn: str) -> None:
     # Given an object that was committed when there were no transactions
-    store = await PostgresMetadata.open(dsn, CONFIG)
+    store = await PostgresMetadata.open(dsn, PATIENT)
     topic = await store.create_topic("t", partition_count=1, replication_factor=1, configs={})
     batches = [a_batch(Partition(topic.topic_id, 0), 0), a_batch(Partition(topic.topic_id, 0), 100)]
     await store.reserve_objects(["wal/old"])

@@ -1,8 +1,8 @@
 """How the statements of reports reach rows in big tables."""
 
 from sql import query
-from storage.config import PostgresConfig
 from storage.postgres.postgres_connection import connect
+from tests.storage.postgres_commits import PATIENT
 from tests.storage.table_reads import table_reads
 from tests.support.postgres import create_database
 
@@ -26,7 +26,7 @@ FILL_INDEX = """
 async def test_sizes_of_all_topics_are_read_as_they_lie() -> None:
     """Along the key, the rows of a partition are on as many pages as there are objects."""
     # Given a broker's session, and many rows since the server counted them
-    session = await connect(await create_database(), PostgresConfig())
+    session = await connect(await create_database(), PATIENT)
     await session.execute("VACUUM ANALYZE")
     assert len(await session.fetch(query("usage_find_stored"))) == 1
     await session.fetch(query("topic_create"), "big", PARTITIONS, 1, "{}")

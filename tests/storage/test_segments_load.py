@@ -1,8 +1,7 @@
 """Records written, built, retained, deleted and swept by many brokers at once."""
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from itertools import pairwise
 from random import Random
@@ -11,23 +10,23 @@ import asyncpg
 import pytest
 
 from protocol.ids import Partition
-from storage.errors import MetadataUnavailable
+from storage.errors import CommitOutcomeUnknown
 from storage.metadata.metadata_postgres import PostgresMetadata
-from storage.metadata.port import MetadataStore, TransactionUse
+from storage.metadata.port import BatchCommit, BatchOutcome, MetadataStore, TransactionUse
 from storage.metadata.segments import RetentionRequest, TaskKind
 from storage.metadata.transactions import TransactionEnd, Verdict
 from storage.postgres.postgres_connection import Connection
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions
 from tests.contracts.segment_side import a_swap
+from tests.storage.load_turns import ENOUGH, Turns
 from tests.storage.postgres_commits import PATIENT
 from tests.support.postgres import create_database
 
 pytestmark = pytest.mark.usefixtures("patience")
 
 LOAD_S = 4.0
-ABANDONED_MS = 2000  # where processors are busy a commit may take longer than half a second
+ABANDONED_MS = 2000
 BROKERS = 3
-TOO_LATE = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
 WRONG_OBJECTS = """
     SELECT count(*) FROM streamhouse_internal.objects AS o
     WHERE (o.state = 'live') <> EXISTS (
@@ -61,13 +60,24 @@ async def brokers(dsn: str) -> AsyncIterator[list[MetadataStore]]:
         yield opened
 
 
+async def commit_in_time(
+    store: MetadataStore, batches: Sequence[BatchCommit]
+) -> Sequence[BatchOutcome]:
+    """Commit an object; return nothing if a sweeper gave it up, for which it has to be late."""
+    began_s = time.monotonic()
+    try:
+        return await commit(store, batches)
+    except CommitOutcomeUnknown:
+        assert time.monotonic() - began_s >= ABANDONED_MS / 1000
+        return ()
+
+
 class Load:
     """What brokers do at the same time; each method does one thing once."""
 
     def __init__(self, partitions: list[Partition]) -> None:
         self.random = Random(7)
         self.partitions = partitions
-        self.done: dict[str, int] = {}
         self.swapped = 0
 
     def some(self, count: int) -> list[Partition]:
@@ -75,7 +85,7 @@ class Load:
 
     async def write(self, store: MetadataStore) -> None:
         chosen = self.some(6)
-        await commit(
+        await commit_in_time(
             store, [a_batch(each, 100 * n, timestamp_ms=n) for n, each in enumerate(chosen)]
         )
 
@@ -98,7 +108,7 @@ class Load:
             )
             for n, each in enumerate(self.some(4))
         ]
-        written = await commit(store, batches)
+        written = await commit_in_time(store, batches)
         committed = self.random.random() < 0.5
         ended = await store.end_transaction(
             TransactionEnd(
@@ -111,7 +121,7 @@ class Load:
                 fresh_producer_id=producer_id + 1,
             )
         )
-        # (if all of its topics were deleted meanwhile, there is nothing to commit)
+        # (if its topics were all deleted meanwhile, or it was too late, there is nothing to commit)
         is_open = any(each.refusal is None for each in written)
         done = is_open or not committed
         assert ended.verdict is (Verdict.DONE if done else Verdict.INVALID_STATE)
@@ -180,22 +190,6 @@ class Load:
         await store.backlog()
 
 
-async def keep(
-    load: Load, step: Callable[[MetadataStore], Awaitable[None]], store: MetadataStore
-) -> None:
-    """Do a step again and again."""
-    until = time.monotonic() + LOAD_S
-    while time.monotonic() < until:
-        try:
-            await step(store)
-        except MetadataUnavailable as failure:
-            # A disk that stands still for seconds; a deadlock is found within one.
-            if not isinstance(failure.__cause__, TOO_LATE):
-                raise
-        else:
-            load.done[step.__name__] = load.done.get(step.__name__, 0) + 1
-
-
 async def check_tiling(store: MetadataStore, partition: Partition) -> None:
     """See that rows lie side by side; the first one may hold more than the log begins with."""
     offsets = (await store.partition_offsets([partition]))[partition]
@@ -219,24 +213,25 @@ async def test_nobody_deadlocks_and_objects_live_as_long_as_their_rows(
         assert not await connection.fetchval(STRAY_ROWS)
 
     # When brokers write and build, while records, topics and objects are taken away
-    async with asyncio.TaskGroup() as tasks:
-        for broker in brokers:
-            tasks.create_task(keep(load, load.build, broker))
-            tasks.create_task(keep(load, load.write, broker))
-        tasks.create_task(keep(load, load.transact, brokers[0]))
-        tasks.create_task(keep(load, load.retain, brokers[1]))
-        tasks.create_task(keep(load, load.retain, brokers[2]))
-        tasks.create_task(keep(load, load.delete_records, brokers[0]))
-        tasks.create_task(keep(load, load.sweep, brokers[1]))
-        tasks.create_task(keep(load, load.sweep, brokers[2]))
-        tasks.create_task(keep(load, load.replace_topic, brokers[1]))
-        tasks.create_task(keep(load, load.look, brokers[2]))
-        tasks.create_task(keep(load, watch, brokers[0]))
+    turns = Turns[MetadataStore](LOAD_S, is_enough=lambda: load.swapped >= ENOUGH)
+    await turns.take(
+        [
+            *((load.build, broker) for broker in brokers),
+            *((load.write, broker) for broker in brokers),
+            (load.transact, brokers[0]),
+            *((load.retain, broker) for broker in brokers[1:]),
+            (load.delete_records, brokers[0]),
+            *((load.sweep, broker) for broker in brokers[1:]),
+            (load.replace_topic, brokers[1]),
+            (load.look, brokers[2]),
+            (watch, brokers[0]),
+        ]
+    )
 
     # Then every one of them got on, none was chosen as the victim of a deadlock
-    assert len(load.done) == 9
-    assert min(load.done.values()) > 5, load.done
-    assert load.swapped > 5
+    assert len(turns.done) == 9
+    assert min(turns.done.values()) >= ENOUGH, turns.done
+    assert load.swapped >= ENOUGH
     assert not await connection.fetchval(
         "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
     )

@@ -1,8 +1,6 @@
 """Transactions, groups, topics and records changed by many brokers at once."""
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from random import Random
 
@@ -10,7 +8,6 @@ import asyncpg
 import pytest
 
 from protocol.ids import Partition
-from storage.errors import MetadataUnavailable
 from storage.metadata.groups import CommittedOffset
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import MetadataStore, TransactionUse
@@ -24,6 +21,7 @@ from storage.metadata.transactions import (
 )
 from storage.postgres.postgres_connection import Connection
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions, whole_log
+from tests.storage.load_turns import ENOUGH, Turns
 from tests.storage.postgres_commits import PATIENT
 from tests.support.postgres import create_database
 
@@ -33,7 +31,6 @@ LOAD_S = 4.0
 BROKERS = 4
 TRANSACTIONAL_IDS = [f"id-{number}" for number in range(6)]
 GROUPS = [f"group-{number}" for number in range(3)]
-TOO_LATE = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
 CONTRADICTIONS = """
     SELECT count(*) FROM streamhouse_internal.partitions AS p
     WHERE p.first_unstable_offset IS DISTINCT FROM (
@@ -117,7 +114,6 @@ class Load:
         self.current: dict[str, Producer] = {}
         self.appended: dict[tuple[Producer, Partition], list[int]] = {}
         self.ended: dict[Producer, dict[Partition, int]] = {}
-        self.done: dict[str, int] = {}
         self.last_stable_offsets: dict[Partition, int] = {}
 
     def some_partitions(self) -> list[Partition]:
@@ -217,22 +213,6 @@ class Load:
             self.last_stable_offsets[partition] = offsets.last_stable_offset
 
 
-async def keep(
-    load: Load, step: Callable[[MetadataStore], Awaitable[None]], store: MetadataStore
-) -> None:
-    """Do a step again and again."""
-    until = time.monotonic() + LOAD_S
-    while time.monotonic() < until:
-        try:
-            await step(store)
-        except MetadataUnavailable as failure:
-            # A disk that stands still for seconds; a deadlock is found within one.
-            if not isinstance(failure.__cause__, TOO_LATE):
-                raise
-        else:
-            load.done[step.__name__] = load.done.get(step.__name__, 0) + 1
-
-
 async def finish(load: Load, store: MetadataStore) -> None:
     """End all transactions."""
     for name in TRANSACTIONAL_IDS:
@@ -255,20 +235,23 @@ async def test_nobody_deadlocks_and_nothing_is_behind_its_marker(
         assert not await connection.fetchval(STRAY_OFFSETS)
 
     # When brokers run transactions and fence them, while groups and topics come and go
-    async with asyncio.TaskGroup() as tasks:
-        for broker in brokers:
-            tasks.create_task(keep(load, load.transact, broker))
-            tasks.create_task(keep(load, load.start_over, broker))
-        tasks.create_task(keep(load, load.write_plainly, brokers[0]))
-        tasks.create_task(keep(load, load.remove_groups, brokers[1]))
-        tasks.create_task(keep(load, load.replace_topic, brokers[2]))
-        tasks.create_task(keep(load, load.forget, brokers[3]))
-        tasks.create_task(keep(load, load.watch, brokers[0]))
-        tasks.create_task(keep(load, look, brokers[1]))
+    turns = Turns[MetadataStore](LOAD_S)
+    await turns.take(
+        [
+            *((load.transact, broker) for broker in brokers),
+            *((load.start_over, broker) for broker in brokers),
+            (load.write_plainly, brokers[0]),
+            (load.remove_groups, brokers[1]),
+            (load.replace_topic, brokers[2]),
+            (load.forget, brokers[3]),
+            (load.watch, brokers[0]),
+            (look, brokers[1]),
+        ]
+    )
 
     # Then every one of them got on, none was chosen as the victim of a deadlock
-    assert len(load.done) == 8
-    assert min(load.done.values()) > 5, load.done
+    assert len(turns.done) == 8
+    assert min(turns.done.values()) >= ENOUGH, turns.done
     assert not await connection.fetchval(
         "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
     )

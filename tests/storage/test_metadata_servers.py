@@ -42,7 +42,7 @@ from tests.support.postgres import (
 async def test_a_connection_that_breaks_is_told_as_that(
     ask: Callable[[PostgresMetadata], Coroutine[Any, Any, object]],
 ) -> None:
-    # Given a broker that asks Postgres something, and waits
+    # Given a broker that asks Postgres something, and waits for an answer that is lost
     dsn, server = await create_database(), postgres_server()
     with short_directory() as home:
         behind = dsn.replace(f"host={server.directory}", f"host={home}")
@@ -50,7 +50,11 @@ async def test_a_connection_that_breaks_is_told_as_that(
             await store.topic_changes(0)
             proxy.lose_answers()
             waiting = asyncio.create_task(ask(store))
-            await asyncio.sleep(0.1)
+
+            async def has_lost() -> bool:
+                return proxy.lost > 0
+
+            await until(has_lost)
 
             # When its connection breaks, then the reason is that
             proxy.cut()

@@ -23,6 +23,7 @@ from storage.postgres.postgres_embedded import EmbeddedPostgres
 from storage.postgres.postgres_process import ServerProcess, read_pid_file
 from tests.support.postgres import short_directory, until
 
+PATIENCE_S = 120.0
 START_AND_WAIT = """
 import asyncio, sys
 from pathlib import Path
@@ -62,7 +63,7 @@ async def answers(directory: Path) -> int:
     async def probe() -> str | None:
         return await ask(unix_socket_dsn(directory), "SELECT 1")
 
-    assert await until(probe) == "1"
+    assert await until(probe, timeout_s=PATIENCE_S) == "1"
     return int(read_pid_file(directory)[0])
 
 
@@ -153,7 +154,8 @@ async def test_a_server_killed_while_nothing_can_be_opened_comes_back(directory:
         # When it is killed while its broker can open nothing
         with no_descriptor_left(), capture_logs() as lines:
             os.kill(running, signal.SIGKILL)
-            tried = await until(partial(line_of, lines, "embedded postgres not started"))
+            told = partial(line_of, lines, "embedded postgres not started")
+            tried = await until(told, timeout_s=PATIENCE_S)
 
         # Then that is told, and the server comes back once something can be opened
         assert "Too many open files" in tried["reason"]
@@ -188,7 +190,7 @@ async def test_a_bug_in_the_watch_ends_the_broker(
     server = EmbeddedPostgres(directory)
 
     async def work() -> None:
-        async with asyncio.timeout(10), server:
+        async with asyncio.timeout(PATIENCE_S), server:
             await asyncio.Event().wait()
 
     # When a broker works with it, then it is told
@@ -280,7 +282,8 @@ def test_a_database_of_another_version_is_refused(directory: Path) -> None:
 async def test_a_server_that_cannot_start_says_why(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a database with a broken configuration
+    # Given a database with a broken configuration, left in good order
+    monkeypatch.setattr("storage.postgres.postgres_embedded.FAST_STOP_S", PATIENCE_S)
     async with EmbeddedPostgres(directory):
         pass
     with (directory / "postgresql.conf").open("a") as file:

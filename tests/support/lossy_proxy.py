@@ -14,11 +14,13 @@ class LossyProxy:
 
     Attributes:
         times_cut: how often all connections were broken.
+        lost: how many pieces of answers were lost.
     """
 
     def __init__(self, server: Path) -> None:
         self._server = server
         self.times_cut = 0
+        self.lost = 0
         self._losing = False
         self._before_cut: Iterator[int] = iter(())
         self._left: int | None = None
@@ -73,7 +75,9 @@ class LossyProxy:
             while data := await source.read(65536):
                 if lossy and self._left is not None and self._is_next_cut(self._left):
                     self.cut()
-                elif not (lossy and self._losing):
+                elif lossy and self._losing:
+                    self.lost += 1
+                else:
                     sink.write(data)
                     await sink.drain()
         except ConnectionError:

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from storage.postgres.postgres_binaries import socket_directory, unix_socket_dsn
 from storage.postgres.postgres_connection import Connection
 from tests.clients.confluent import Confluent
-from tests.crash.processes import KillableBroker, killable_broker, until
+from tests.crash.processes import PATIENCE_S, KillableBroker, killable_broker, until
 from tests.storage.recovering import (
     SEGMENT_ROWS,
     Acknowledged,
@@ -228,16 +228,16 @@ def test_what_was_committed_through_another_broker_than_the_leader_is_committed(
         # Given transactions over four partitions, which two brokers lead
         Confluent(bootstrap=broker.bootstrap).create_topic("orders", partition_count=4)
         producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "orders"})
-        producer.init_transactions(30)
+        producer.init_transactions(PATIENCE_S)
         for number, commits in enumerate((True, True, False, True)):
             producer.begin_transaction()
             for partition in range(4):
                 producer.produce("orders", f"order-{number}", partition=partition)
-            assert producer.flush(30) == 0
+            assert producer.flush(PATIENCE_S) == 0
             if commits:
-                producer.commit_transaction(30)
+                producer.commit_transaction(PATIENCE_S)
             else:
-                producer.abort_transaction(30)
+                producer.abort_transaction(PATIENCE_S)
         before = [read(broker, "orders", partition, committed=True) for partition in range(4)]
         assert [len(found) for found in before] == [3] * 4
         ends = {(partition, 2 * number + 1) for partition in range(4) for number in range(4)}
@@ -261,13 +261,13 @@ def test_a_producer_that_lived_on_goes_on_without_repeating(tmp_path: Path) -> N
         Confluent(bootstrap=broker.bootstrap).create_topic("t", partition_count=1)
         producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
         producer.produce("t", b"before")
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE_S) == 0
 
         # When Postgres is lost under it, and the index recovered
         recovered(broker)
         failures = []
         producer.produce("t", b"after", on_delivery=lambda error, _: failures.append(error))
-        assert producer.flush(30) == 0
+        assert producer.flush(PATIENCE_S) == 0
 
         # Then it goes on by its sequence numbers
         assert failures == [None]
@@ -277,8 +277,10 @@ def test_a_producer_that_lived_on_goes_on_without_repeating(tmp_path: Path) -> N
 def test_no_offset_of_an_emptied_log_is_given_again(tmp_path: Path) -> None:
     hasty = ("--set", "log.retention.check.interval.ms=500")
     with building_broker(tmp_path, *hasty) as broker:
-        # Given a log that is emptied, of which only objects tell that have nothing of it
-        Confluent(bootstrap=broker.bootstrap).create_topic("t", partition_count=2)
+        # Given a log that is emptied, of which only objects tell that have nothing of it; of the
+        # rest all is built, however few rows the builder's last look has left
+        client = Confluent(bootstrap=broker.bootstrap)
+        client.create_topic("t", partition_count=2, configs={"segment.ms": "1000"})
         other = send(broker, "t", numbered("other", 30), partition=1)
         settings = {"transactional.id": "t"}
         send(broker, "t", numbered("v", 30), settings=settings, transactions=[True] * 6)
@@ -286,7 +288,7 @@ def test_no_offset_of_an_emptied_log_is_given_again(tmp_path: Path) -> None:
         until(lambda: (0, end_offset - 1) in told_ends(broker) or None, "the last end")
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         for future in admin.delete_records([TopicPartition("t", 0, end_offset)]).values():
-            future.result(30)
+            future.result(PATIENCE_S)
         segments = broker.data / "objects" / "topics"
         until(lambda: not wal_with_batches(broker.data) or None, "the sweeper")
         until(lambda: not [*segments.glob("t/partitions/0/segments/*")] or None, "the sweeper")

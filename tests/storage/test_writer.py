@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from random import Random
@@ -34,6 +34,7 @@ from storage.partition_log import PartitionLog
 from storage.reading.read_planner import END
 from storage.tail import TailCache
 from storage.writer import Writer
+from tests.support import virtual_time
 
 NOW_MS = 1_700_000_000_000
 WRITER_ID = UUID(int=77)
@@ -99,7 +100,7 @@ class FaultyMetadata(MemoryMetadata):
 class Bench:
     """A writer on faulty stores, with one topic of four partitions."""
 
-    def __init__(self, config: WriterConfig) -> None:
+    def __init__(self, config: WriterConfig, clock: Callable[[], float] = time.monotonic) -> None:
         self.objects = FaultyStore()
         self.metadata = FaultyMetadata()
         ids = itertools.count()
@@ -111,7 +112,7 @@ class Bench:
             tail=TailCache(1 << 20),
             config=config,
             metrics=StorageMetrics(CollectorRegistry()),
-            clock=time.monotonic,
+            clock=clock,
             now_ms=lambda: NOW_MS,
             writer_id=WRITER_ID,
             name_of=lambda _: "t",
@@ -154,8 +155,10 @@ class Bench:
 
 
 @asynccontextmanager
-async def running(config: WriterConfig | None = None) -> AsyncIterator[Bench]:
-    bench = Bench(config or WriterConfig())
+async def running(
+    config: WriterConfig | None = None, clock: Callable[[], float] = time.monotonic
+) -> AsyncIterator[Bench]:
+    bench = Bench(config or WriterConfig(), clock)
     await bench.make_topic()
     run = asyncio.create_task(bench.writer.run())
     try:
@@ -246,8 +249,8 @@ async def test_what_comes_while_an_object_is_under_way_goes_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given an object that is uploaded, and not committed yet, as the next one may be before long
-    monkeypatch.setattr("storage.writer.LEAST_SPACING_S", 1.0)
-    async with running() as bench:
+    monkeypatch.setattr("storage.writer.LEAST_SPACING_S", 60.0)
+    async with running(WriterConfig(flush_ms=60_000)) as bench:
         first = await bench.append_with_slow_commit()
 
         # When batches come one after the other
@@ -278,27 +281,32 @@ async def test_an_object_is_full_of_many_small_batches(monkeypatch: pytest.Monke
         assert bench.objects.puts == 1 + 3
 
 
-async def test_producers_that_wait_for_answers_come_back_together(
+def test_producers_that_wait_for_answers_come_back_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a store that takes its time, and an object that is begun only when none is under way
     monkeypatch.setattr("storage.writer.LEAST_SPACING_S", 1.0)
-    async with running(WriterConfig(flush_ms=1_000)) as bench:
-        bench.objects.takes_s = 0.04
 
-        async def produce(partition: int) -> None:
-            for _ in range(15):
-                await bench.append(partition)
-                await asyncio.sleep(0.002)  # until its next request is here
+    async def scenario() -> None:
+        # Given a store that takes its time, and an object that is begun only when none is under way
+        clock = asyncio.get_running_loop().time
+        async with running(WriterConfig(flush_ms=1_000), clock) as bench:
+            bench.objects.takes_s = 0.04
 
-        # When producers that begin one after the other send their next when they are answered
-        async with asyncio.TaskGroup() as producers:
-            for partition in range(4):
-                producers.create_task(produce(partition))
-                await asyncio.sleep(0.002)
+            async def produce(partition: int) -> None:
+                for _ in range(15):
+                    await bench.append(partition)
+                    await asyncio.sleep(0.002)  # until its next request is here
 
-        # Then they do not take turns: nearly every object has a batch of each
-        assert bench.objects.puts <= 20
+            # When producers that begin one after the other send their next when they are answered
+            async with asyncio.TaskGroup() as producers:
+                for partition in range(4):
+                    producers.create_task(produce(partition))
+                    await asyncio.sleep(0.002)
+
+            # Then they do not take turns: nearly every object has a batch of each
+            assert bench.objects.puts <= 20
+
+    virtual_time.run(scenario())
 
 
 async def test_a_doomed_object_is_an_unknown_outcome() -> None:

@@ -12,6 +12,8 @@ from storage.wal_index import WalEnding
 from tests.storage.stored_log import CONFIG, StoredLog, stored_log
 from tests.support.postgres import maintenance, postgres_server
 
+pytestmark = pytest.mark.usefixtures("patience")
+
 
 @asynccontextmanager
 async def backed_up(log: StoredLog) -> AsyncIterator[PostgresMetadata]:

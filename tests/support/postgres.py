@@ -33,7 +33,7 @@ from storage.postgres.postgres_binaries import (
 from storage.postgres.postgres_connection import Connection
 from storage.postgres.postgres_process import read_pid_file
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 STOP_WITH_STDIN = '"$@" & server=$!; read -r _; kill -QUIT "$server"; wait "$server"'
 TEMPLATE = "migrated"
 

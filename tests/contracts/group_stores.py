@@ -20,7 +20,7 @@ from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import MetadataStore
 from storage.postgres.postgres_connection import Connection
-from tests.contracts.metadata_stores import CONFIG
+from tests.contracts.metadata_stores import PATIENT
 from tests.support.postgres import create_database
 
 NOTHING: Final = WriteOutcome(fenced=frozenset(), unknown=frozenset())
@@ -90,7 +90,7 @@ async def open_groups(kind: str) -> AsyncIterator[Groups]:
         yield Groups(MemoryMetadata(Random(1), lambda: now_ms[0]), pass_in_memory)
         return
     dsn = await create_database()
-    store = await PostgresMetadata.open(dsn, CONFIG)
+    store = await PostgresMetadata.open(dsn, PATIENT)
     connection: Connection = await asyncpg.connect(dsn)
 
     async def pass_in_postgres(milliseconds: int) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 from typing import Final
@@ -29,6 +29,8 @@ from tests.support.postgres import create_database
 KINDS: Final = ("memory", "postgres")
 EVERYTHING: Final = 2**62
 CONFIG: Final = PostgresConfig(pool_size=2)
+PATIENT: Final = replace(CONFIG, connect_timeout_s=60.0, command_timeout_s=120.0)
+"""For tests of what is answered, not of how soon: their machine may be slow."""
 
 _paths = count(1)
 
@@ -56,7 +58,7 @@ async def open_store(kind: str) -> AsyncIterator[StoreUnderTest]:
         yield StoreUnderTest(memory, doom_in_memory)
         return
     dsn = await create_database()
-    store = await PostgresMetadata.open(dsn, CONFIG)
+    store = await PostgresMetadata.open(dsn, PATIENT)
     try:
         yield StoreUnderTest(store, lambda path: doom_in_postgres(dsn, path))
     finally:

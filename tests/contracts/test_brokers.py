@@ -24,10 +24,10 @@ from storage.metadata.brokers import (
 from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.postgres.postgres_connection import Connection
-from tests.contracts.metadata_stores import CONFIG, KINDS
+from tests.contracts.metadata_stores import KINDS, PATIENT
 from tests.support.postgres import create_database
 
-TTL_MS: Final = 60_000  # the machine may be slow: no real time comes near
+TTL_MS: Final = 600_000  # the machine may be slow: no real time comes near
 DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
@@ -94,7 +94,7 @@ async def registry(request: pytest.FixtureRequest) -> AsyncIterator[Registry]:
         yield Registry(MemoryMetadata(Random(1), lambda: clock[0]), pass_in_memory)
         return
     dsn = await create_database()
-    store = await PostgresMetadata.open(dsn, CONFIG)
+    store = await PostgresMetadata.open(dsn, PATIENT)
 
     async def pass_in_postgres(passed_ms: int) -> None:
         connection: Connection = await asyncpg.connect(dsn)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -15,13 +16,15 @@ from tests.support.s3_server import S3Server
 
 KINDS: Final = ("directory", "directory, reads once", "memory", "s3")
 BUCKET: Final = "contracts"
+PATIENCE_S: Final = 60.0
+"""For tests of what becomes of a call, not of how soon: their machine may be slow."""
 
 
 def fresh_s3_config(server: S3Server) -> S3Config:
-    """Return a place of its own in the server's bucket."""
+    """Return a place of its own in the server's bucket, and time for it."""
     config = parse_store_url(server.store_url(BUCKET, f"test-{uuid4().hex}"))
     assert isinstance(config, S3Config)
-    return config
+    return replace(config, deadline_s=PATIENCE_S)
 
 
 @asynccontextmanager

@@ -36,9 +36,9 @@ async def test_a_token_that_is_not_there_is_looked_for_again(
     token = tmp_path / "token"
     role = "role_arn = arn:aws:iam::123456789012:role/records"
     set_profile(f"{role}\nweb_identity_token_file = {token}")
-    async with s3_store(replace(fresh_s3_config(s3_server), deadline_s=0.5)) as store:
+    async with s3_store(replace(fresh_s3_config(s3_server), deadline_s=2.0)) as store:
         # When something is stored, then it is tried until the deadline, and the error tells why
-        told = f"nothing in 0.5 s; .*No such file.*{re.escape(str(token))}.*AWS_WEB_IDENTITY_TOKEN"
+        told = f"nothing in 2 s; .*No such file.*{re.escape(str(token))}.*AWS_WEB_IDENTITY_TOKEN"
         with pytest.raises(ObjectStoreUnavailable, match=told):
             await store.put("wal/1", [b"x"])
 

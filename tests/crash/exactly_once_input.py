@@ -12,7 +12,7 @@ from tests.crash.exactly_once_settings import SOURCE_PARTITIONS, key_of
 
 RECORDS_PER_S: Final = 60
 POLL_S: Final = 0.02
-FLUSH_S: Final = 90.0
+FLUSH_S: Final = 180.0
 
 
 class Input:

@@ -14,8 +14,8 @@ from tests.crash.exactly_once_settings import (
     TRANSACTION_TIMEOUT_MS,
 )
 
-SILENCE_S: Final = 30.0
-LATE_S: Final = 5.0
+SILENCE_S: Final = 60.0
+LATE_S: Final = 20.0  # a broker that is busy is late
 
 
 class Reading(NamedTuple):

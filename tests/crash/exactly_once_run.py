@@ -30,9 +30,9 @@ BOTH: Final = 0.25  # how often two brokers are hit at the same time
 BROKERS_CALM_S: Final = 2.0  # at most, as the others
 PROCESSORS_CALM_S: Final = 5.0
 MOST_AWAY_S: Final = 2.0
-WARM_S: Final = 60.0
-SETTLE_S: Final = 120.0
-LEAVE_S: Final = 30.0
+WARM_S: Final = 180.0
+SETTLE_S: Final = 240.0
+LEAVE_S: Final = 90.0
 GLANCE_S: Final = 0.2
 
 

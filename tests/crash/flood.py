@@ -11,7 +11,7 @@ from protocol.records import Record, build_batch
 from tests.support.wire import WireClient, encode_frame, produce_request
 
 BATCH_BYTES: Final = 256 * 1024
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 180.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ BATCH_TIMEOUT_S: Final = 0.1
 ASK_TIMEOUT_S: Final = 1.0
 SAMPLE_EVERY_S: Final = 0.05
 PASS_RECORDS: Final = 20_000  # of each partition
-CATCH_UP_S: Final = 60.0
+CATCH_UP_S: Final = 120.0
 REST_S: Final = 2.0
 FINAL_READ_S: Final = 300.0  # after ten minutes, tens of thousands of small objects
 

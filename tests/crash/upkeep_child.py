@@ -38,7 +38,7 @@ from storage.upkeep.policies import TopicPolicy
 from storage.upkeep.retention import Retention
 from storage.upkeep.sweeper import Sweeper
 
-POOL: Final = PostgresConfig(pool_size=2)
+POOL: Final = PostgresConfig(pool_size=2, connect_timeout_s=60.0, command_timeout_s=120.0)
 CONFIG: Final = UpkeepConfig(
     segment_bytes=2_500, segment_age_ms=0, key_map_bytes=1 << 20, abandoned_ms=0, delete_delay_ms=0
 )

@@ -20,8 +20,8 @@ from tests.crash.readers import Readers
 
 TOPIC: Final = "crash"
 POLL_S: Final = 0.005
-FLUSH_S: Final = 60.0
-CALL_S: Final = 30.0
+FLUSH_S: Final = 120.0
+CALL_S: Final = 90.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from storage.postgres.postgres_process import read_pid_file
 from tests.support.broker import BrokerFailed, BrokerProcess, start_broker
 from tests.support.ports import free_port
 
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 120.0
 GLANCE_S: Final = 0.005
 SHOWN_CHARACTERS: Final = 4_000
 
@@ -78,8 +78,9 @@ class KillableBroker:
 
     def _child(self) -> psutil.Process | None:
         for child in psutil.Process().children():
-            if str(self.data) in child.cmdline():
-                return child
+            with suppress(psutil.NoSuchProcess):  # another one, that ends at this moment
+                if str(self.data) in child.cmdline():
+                    return child
         return None
 
     def end(self) -> None:

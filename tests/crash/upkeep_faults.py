@@ -7,8 +7,8 @@ import json
 import signal
 import time
 from contextlib import suppress
+from http.client import HTTPException
 from typing import Final
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import psutil
@@ -69,7 +69,7 @@ def _reports(broker: BrokerProcess) -> bool:
     try:
         with urlopen(f"http://{broker.http}/health/ready", timeout=CALL_S) as response:
             told = json.loads(response.read())
-    except (URLError, TimeoutError):  # it says that it is not ready, or does not come to say so
+    except (OSError, HTTPException):  # it says that it is not ready, or does not come to say so
         return False
     return bool(told["details"]["upkeep"] == "ok") and len(upkeep_of(broker)) == 1
 

@@ -17,6 +17,7 @@ EXCUSED: Final = frozenset(
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._DESTROY_BROKER,  # of librdkafka's own picture of the cluster
         KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,  # before it was sent: the broker was away all the time
         KafkaError._TRANSPORT,
         KafkaError._UNKNOWN_PARTITION,  # it has no leader for it while its broker is down
         KafkaError.KAFKA_STORAGE_ERROR,

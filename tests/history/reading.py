@@ -22,7 +22,7 @@ BATCH: Final = 500
 POLL_S: Final = (0.005, 0.05)
 LEAST_KEYS: Final = 3
 KEPT: Final = 0.8  # how often a key goes on where it was
-FINAL_READ_S: Final = 60.0
+FINAL_READ_S: Final = 180.0
 FINAL_POLL_S: Final = 0.5
 
 

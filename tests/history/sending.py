@@ -13,7 +13,7 @@ from tests.history.kafka_clients import PARTITIONS, TOPICS
 from tests.history.operations import Entry
 
 DELIVERED_S: Final = 15.0  # later than the client gives up
-ENDED_S: Final = 30.0
+ENDED_S: Final = 60.0
 ENDING_S: Final = 5.0  # of one attempt
 STEP_S: Final = 0.05
 STUCK_S: Final = 20.0

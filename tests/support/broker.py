@@ -46,7 +46,7 @@ class BrokerProcess:
     def port(self) -> int:
         return int(self.bootstrap.rpartition(":")[2])
 
-    def stop(self, timeout_s: float = 10) -> int:
+    def stop(self, timeout_s: float = 60) -> int:
         """Ask it to stop; return its exit code. Its log must tell of no bug, and have no secret."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)

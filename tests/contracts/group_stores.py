@@ -17,11 +17,9 @@ from storage.metadata.groups import (
     WriteOutcome,
 )
 from storage.metadata.metadata_memory import MemoryMetadata
-from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import MetadataStore
 from storage.postgres.postgres_connection import Connection
-from tests.contracts.metadata_stores import PATIENT
-from tests.support.postgres import create_database
+from tests.contracts.metadata_stores import patient_postgres
 
 NOTHING: Final = WriteOutcome(fenced=frozenset(), unknown=frozenset())
 AGE: Final = """
@@ -89,19 +87,17 @@ async def open_groups(kind: str) -> AsyncIterator[Groups]:
 
         yield Groups(MemoryMetadata(Random(1), lambda: now_ms[0]), pass_in_memory)
         return
-    dsn = await create_database()
-    store = await PostgresMetadata.open(dsn, PATIENT)
-    connection: Connection = await asyncpg.connect(dsn)
+    async with patient_postgres() as (dsn, store):
+        connection: Connection = await asyncpg.connect(dsn)
 
-    async def pass_in_postgres(milliseconds: int) -> None:
-        await connection.execute(AGE, milliseconds)
-        await connection.execute(AGE_OFFSETS, milliseconds)
+        async def pass_in_postgres(milliseconds: int) -> None:
+            await connection.execute(AGE, milliseconds)
+            await connection.execute(AGE_OFFSETS, milliseconds)
 
-    try:
-        yield Groups(store, pass_in_postgres, dsn)
-    finally:
-        await connection.close()
-        await store.close()
+        try:
+            yield Groups(store, pass_in_postgres, dsn)
+        finally:
+            await connection.close()
 
 
 def a_record(group_id: str, **fields: object) -> GroupRecord:

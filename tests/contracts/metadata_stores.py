@@ -8,10 +8,12 @@ from random import Random
 from typing import Final
 
 import asyncpg
+import pytest
 
 from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
 from storage.config import PostgresConfig
+from storage.metadata import metadata_postgres
 from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import (
@@ -22,6 +24,7 @@ from storage.metadata.port import (
     TransactionUse,
 )
 from storage.partition_offsets import PartitionOffsets
+from storage.postgres import postgres_connection
 from storage.postgres.postgres_connection import Connection
 from storage.segment_entry import SegmentEntry
 from tests.support.postgres import create_database
@@ -29,8 +32,8 @@ from tests.support.postgres import create_database
 KINDS: Final = ("memory", "postgres")
 EVERYTHING: Final = 2**62
 CONFIG: Final = PostgresConfig(pool_size=2)
-PATIENT: Final = replace(CONFIG, connect_timeout_s=60.0, command_timeout_s=120.0)
-"""For tests of what is answered, not of how soon: their machine may be slow."""
+PATIENCE_S: Final = 60.0
+PATIENT: Final = replace(CONFIG, connect_timeout_s=PATIENCE_S, command_timeout_s=2 * PATIENCE_S)
 
 _paths = count(1)
 
@@ -57,12 +60,27 @@ async def open_store(kind: str) -> AsyncIterator[StoreUnderTest]:
 
         yield StoreUnderTest(memory, doom_in_memory)
         return
-    dsn = await create_database()
-    store = await PostgresMetadata.open(dsn, PATIENT)
-    try:
+    async with patient_postgres() as (dsn, store):
         yield StoreUnderTest(store, lambda path: doom_in_postgres(dsn, path))
-    finally:
-        await store.close()
+
+
+@asynccontextmanager
+async def patient_postgres() -> AsyncIterator[tuple[str, PostgresMetadata]]:
+    """Open an empty database, for tests of what is answered, not of how soon.
+
+    A heartbeat has a second else, of which the server gives it a half, and a lock is waited for for
+    two: all of that passes now and then on a machine that is slow.
+    """
+    dsn = await create_database()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(metadata_postgres, "HEARTBEAT_TIMEOUT_S", 2 * PATIENCE_S)
+        patched.setattr(postgres_connection, "LOCK_TIMEOUT_S", PATIENCE_S)
+        patched.setattr(postgres_connection, "IDLE_IN_TRANSACTION_S", PATIENCE_S)
+        store = await PostgresMetadata.open(dsn, PATIENT)
+        try:
+            yield dsn, store
+        finally:
+            await store.close()
 
 
 async def doom_in_postgres(dsn: str, path: str) -> None:

@@ -22,10 +22,8 @@ from storage.metadata.brokers import (
     Membership,
 )
 from storage.metadata.metadata_memory import MemoryMetadata
-from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.postgres.postgres_connection import Connection
-from tests.contracts.metadata_stores import KINDS, PATIENT
-from tests.support.postgres import create_database
+from tests.contracts.metadata_stores import KINDS, patient_postgres
 
 TTL_MS: Final = 600_000  # the machine may be slow: no real time comes near
 DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -93,21 +91,19 @@ async def registry(request: pytest.FixtureRequest) -> AsyncIterator[Registry]:
 
         yield Registry(MemoryMetadata(Random(1), lambda: clock[0]), pass_in_memory)
         return
-    dsn = await create_database()
-    store = await PostgresMetadata.open(dsn, PATIENT)
+    async with patient_postgres() as (dsn, store):
 
-    async def pass_in_postgres(passed_ms: int) -> None:
-        connection: Connection = await asyncpg.connect(dsn)
-        await connection.execute(
-            "UPDATE streamhouse_internal.brokers SET "
-            "heartbeat_at = heartbeat_at - $1::bigint * interval '1 ms', "
-            "returned_at = returned_at - $1::bigint * interval '1 ms'",
-            passed_ms,
-        )
-        await connection.close()
+        async def pass_in_postgres(passed_ms: int) -> None:
+            connection: Connection = await asyncpg.connect(dsn)
+            await connection.execute(
+                "UPDATE streamhouse_internal.brokers SET "
+                "heartbeat_at = heartbeat_at - $1::bigint * interval '1 ms', "
+                "returned_at = returned_at - $1::bigint * interval '1 ms'",
+                passed_ms,
+            )
+            await connection.close()
 
-    yield Registry(store, pass_in_postgres)
-    await store.close()
+        yield Registry(store, pass_in_postgres)
 
 
 async def steady(registry: Registry, *addresses: str) -> list[Member]:

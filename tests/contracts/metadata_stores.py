@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from random import Random
 from typing import Final
@@ -13,7 +13,6 @@ import pytest
 from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
 from storage.config import PostgresConfig
-from storage.metadata import metadata_postgres
 from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import (
@@ -24,16 +23,14 @@ from storage.metadata.port import (
     TransactionUse,
 )
 from storage.partition_offsets import PartitionOffsets
-from storage.postgres import postgres_connection
 from storage.postgres.postgres_connection import Connection
 from storage.segment_entry import SegmentEntry
+from tests.support.patience import PATIENT, lift_limits
 from tests.support.postgres import create_database
 
 KINDS: Final = ("memory", "postgres")
 EVERYTHING: Final = 2**62
 CONFIG: Final = PostgresConfig(pool_size=2)
-PATIENCE_S: Final = 60.0
-PATIENT: Final = replace(CONFIG, connect_timeout_s=PATIENCE_S, command_timeout_s=2 * PATIENCE_S)
 
 _paths = count(1)
 
@@ -66,16 +63,10 @@ async def open_store(kind: str) -> AsyncIterator[StoreUnderTest]:
 
 @asynccontextmanager
 async def patient_postgres() -> AsyncIterator[tuple[str, PostgresMetadata]]:
-    """Open an empty database, for tests of what is answered, not of how soon.
-
-    A heartbeat has a second else, of which the server gives it a half, and a lock is waited for for
-    two: all of that passes now and then on a machine that is slow.
-    """
+    """Open an empty database, for tests of what is answered, not of how soon."""
     dsn = await create_database()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(metadata_postgres, "HEARTBEAT_TIMEOUT_S", 2 * PATIENCE_S)
-        patched.setattr(postgres_connection, "LOCK_TIMEOUT_S", PATIENCE_S)
-        patched.setattr(postgres_connection, "IDLE_IN_TRANSACTION_S", PATIENCE_S)
+        lift_limits(patched)
         store = await PostgresMetadata.open(dsn, PATIENT)
         try:
             yield dsn, store

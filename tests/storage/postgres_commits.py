@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
 
 import asyncpg
 
@@ -12,15 +11,8 @@ from storage.errors import MetadataUnavailable
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import BatchCommit, BatchOutcome
 from storage.postgres.postgres_connection import Connection
-from tests.support.postgres import (
-    until,
-)
-
-PATIENCE_S: Final = 60.0
-PATIENT: Final = PostgresConfig(
-    pool_size=2, connect_timeout_s=PATIENCE_S, command_timeout_s=2 * PATIENCE_S
-)
-"""For tests of anything but time limits: a slow machine exceeds those of brokers by chance."""
+from tests.support.patience import PATIENT
+from tests.support.postgres import until
 
 
 @asynccontextmanager

@@ -32,7 +32,7 @@ from storage.upkeep.compaction import Compactor
 from storage.upkeep.policies import TopicPolicy
 from storage.wal_index import NOT_APPENDED, WalEnding, WalIndex, WalPlaces, WalRun, encode_index
 from tests.storage.builder_model import POLICY
-from tests.storage.postgres_commits import PATIENT
+from tests.support.patience import PATIENT
 from tests.support.postgres import create_database
 
 CONFIG: Final = PATIENT

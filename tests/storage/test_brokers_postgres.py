@@ -13,7 +13,7 @@ from storage.errors import IdentityTaken
 from storage.metadata.brokers import Membership
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.postgres.postgres_connection import Connection, configure
-from tests.storage.postgres_commits import PATIENT
+from tests.support.patience import PATIENT
 from tests.support.postgres import create_database, until
 
 pytestmark = pytest.mark.usefixtures("patience")

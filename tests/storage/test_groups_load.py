@@ -17,9 +17,9 @@ from storage.postgres.postgres_connection import Connection, connect
 from tests.contracts.group_stores import Groups, a_commit, a_record
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions
 from tests.storage.load_turns import ENOUGH, Turns
-from tests.storage.postgres_commits import PATIENT
 from tests.storage.server_cpu import server_cpu_s
 from tests.storage.table_reads import table_reads
+from tests.support.patience import PATIENT
 from tests.support.postgres import create_database
 
 pytestmark = pytest.mark.usefixtures("patience")

@@ -17,7 +17,7 @@ from storage.postgres import postgres_connection
 from storage.postgres.postgres_connection import Connection
 from tests.contracts.group_stores import NOTHING, Groups, a_commit, a_record, fenced, unknown
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions, short
-from tests.storage.postgres_commits import PATIENT
+from tests.support.patience import PATIENT
 from tests.support.postgres import create_database, until
 
 pytestmark = pytest.mark.usefixtures("patience")

@@ -21,9 +21,10 @@ from tests.contracts.metadata_stores import (
     short,
     whole_log,
 )
-from tests.storage.postgres_commits import PATIENT, connected, locked, retried
+from tests.storage.postgres_commits import connected, locked, retried
 from tests.storage.server_cpu import server_cpu_s
 from tests.support.lossy_proxy import LossyProxy
+from tests.support.patience import PATIENT
 from tests.support.postgres import (
     blocked_commit,
     create_database,

@@ -19,7 +19,7 @@ from storage.postgres.postgres_connection import Connection
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions
 from tests.contracts.segment_side import a_swap
 from tests.storage.load_turns import ENOUGH, Turns
-from tests.storage.postgres_commits import PATIENT
+from tests.support.patience import PATIENT
 from tests.support.postgres import create_database
 
 pytestmark = pytest.mark.usefixtures("patience")

@@ -17,8 +17,8 @@ from storage.upkeep.policies import TopicPolicy
 from storage.upkeep.retention import Retention
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions
 from tests.contracts.segment_side import a_swap
-from tests.storage.postgres_commits import PATIENT
 from tests.storage.table_reads import table_reads
+from tests.support.patience import PATIENT
 from tests.support.postgres import create_database, until
 
 TABLES = [

@@ -15,7 +15,7 @@ from storage.metadata.segments import SegmentSwap, TaskKind
 from storage.postgres.postgres_connection import Connection, connect
 from tests.contracts.metadata_stores import a_batch, create_partitions, reserved
 from tests.contracts.segment_side import a_swap, row_of
-from tests.storage.postgres_commits import PATIENCE_S, PATIENT
+from tests.support.patience import PATIENCE_S, PATIENT
 from tests.support.postgres import create_database, until
 
 pytestmark = pytest.mark.usefixtures("patience")

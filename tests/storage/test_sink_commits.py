@@ -30,8 +30,8 @@ from tests.contracts.metadata_stores import (
     doom_in_postgres,
     whole_log,
 )
-from tests.storage.postgres_commits import PATIENT
 from tests.support.lossy_proxy import LossyProxy
+from tests.support.patience import PATIENT
 from tests.support.postgres import create_database, postgres_server, short_directory, until
 
 pytestmark = pytest.mark.usefixtures("patience")

@@ -2,8 +2,8 @@
 
 from sql import query
 from storage.postgres.postgres_connection import Connection, connect
-from tests.storage.postgres_commits import PATIENT
 from tests.storage.table_reads import table_reads
+from tests.support.patience import PATIENT
 from tests.support.postgres import create_database
 
 SINKS = 20_000

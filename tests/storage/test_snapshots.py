@@ -23,7 +23,7 @@ from storage.snapshots import (
 from tests.contracts.metadata_stores import a_batch, commit
 from tests.contracts.segment_side import a_swap, row_of
 from tests.contracts.transaction_stores import Transactions, open_transactions
-from tests.storage.postgres_commits import PATIENT
+from tests.support.patience import PATIENT
 
 pytestmark = pytest.mark.usefixtures("patience")
 

@@ -6,8 +6,8 @@ import pytest
 
 from sql import query
 from storage.postgres.postgres_connection import Connection, connect
-from tests.storage.postgres_commits import PATIENT
 from tests.storage.table_reads import table_reads
+from tests.support.patience import PATIENT
 from tests.support.postgres import create_database
 
 MANY = 20_000

@@ -22,7 +22,7 @@ from storage.metadata.transactions import (
 from storage.postgres.postgres_connection import Connection
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions, whole_log
 from tests.storage.load_turns import ENOUGH, Turns
-from tests.storage.postgres_commits import PATIENT
+from tests.support.patience import PATIENT
 from tests.support.postgres import create_database
 
 pytestmark = pytest.mark.usefixtures("patience")

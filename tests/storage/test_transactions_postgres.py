@@ -13,8 +13,8 @@ from storage.metadata.port import TransactionUse
 from storage.postgres.postgres_connection import Connection, connect
 from storage.postgres.postgres_pages import ROWS_OF_PAGE
 from tests.contracts.metadata_stores import a_batch
-from tests.storage.postgres_commits import PATIENT
 from tests.storage.table_reads import table_reads
+from tests.support.patience import PATIENT
 from tests.support.postgres import create_database
 
 TABLES = [

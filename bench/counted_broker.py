@@ -11,6 +11,7 @@ import gc
 import json
 import signal
 import sys
+import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Mapping
@@ -33,15 +34,19 @@ class Calls:
     def __init__(self) -> None:
         self._functions: Counter[tuple[str, int]] = Counter()
         self._native = 0
+        self._began_s = 0.0
 
     def begin(self) -> None:
         self._functions.clear()
         self._native = 0
+        self._began_s = time.monotonic()
         sys.setprofile(self._note)
 
-    def end(self) -> Mapping[str, int]:
+    def end(self) -> Mapping[str, float]:
+        """Return the counts, and the seconds in which they came to that."""
         sys.setprofile(None)
         return {
+            "seconds": time.monotonic() - self._began_s,
             "python": self._functions.total(),
             "native": self._native,
             "statements": self._begun(STATEMENTS),

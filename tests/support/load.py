@@ -35,21 +35,20 @@ class Load:
     @contextmanager
     def running(self) -> Iterator["Load"]:
         """Produce and consume for the length of a block, then until all is acked and read."""
-        stop = threading.Event()
-        threads = [
-            threading.Thread(target=self._produce, args=(stop,)),
-            threading.Thread(target=self._consume, args=(stop,)),
-        ]
-        for thread in threads:
-            thread.start()
+        stop, all_sent = threading.Event(), threading.Event()
+        producing = threading.Thread(target=self._produce, args=(stop,))
+        consuming = threading.Thread(target=self._consume, args=(all_sent,))
+        producing.start()
+        consuming.start()
         try:
             yield self
         finally:
             stop.set()
-            for thread in threads:
-                thread.join()
+            producing.join()
+            all_sent.set()  # only now it is known how much there is to read
+            consuming.join()
 
-    def wait_for_acknowledgements(self, count: int, timeout_s: float = 30.0) -> None:
+    def wait_for_acknowledgements(self, count: int, timeout_s: float = 120.0) -> None:
         """Wait until `count` more records are acknowledged."""
         wanted = len(self.acknowledged) + count
         deadline = time.monotonic() + timeout_s
@@ -93,7 +92,7 @@ class Load:
         if producer.flush(60):
             self.errors.append("not all records were acknowledged in 60 s")
 
-    def _consume(self, stop: threading.Event) -> None:
+    def _consume(self, all_sent: threading.Event) -> None:
         settings: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap,
             "group.id": "assigned-by-hand",
@@ -113,7 +112,7 @@ class Load:
                 at = (message.partition() or 0, message.offset() or 0)
                 assert at not in self.read, f"read twice: {at}"
                 self.read[at] = int(message.value() or b"")
-            if stop.is_set():
+            if all_sent.is_set():
                 deadline = min(deadline, time.monotonic() + 60)
                 if len(self.read) >= self.sent:
                     break

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
-HANG_S: Final = 20
+HANG_S: Final = 300
 HANG_UP: Final = -1
 """A status that ends the connection without an answer."""
 

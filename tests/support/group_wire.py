@@ -18,6 +18,8 @@ DELETE_GROUPS: Final = 42
 OFFSET_DELETE: Final = 47
 CONSUMER_GROUP_HEARTBEAT: Final = 68
 CONSUMER_GROUP_DESCRIBE: Final = 69
+PATIENT_MS: Final = 120_000
+"""Longer than a test waits for an answer: what it is about must not come by this being over."""
 
 
 Offsets = Mapping[int, int] | Mapping[int, tuple[int, str]]
@@ -36,8 +38,8 @@ def join_request(
     *,
     version: int = 9,
     instance_id: str | None = None,
-    session_timeout_ms: int = 30_000,
-    rebalance_timeout_ms: int = 30_000,
+    session_timeout_ms: int = PATIENT_MS,
+    rebalance_timeout_ms: int = PATIENT_MS,
     protocol_type: str = "consumer",
     protocols: Mapping[str, bytes] | None = None,
 ) -> Any:
@@ -215,7 +217,7 @@ def consumer_heartbeat_request(
         "member_epoch": member_epoch,
         "instance_id": None,
         "rack_id": None,
-        "rebalance_timeout": milliseconds(30_000 if member_epoch == 0 else -1),
+        "rebalance_timeout": milliseconds(PATIENT_MS if member_epoch == 0 else -1),
         "subscribed_topic_names": None,
         "subscribed_topic_regex": None,
         "server_assignor": None,

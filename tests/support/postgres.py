@@ -148,7 +148,7 @@ def short_directory() -> Iterator[Path]:
         shutil.rmtree(home)
 
 
-async def until(probe: Callable[[], Awaitable[T | None]], *, timeout_s: float = 20.0) -> T:
+async def until(probe: Callable[[], Awaitable[T | None]], *, timeout_s: float = 60.0) -> T:
     """Ask until there is an answer, which None and False are not; fail after `timeout_s`."""
     async with asyncio.timeout(timeout_s):
         while True:

@@ -11,7 +11,7 @@ GLANCE_S: Final = 0.01
 
 
 def held_bytes(broker: BrokerProcess) -> float:
-    with urlopen(f"http://{broker.http}/metrics", timeout=10) as response:
+    with urlopen(f"http://{broker.http}/metrics", timeout=60) as response:
         found = re.search(
             rb"^streamhouse_request_memory_bytes (.*)$", response.read(), re.MULTILINE
         )
@@ -19,7 +19,7 @@ def held_bytes(broker: BrokerProcess) -> float:
     return float(found[1])
 
 
-async def until_held(broker: BrokerProcess, expected: float, timeout_s: float = 10) -> None:
+async def until_held(broker: BrokerProcess, expected: float, timeout_s: float = 60) -> None:
     """Wait until exactly so much is held."""
     async with asyncio.timeout(timeout_s):
         while held_bytes(broker) != expected:

@@ -41,6 +41,7 @@ ACCESS_KEY: Final = "streamhouse-test"
 SECRET_KEY: Final = "streamhouse-test-secret"
 REGION: Final = "us-east-1"
 READY_TIMEOUT_S: Final = 60.0
+ANSWER_S: Final = 10.0
 SHOWN_CHARACTERS: Final = 2_000
 
 log = logging.getLogger(__name__)
@@ -192,9 +193,9 @@ class S3Server:
 
     def _connection(self) -> http.client.HTTPConnection:
         if self._authority is None:
-            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=1)
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_S)
         context = ssl.create_default_context(cafile=self._authority)
-        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=1, context=context)
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=ANSWER_S, context=context)
 
 
 def _server_environment() -> dict[str, str]:

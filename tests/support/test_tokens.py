@@ -67,7 +67,7 @@ def _asked(
     server: TokenServer, form: dict[str, str], context: ssl.SSLContext | None
 ) -> dict[str, Any]:
     data = urllib.parse.urlencode({"grant_type": "client_credentials", **form}).encode()
-    with urllib.request.urlopen(server.token_url, data, timeout=10, context=context) as reply:
+    with urllib.request.urlopen(server.token_url, data, timeout=60, context=context) as reply:
         answer: dict[str, Any] = json.load(reply)
         return answer
 
@@ -87,7 +87,7 @@ def test_a_provider_hands_out_tokens_over_https(issuer: Issuer, tmp_path: Path) 
         answer = _asked(server, {"client_id": "alice", "client_secret": "wonderland"}, trust)
 
         # Then its token is good by the keys that are shown
-        with urllib.request.urlopen(server.jwks_url, timeout=10, context=trust) as reply:
+        with urllib.request.urlopen(server.jwks_url, timeout=60, context=trust) as reply:
             assert _verified(answer["access_token"], json.load(reply))["sub"] == "alice"
         with pytest.raises(urllib.error.HTTPError, match="401") as refused:
             _asked(server, {"client_id": "alice", "client_secret": "wrong"}, trust)

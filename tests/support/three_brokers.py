@@ -18,7 +18,7 @@ from tests.support.wire import WireClient, leader_of
 
 BUCKET: Final = "streamhouse"
 RACKS: Final = ("a", "b", "c")
-AGREED_S: Final = 30.0
+AGREED_S: Final = 120.0
 GLANCE_S: Final = 0.05
 
 

@@ -18,7 +18,7 @@ from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 
 API_VERSIONS = 18
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 class ConnectionEnded(Exception):

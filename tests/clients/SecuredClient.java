@@ -28,7 +28,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * its causes. It fails if records do not come in time or in order.
  */
 public final class SecuredClient {
-    private static final long PATIENCE_MS = 60_000;
+    private static final long PATIENCE_MS = 120_000;
     private static final String[] ALLOWED = {
         "org.apache.kafka.sasl.oauthbearer.allowed.urls", "org.apache.kafka.sasl.oauthbearer.allowed.files"};
     private static final Set<String> URLS = new HashSet<>();

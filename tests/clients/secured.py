@@ -31,7 +31,7 @@ from tests.support.tokens import Issuer
 ADMIN: Final = "admin"
 ADMIN_PASSWORD: Final = "password-of-admin"
 USERS: Final = 400
-CALL_S: Final = 30.0
+CALL_S: Final = 90.0
 GLANCE_S: Final = 0.02
 ITERATIONS: Final = 4096
 

@@ -13,10 +13,10 @@ from tests.clients.logins import Login
 
 DONE: Final = "done"
 LET_IN: Final = "let in"
-CALL_S: Final = 20.0
+CALL_S: Final = 90.0
 GLANCE_S: Final = 0.05
-REFUSED_S: Final = 4.0
-REFUSED_SOON_S: Final = 10.0
+REFUSED_S: Final = 10.0
+REFUSED_SOON_S: Final = 60.0
 CONCURRENT: Final = 12
 _NO_NEWS: Final = (KafkaError._ALL_BROKERS_DOWN,)
 

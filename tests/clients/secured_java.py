@@ -14,15 +14,19 @@ from tests.oracle.tool_runner import Ran, ToolRunner
 SOURCE: Final = Path(__file__).with_name("SecuredClient.java")
 DONE: Final = "done"
 REFUSED: Final = "refused"
-CALL_S: Final = 90.0
+CALL_S: Final = 240.0
 CONCURRENT: Final = 12
 _TOOLS: Final = {**MAIN_CLASSES, "kafka-acls": "org.apache.kafka.tools.AclCommand"}
-_SOON: Final = {  # a client that is not answered need not wait half a minute
-    "request.timeout.ms": "2500",
-    "default.api.timeout.ms": "5000",
-    "max.block.ms": "20000",  # what is refused does not wait so long, and a busy machine may
-    "delivery.timeout.ms": "20000",
+_PATIENT: Final = {  # what is refused does not wait for any of these, and a busy machine may
+    "request.timeout.ms": "30000",
+    "default.api.timeout.ms": "60000",
+    "max.block.ms": "60000",
+    "delivery.timeout.ms": "60000",
     "linger.ms": "0",
+}
+SOON: Final = {  # a stranger is not answered, and need not wait for a minute
+    "request.timeout.ms": "7500",
+    "default.api.timeout.ms": "15000",
 }
 
 
@@ -62,7 +66,7 @@ class SecuredJava:
         """Write a login as a properties file."""
         file = login.java_file(self.home / str(next(self.numbers)))
         with file.open("a") as lines:
-            lines.writelines(f"{name}={value}\n" for name, value in {**_SOON, **more}.items())
+            lines.writelines(f"{name}={value}\n" for name, value in {**_PATIENT, **more}.items())
         return file
 
     def act(self, login: Login, *action: str, **more: str) -> JavaOutcome:

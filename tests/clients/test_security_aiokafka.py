@@ -25,7 +25,7 @@ from tests.clients.secured import Secured, acl, traffic
 from tests.clients.secured_brokers import REAUTH_MS
 
 DONE: Final = "done"
-CALL_S: Final = 20.0
+CALL_S: Final = 90.0
 SCRAM: Final = ("SASL_SSL", "SCRAM-SHA-256")
 RECORDS: Final = ("a", "b", "c")
 TOPIC_REFUSED: Final = "TopicAuthorizationFailedError"
@@ -43,7 +43,7 @@ def _quiet() -> Iterator[None]:
 
 
 async def _send(login: Login, topic: str, *values: str, **settings: Any) -> None:
-    producer = AIOKafkaProducer(**login.aiokafka(), request_timeout_ms=5_000, **settings)
+    producer = AIOKafkaProducer(**login.aiokafka(), **settings)
     try:  # not `async with`: what fails to start has to be stopped as well
         async with asyncio.timeout(CALL_S):
             await producer.start()
@@ -115,7 +115,7 @@ async def _attempt(login: Login) -> None:
     """
     arguments = login.aiokafka()
     host, _, port = arguments.pop("bootstrap_servers").partition(":")
-    connection = AIOKafkaConnection(host, int(port), request_timeout_ms=5_000, **arguments)
+    connection = AIOKafkaConnection(host, int(port), **arguments)
     try:
         async with asyncio.timeout(CALL_S):
             await connection.connect()

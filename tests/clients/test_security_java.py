@@ -18,7 +18,7 @@ from tests.clients.refused_logins import (
     refused_logins,
 )
 from tests.clients.secured import Secured, acl, traffic
-from tests.clients.secured_java import CALL_S, DONE, SOURCE, JavaOutcome, SecuredJava
+from tests.clients.secured_java import CALL_S, DONE, SOON, SOURCE, JavaOutcome, SecuredJava
 from tests.oracle.tool_runner import tool_runner
 
 SCRAM: Final = ("SASL_SSL", "SCRAM-SHA-256")
@@ -65,7 +65,7 @@ def test_every_wrong_login_is_refused(java: SecuredJava, secured: Secured, stric
         STRANGER: frozenset({"DisconnectException", "TimeoutException"}),
     }
     logins = [one for one in refused_logins(secured, strict) if one.name not in NOT_SENT]
-    came_to = check_refused(logins, lambda login: str(java.act(login, "connect")), expected)
+    came_to = check_refused(logins, lambda login: str(java.act(login, "connect", **SOON)), expected)
     refused = {name for name, outcome in came_to.items() if outcome == UNSUPPORTED}
     assert refused == {name for name in came_to if name.endswith("is not enabled")}
 
@@ -119,7 +119,9 @@ def test_what_is_taken_away_in_the_middle_ends(java: SecuredJava, secured: Secur
             action: tuple[str, ...] = ("send-until-refused", topic)
             if user == transacting:
                 action = ("transact-until-refused", topic, user)
-            soon = {"delivery.timeout.ms": "5000"}
+            # who is out may wait for a connection, and is not to wait for long
+            is_out = user in (deleted, changed)
+            soon = {"request.timeout.ms": "2500", "delivery.timeout.ms": "5000"} if is_out else {}
             running.append(pool.submit(java.act, login, *action, **soon))
         _wait_for_records(secured, topics)
 

@@ -7,8 +7,8 @@ from typing import Final
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
-CALL_S: Final = 30.0
-SETTLE_S: Final = 10.0
+CALL_S: Final = 60.0
+SETTLE_S: Final = 60.0
 GLANCE_S: Final = 0.05
 
 

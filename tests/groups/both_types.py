@@ -10,7 +10,8 @@ from tests.clients.topics import new_topic
 from tests.groups.members import Members
 
 COUNT: Final = 20
-BEFORE: Final = datetime.now(UTC) - timedelta(minutes=COUNT)  # the first record; then one a minute
+# the first record; then one a minute. Whole seconds: none is lost on the way to milliseconds
+BEFORE: Final = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=COUNT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from tests.groups.members import Members, running_members
 from tests.support.broker import running_broker
 
 # of members of KIP-848 groups, where a group has no config of its own
-CONSUMER_SESSION_MS: Final = 6_000
+CONSUMER_SESSION_MS: Final = 45_000
 SETTINGS: Final = (
     "group.initial.rebalance.delay.ms=100",
     "group.min.session.timeout.ms=1000",

@@ -7,7 +7,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from tests.groups.history import Ownership
 
-SILENCE_S = 10.0
+SILENCE_S = 60.0
 
 Place = tuple[int, int]
 """Partition and offset."""

@@ -11,7 +11,7 @@ from tests.groups.telling import SOURCE, Reading, say, stopping
 
 POLL_S: Final = 0.05
 BATCH: Final = 200
-CALL_S: Final = 30.0
+CALL_S: Final = 90.0
 
 
 class Copier:

@@ -12,7 +12,7 @@ from tests.groups.settings import Settings
 
 Library = Literal["librdkafka", "aiokafka", "java"]
 
-PATIENCE_S: Final = 30.0
+PATIENCE_S: Final = 120.0
 SHOWN_EVENTS: Final = 12
 SHOWN_CHARACTERS: Final = 2_000
 

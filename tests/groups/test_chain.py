@@ -15,6 +15,8 @@ PARTITIONS = 4
 HOPS = 3
 KILLS = 3
 RATE = 300
+SESSION_MS = 6_000
+"""Each kill waits for it, and none of the others may be taken for dead that only stalls."""
 
 
 @dataclass(slots=True)
@@ -36,7 +38,7 @@ class Hop:
             group=self.source,
             copy_to=self.target,
             assignor=self.assignor,
-            session_ms=1_500,
+            session_ms=SESSION_MS,
         )
 
     @property

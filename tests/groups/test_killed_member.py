@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 import pytest
+from confluent_kafka.admin._resource import ResourceType
 
-from tests.groups.conftest import CONSUMER_SESSION_MS, NewTopic
+from tests.clients.confluent import Confluent
+from tests.groups.conftest import NewTopic
 from tests.groups.history import check, ownerships, report
 from tests.groups.member import Library
 from tests.groups.members import Members
@@ -13,8 +15,10 @@ from tests.groups.settings import Protocol
 from tests.support.host import waiting_since_now
 
 PARTITIONS = 6
-SESSION_MS = 3_000  # of the classic members
+SESSION_MS = 6_000
 REACTION_S = 1.0
+TAKEN_OVER_S = SESSION_MS / 1000 + REACTION_S
+"""How long it may take: until the session has ended, and for what follows."""
 WARM = 5  # commits; a program that has only just started reacts slowly
 
 
@@ -23,12 +27,6 @@ class Case:
     library: Library
     protocol: Protocol
     assignor: str
-
-    @property
-    def taken_over_s(self) -> float:
-        """How long it may take: until the session has ended, and for what follows."""
-        session_ms = CONSUMER_SESSION_MS if self.protocol == "consumer" else SESSION_MS
-        return session_ms / 1000 + REACTION_S
 
     def __str__(self) -> str:
         return f"{self.library}-{self.protocol}-{self.assignor}"
@@ -45,10 +43,12 @@ CASES = (
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_survivors_share_the_partitions_of_a_killed_member(
-    case: Case, members: Members, topic_of: NewTopic
+    case: Case, members: Members, topic_of: NewTopic, confluent: Confluent
 ) -> None:
     # Given six partitions that are written to all the time, and three members with two each
     topic = topic_of(PARTITIONS)
+    session = {"consumer.session.timeout.ms": str(SESSION_MS)}
+    confluent.set_configs(ResourceType.GROUP, topic, session)
     with numbered_records(members.bootstrap, topic, PARTITIONS) as records:
         settings = {"topic": topic, "group": topic, "protocol": case.protocol}
         for name in "ABC":
@@ -74,7 +74,7 @@ def test_the_survivors_share_the_partitions_of_a_killed_member(
         assert b.ended_s is not None
         last = max(event.at_s for event in (*a.said("assigned"), *c.said("assigned")))
         took_s, late_s = last - b.ended_s, waited_s()
-        assert took_s <= case.taken_over_s + late_s, f"took {took_s:.2f} s, {late_s:.2f} s waiting"
+        assert took_s <= TAKEN_OVER_S + late_s, f"took {took_s:.2f} s, {late_s:.2f} s waiting"
         record_counts = records.stop()
     members.until_read(record_counts)
     members.stop()

@@ -18,13 +18,17 @@ from tests.support.broker import running_broker
 
 # of members of KIP-848 groups, where a group has no config of its own
 CONSUMER_SESSION_MS: Final = 45_000
+CONSUMER_HEARTBEAT_MS: Final = 2_000
+"""librdkafka waits so long for the answer to a heartbeat; then it disconnects, and what it was just
+committing is read again."""
+
 SETTINGS: Final = (
     "group.initial.rebalance.delay.ms=100",
     "group.min.session.timeout.ms=1000",
     "group.consumer.min.session.timeout.ms=1000",
     f"group.consumer.session.timeout.ms={CONSUMER_SESSION_MS}",
     "group.consumer.min.heartbeat.interval.ms=100",
-    "group.consumer.heartbeat.interval.ms=300",
+    f"group.consumer.heartbeat.interval.ms={CONSUMER_HEARTBEAT_MS}",
 )
 NewTopic = Callable[[int], str]
 

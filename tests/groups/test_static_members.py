@@ -15,7 +15,7 @@ from tests.groups.settings import Protocol
 
 PARTITIONS = 6
 SESSION_MS = 45_000  # a JVM may take long to start
-WATCHED_S = 1.0  # three heartbeat intervals: whoever must rejoin has heard of it
+WATCHED_S = 4.5  # two heartbeat intervals of KIP-848: whoever must rejoin has heard of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ import org.apache.kafka.common.TopicPartition;
 public final class TransactionsClient {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Duration POLL = Duration.ofMillis(50);
-    private static final Duration PATIENCE = Duration.ofSeconds(30);
+    private static final Duration PATIENCE = Duration.ofSeconds(90);
     private static final Duration AT_ONCE = Duration.ZERO;
 
     private final Map<String, KafkaProducer<byte[], String>> producers = new HashMap<>();

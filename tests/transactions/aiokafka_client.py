@@ -11,6 +11,7 @@ from aiokafka.errors import ProducerFenced
 from tests.transactions.client import CALL_S, FETCH_WAIT_MS, TIMEOUT_MS, Fenced, Member, Read
 
 POLL_MS: Final = 50
+SESSION_MS: Final = 45_000
 T = TypeVar("T")
 
 
@@ -124,6 +125,7 @@ class AiokafkaLibrary:
                 auto_offset_reset="earliest",
                 enable_auto_commit=False,
                 fetch_max_wait_ms=FETCH_WAIT_MS,
+                session_timeout_ms=SESSION_MS,
             )
             await consumer.start()
             for _ in range(record_count):

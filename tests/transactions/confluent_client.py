@@ -24,7 +24,7 @@ from tests.transactions.client import (
     TooLate,
 )
 
-SESSION_MS: Final = 6_000
+SESSION_MS: Final = 45_000
 FENCED: Final = (
     KafkaError._FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,

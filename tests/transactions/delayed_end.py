@@ -20,7 +20,7 @@ from kio.schema.errors import ErrorCode
 from tests.transactions.delayed_end_clients import Producer, Refused
 from tests.transactions.delayed_end_proxy import EndTxnProxy, Held
 
-HELD_S: Final = 20.0
+HELD_S: Final = 90.0
 
 
 class Moment(Enum):

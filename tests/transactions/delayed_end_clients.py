@@ -29,7 +29,7 @@ END_TXN: Final = 26
 TRANSACTIONAL: Final = 0x10
 TRANSACTION_KEY: Final = 1
 TIMEOUT_MS: Final = 60_000
-PATIENCE_S: Final = 20.0
+PATIENCE_S: Final = 60.0
 AGAIN_S: Final = 0.002
 NOT_YET: Final = frozenset(
     {

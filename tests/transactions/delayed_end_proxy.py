@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
 END_TXN: Final = 26
-ANSWER_S: Final = 20.0
+ANSWER_S: Final = 90.0
 
 
 class Held:

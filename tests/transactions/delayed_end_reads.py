@@ -25,7 +25,7 @@ from tests.transactions.delayed_end import Outcome, Report, Transaction, counts
 LIST_OFFSETS: Final = 2
 LATEST: Final = -1
 POLL_S: Final = 0.1
-PATIENCE_S: Final = 30.0
+PATIENCE_S: Final = 120.0
 
 
 class Anomaly(StrEnum):

@@ -20,8 +20,8 @@ from tests.transactions.confluent_client import ConfluentWriter
 from tests.transactions.delayed_end_clients import Refused
 
 SOURCE: Final = Path(__file__).with_name("DelayedEndClient.java")
-REQUEST_MS: Final = 500
-DELIVERY_MS: Final = 20_000
+REQUEST_MS: Final = 2_000  # each trial waits for it, and no other request may take so long
+DELIVERY_MS: Final = 60_000
 SERIALIZER: Final = "org.apache.kafka.common.serialization.StringSerializer"
 
 

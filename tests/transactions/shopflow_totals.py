@@ -23,7 +23,7 @@ from confluent_kafka import (
 from tests.groups.telling import say, stopping
 
 POLL_S: Final = 0.05
-CALL_S: Final = 30.0
+CALL_S: Final = 90.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

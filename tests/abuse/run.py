@@ -63,7 +63,7 @@ def run(directory: Path, plan: Plan, limits: Limits, say: Callable[[str], None])
             target.tls, target.sasl = _address(tls), _address(sasl)
             return asyncio.run(_attacked(broker, target, plan, limits, say))
         finally:
-            broker.stop(timeout_s=30)
+            broker.stop()
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -159,7 +159,7 @@ async def _good_clients(broker: BrokerProcess, plan: Plan) -> AsyncIterator[_Goo
     good = _Good(process)
     try:
         yield good
-        output, _ = await asyncio.to_thread(process.communicate, timeout=60)
+        output, _ = await asyncio.to_thread(process.communicate, timeout=180)
         good.result = json.loads(output)
     finally:
         process.kill()

@@ -19,7 +19,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * value; the latter in base64, - for null), then with "end" and its position; or with "failed".
  */
 public final class LogReader {
-    private static final long PATIENCE_NS = 30_000_000_000L;
+    private static final long PATIENCE_NS = 90_000_000_000L;
 
     private LogReader() {}
 

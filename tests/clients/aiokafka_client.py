@@ -9,8 +9,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPa
 
 from tests.clients.records import ConsumedRecord, SentRecord
 
-SILENCE_TIMEOUT_S = 30.0
-PRODUCE_TIMEOUT_S = 60.0
+SILENCE_TIMEOUT_S = 90.0
+PRODUCE_TIMEOUT_S = 180.0
 DEBUG = False  # a foreign client: where it makes each of its futures is not for us to note
 
 T = TypeVar("T")

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.error import URLError
 from urllib.request import urlopen
 
 from tests.clients.cache import filled_once, one_at_a_time
@@ -22,7 +21,7 @@ from tests.clients.processes import program, run
 from tests.support.ports import free_port
 
 VERSION: Final = "2.6.13.Final"
-START_S: Final = 90.0
+START_S: Final = 300.0
 _ARTIFACT: Final = "apicurio-registry-app"
 _JVM_OPTIONS: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
@@ -45,6 +44,7 @@ class Apicurio:
     def pause(self) -> None:
         """Let it hang: connections are accepted, nothing is answered."""
         self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)  # until its last thread has stopped
 
     def go_on(self) -> None:
         self.process.send_signal(signal.SIGCONT)
@@ -84,7 +84,7 @@ def _wait(registry: Apicurio, log: Path) -> None:
         try:
             with urlopen(f"{registry.url}/subjects", timeout=START_S):
                 return
-        except URLError:
+        except OSError:  # refused; or ended, for it has only just begun to listen
             time.sleep(0.1)
     raise RegistryFailed(log.read_text()[-4000:])
 

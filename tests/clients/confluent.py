@@ -22,7 +22,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.clients.records import ConsumedRecord, SentRecord
 
-CALL_TIMEOUT_S = 30.0
+CALL_TIMEOUT_S = 90.0
 BATCH_TIMEOUT_S = 0.2  # consume() waits this long for a full batch, even at the end
 QUEUE_FULL_POLL_S = 0.5
 

@@ -19,7 +19,7 @@ from tests.clients.processes import program
 from tests.support.ports import free_port
 
 POM: Final = Path(__file__).with_name("connect_pom.xml")
-WAIT_S: Final = 90.0
+WAIT_S: Final = 300.0
 _POLL_S: Final = 0.1
 _NOT_YET: Final = (404, 409, 500, 503)  # the worker starts, or a rebalance is under way
 _JVM_OPTIONS: Final = (

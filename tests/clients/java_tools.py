@@ -64,7 +64,7 @@ class JavaTools:
         return [*java, *archive, "-cp", class_path, main_class]
 
     def run(
-        self, tool: str, *arguments: str, stdin: bytes | Path = b"", timeout_s: float = 60
+        self, tool: str, *arguments: str, stdin: bytes | Path = b"", timeout_s: float = 240
     ) -> Output:
         """Run a tool as its script would, with --bootstrap-server added.
 
@@ -91,7 +91,7 @@ class JavaTools:
 
         def consume_partition(partition: int) -> list[ConsumedRecord]:
             place = ("--topic", topic, "--partition", str(partition), "--offset", "earliest")
-            limits = ("--max-messages", str(record_counts[partition]), "--timeout-ms", "30000")
+            limits = ("--max-messages", str(record_counts[partition]), "--timeout-ms", "90000")
             output = self.run("kafka-console-consumer", *place, *limits, *formatting)
             return [_record(line) for line in output.stdout.splitlines()]
 

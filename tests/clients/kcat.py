@@ -48,7 +48,7 @@ class Kcat:
         options = [word for header in headers for word in ("-H", header)]
         options += ["-Z"] if empty_is_null else []
         command = [*self._command("-P"), "-t", topic, "-K", "\t", "-z", codec]
-        run([*command, *idempotent, *options], stdin=lines, timeout_s=120)
+        run([*command, *idempotent, *options], stdin=lines, timeout_s=300)
 
     def consume(self, topic: str) -> list[ConsumedRecord]:
         """Read all partitions from the beginning to their ends, without a group.
@@ -56,7 +56,7 @@ class Kcat:
         Keys, values and header values must be UTF-8: kcat prints them inside JSON.
         """
         command = [*self._command("-C"), "-t", topic, "-o", "beginning"]
-        output = run([*command, "-e", "-q", "-J"], timeout_s=120)
+        output = run([*command, "-e", "-q", "-J"], timeout_s=300)
         return [record_of_kcat(json.loads(line)) for line in output.stdout.split("\n") if line]
 
     def _command(self, mode: str) -> list[str]:

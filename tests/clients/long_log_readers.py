@@ -25,7 +25,7 @@ from tests.clients.spark_session import Spark, records_of
 
 COMMITTED: Final = "read_committed"
 UNCOMMITTED: Final = "read_uncommitted"
-PATIENCE_S: Final = 30.0
+PATIENCE_S: Final = 90.0
 WAIT_MS: Final = 20  # librdkafka waits so long at the end until it says that it is there
 END: Final = re.compile(r"Reached end of topic \S+ \[0\] at offset (\d+)")
 

@@ -15,7 +15,7 @@ class SharedJavaTools(JavaTools):
     runner: ToolRunner
 
     def run(
-        self, tool: str, *arguments: str, stdin: bytes | Path = b"", timeout_s: float = 60
+        self, tool: str, *arguments: str, stdin: bytes | Path = b"", timeout_s: float = 240
     ) -> Output:
         text = stdin.read_bytes() if isinstance(stdin, Path) else stdin
         ran = self.runner.run(

@@ -32,7 +32,7 @@ def produce_as_one_batch(bootstrap: str, topic: str, count: int) -> None:
         producer.produce(
             topic, key=b"%d" % number, value=ALIKE, timestamp=number + 1, on_delivery=delivered
         )
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     assert failures == []
 
 

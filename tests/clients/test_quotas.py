@@ -43,7 +43,7 @@ def name(broker: BrokerProcess) -> str:
     """Return the name of a new topic and of a client."""
     made = f"quota-{uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(made, 1)])[made].result(10)
+    admin.create_topics([NewTopic(made, 1)])[made].result(60)
     return made
 
 
@@ -163,7 +163,7 @@ def test_a_consumer_gets_its_rate(broker: BrokerProcess, name: str) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for _ in range(10_000):
         producer.produce(name, VALUE)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     set_quota(broker, name, consumer_byte_rate=RATE)
 
     # When it reads, then it gets 1 MB/s and is told to wait

@@ -14,7 +14,7 @@ from tests.clients.java_tools import JavaTools
 from tests.clients.processes import ProgramFailed
 from tests.clients.topics import new_topic
 
-CALL_S: Final = 30.0
+CALL_S: Final = 90.0
 TIMEOUT_MS: Final = 600_000
 TABLE_CELL: Final = "\t"
 

@@ -25,4 +25,4 @@ def add_partitions(confluent: Confluent, topic: str, partition_count: int) -> No
     """
     admin = AdminClient({"bootstrap.servers": confluent.bootstrap})
     adding = admin.create_partitions([NewPartitions(topic, partition_count)])
-    adding[topic].result(timeout=30)
+    adding[topic].result(timeout=90)

@@ -4,6 +4,9 @@ Brokers convert the group when the first member of the other protocol comes (KIP
 migration"); classic members must use a cooperative assignor whose protocol version allows it.
 """
 
+from confluent_kafka.admin._resource import ResourceType
+
+from tests.clients.confluent import Confluent
 from tests.groups.conftest import NewTopic
 from tests.groups.history import check, ownerships, read_twice, report
 from tests.groups.member import Member
@@ -12,12 +15,15 @@ from tests.groups.producing import numbered_records
 from tests.groups.settings import Protocol
 
 PARTITIONS = 6
+HEARTBEAT_MS = 300  # the Java client does not mind a late answer
 
 
 def test_a_group_changes_its_protocol_and_changes_back(
-    members: Members, topic_of: NewTopic
+    members: Members, topic_of: NewTopic, confluent: Confluent
 ) -> None:
     topic = topic_of(PARTITIONS)
+    heartbeat = {"consumer.heartbeat.interval.ms": str(HEARTBEAT_MS)}
+    confluent.set_configs(ResourceType.GROUP, topic, heartbeat)
 
     def start(name: str, protocol: Protocol) -> Member:
         assignor = "cooperative-sticky" if protocol == "classic" else "uniform"

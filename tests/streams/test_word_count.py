@@ -34,7 +34,7 @@ WORDS: Final = [f"word-{number}" for number in range(40)]
 WORDS_PER_LINE: Final = 4
 LINES_PER_S: Final = 100
 PROGRESS: Final = 400
-PATIENCE_S: Final = 90.0
+PATIENCE_S: Final = 300.0
 
 
 @pytest.fixture(scope="module")

@@ -61,7 +61,12 @@ class LossyProxy:
     async def _accept(
         self, from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter
     ) -> None:
+        times_cut = self.times_cut
         from_server, to_server = await asyncio.open_unix_connection(self._server / SOCKET)
+        if self.times_cut != times_cut:  # all connections were broken, so this one is
+            to_server.transport.abort()
+            to_client.transport.abort()
+            return
         self._writers += [to_client, to_server]
         self._tasks += [
             asyncio.create_task(self._pass(from_client, to_server, lossy=False)),

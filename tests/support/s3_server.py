@@ -195,7 +195,9 @@ class S3Server:
         if self._authority is None:
             return http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_S)
         context = ssl.create_default_context(cafile=self._authority)
-        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=ANSWER_S, context=context)
+        return http.client.HTTPSConnection(
+            "127.0.0.1", self.port, timeout=ANSWER_S, context=context
+        )
 
 
 def _server_environment() -> dict[str, str]:

@@ -24,6 +24,8 @@ STEPS: Final = 60
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 CODECS: Final = ("none", "gzip", "lz4", "snappy", "zstd")
 SMALL: Final = 300  # about one batch
+LONGEST_MS: Final = 900_000
+"""Of a transaction: what is open stays so, however long a busy machine takes to read."""
 Values = list[bytes]
 
 
@@ -54,6 +56,7 @@ class Writers:
         }
         if transactional:
             settings["transactional.id"] = f"{name}-of-{self.topic}"
+            settings["transaction.timeout.ms"] = LONGEST_MS
         self.producers[name] = Producer(settings)
         if transactional:
             self.producers[name].init_transactions(TIMEOUT_S)

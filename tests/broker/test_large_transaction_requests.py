@@ -33,6 +33,9 @@ NOWHERE: Final = {f"no-{number}": range(PARTITIONS) for number in range(8)}
 """Partitions of topics that nobody makes."""
 LONGEST_S: Final = 0.1
 """Of the event loop's processor time; each of these took twice as much or more in one turn."""
+ATTEMPTS: Final = 5
+"""A client that has no processor for a moment takes several turns for one, now and then. What takes
+too long in one turn does so each time."""
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +51,22 @@ def loop_s(broker: BrokerProcess) -> float:
 
 
 async def longest_turn(broker: BrokerProcess, request: Any) -> tuple[Any, float]:
-    """Ask for much, and for little on another connection until that is there.
+    """Ask for much, and for little on another connection until that is there, some times.
 
     Returns:
-        The answer, and the most time that the event loop took before it answered the other.
+        The answer, and the most time that the event loop took before it answered the other: the
+        least of that of all attempts, of which there are no more than needed.
     """
+    answer, least_s = await longest_turn_once(broker, request)
+    for _ in range(ATTEMPTS - 1):
+        if least_s < LONGEST_S:
+            break
+        answer, longest_s = await longest_turn_once(broker, request)
+        least_s = min(least_s, longest_s)
+    return answer, least_s
+
+
+async def longest_turn_once(broker: BrokerProcess, request: Any) -> tuple[Any, float]:
     async with (
         await WireClient.connect(broker.bootstrap) as large,
         await WireClient.connect(broker.bootstrap) as small,

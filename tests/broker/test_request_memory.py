@@ -20,7 +20,8 @@ async def test_all_of_a_producer_that_waits_for_no_answer_are_begun_and_counted(
 ) -> None:
     # Given a topic that nothing can be committed to
     await wire.create_topic(topic)
-    request = produce_request(topic, build_batch([Record(offset_delta=0, value=b"v")]))
+    batch = build_batch([Record(offset_delta=0, value=b"v")])
+    request = produce_request(topic, batch, timeout_ms=60_000)
     frames = [encode_frame(request, number) for number in range(REQUESTS)]
     async with locked(broker, "partitions WHERE topic_id = $1", await wire.topic_id(topic)):
         # When a client sends request after request

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from kio.schema.errors import ErrorCode
 
-from broker.cluster import NOBODY
+from broker.cluster import CUT_OFF_PAUSE_S, NOBODY
 from broker.sent_away import MOST_SENT_AWAY
 from protocol.records import Record, build_batch
 from tests.broker.groups.conftest import FIND_COORDINATOR, coordinator
@@ -30,6 +30,7 @@ from tests.support.wire import (
     encode_frame,
     leader_of,
     list_offset_request,
+    produce_request,
 )
 
 NONE, MOVED = ErrorCode.none, ErrorCode.not_leader_or_follower
@@ -142,7 +143,8 @@ async def test_who_alone_is_cut_off_sends_clients_away(pair: Pair, topic: str) -
 
         # When the leader alone hears nothing from Postgres any more, while a batch is under way
         here.postgres.lose_answers()
-        answer = await here.client.produce(topic, NUMBERED_BATCH)
+        patient = produce_request(topic, NUMBERED_BATCH, timeout_ms=60_000)
+        (answer,) = (await here.client.ask(patient)).responses[0].partition_responses
 
         # Then its producer hears soon that the outcome is not known, and the consumer to go away
         assert answer.error_code == ErrorCode.request_timed_out
@@ -199,8 +201,9 @@ async def test_what_waits_for_postgres_holds_nobody_up(pair: Pair, topic: str) -
             await client.send(encode_frame(request, 1))
         answers = [(await client.receive(request))[1] for request in requests]
 
-    # Then all are answered once the leader knows that it is cut off, long before it gives up
-    assert time.monotonic() - began_s < SENT_AWAY_S
+    # Then all are answered once the leader knows that it is cut off, long before it gives up; but
+    # the last after a pause
+    assert time.monotonic() - began_s - CUT_OFF_PAUSE_S < SENT_AWAY_S
     offsets, committed, _ = answers
     assert offsets.topics[0].partitions[0].error_code == MOVED
     assert committed.groups[0].error_code == ErrorCode.coordinator_load_in_progress
@@ -212,9 +215,9 @@ async def test_while_postgres_is_away_for_all_there_is_one_leader_or_none(
     # Given two brokers of which neither hears from Postgres
     here, there = pair
     told = {await _leader_and_epoch(one, topic) for one in pair}
+    group = await _coordinated_by(there)
     for one in pair:
         one.postgres.lose_answers()
-    group = await _coordinated_by(there)
     async with asyncio.timeout(PATIENCE_S):
         while await _coordinator_code(there, group) == NONE:
             told |= {await _leader_and_epoch(one, topic) for one in pair}

@@ -14,6 +14,9 @@ from tests.support.broker import BrokerProcess, start_broker
 from tests.support.wire import WireClient, fetch_request
 
 NOW_MS = int(time.time() * 1000)
+LONG_MS = 60_000
+SOON_S = 15.0
+"""Much less than LONG_MS, and much more than a busy machine needs."""
 
 
 def batch(*values: bytes, timestamp_ms: int = NOW_MS, codec: int = 0) -> bytes:
@@ -105,7 +108,7 @@ async def test_a_long_poll_is_woken_by_a_commit(
     await wire.create_topic(topic)
     async with await WireClient.connect(broker.bootstrap) as consumer:
         began = time.monotonic()
-        poll = asyncio.create_task(consumer.fetch(topic, 0, max_wait_ms=10_000))
+        poll = asyncio.create_task(consumer.fetch(topic, 0, max_wait_ms=LONG_MS))
 
         # When a record is committed
         await wire.produce(topic, batch(b"news"))
@@ -113,7 +116,7 @@ async def test_a_long_poll_is_woken_by_a_commit(
 
     # Then it has it long before its wait is over
     assert offsets_of(fetched.records) == [(0, 1)]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < SOON_S
 
 
 async def test_a_long_poll_ends_after_max_wait(wire: WireClient, topic: str) -> None:
@@ -122,7 +125,7 @@ async def test_a_long_poll_ends_after_max_wait(wire: WireClient, topic: str) -> 
     fetched = await wire.fetch(topic, 0, max_wait_ms=300)
     took = time.monotonic() - began
     assert (fetched.error_code, fetched.records or b"") == (ErrorCode.none, b"")
-    assert 0.3 <= took < 5
+    assert 0.3 <= took < SOON_S
 
 
 async def test_min_bytes_gathers_commits(
@@ -130,7 +133,7 @@ async def test_min_bytes_gathers_commits(
 ) -> None:
     await wire.create_topic(topic)
     async with await WireClient.connect(broker.bootstrap) as consumer:
-        poll = asyncio.create_task(consumer.fetch(topic, 0, max_wait_ms=10_000, min_bytes=2500))
+        poll = asyncio.create_task(consumer.fetch(topic, 0, max_wait_ms=LONG_MS, min_bytes=2500))
         for _ in range(3):
             await wire.produce(topic, batch(b"x" * 1000))
         fetched = await poll
@@ -148,11 +151,11 @@ async def test_min_bytes_are_reached_where_a_limit_lets_no_more_in(
     # When it wants as many bytes as its limit is, and batches do not add up to it
     # Then it has what there is room for, and waits for nothing
     began = time.monotonic()
-    waits = {"max_wait_ms": 10_000, "min_bytes": 2700}
+    waits = {"max_wait_ms": LONG_MS, "min_bytes": 2700}
     for limits in ({"partition_max_bytes": 2700}, {"max_bytes": 2700}, {"max_bytes": 2600}):
         fetched = await wire.fetch(topic, 0, **waits, **limits)
         assert offsets_of(fetched.records) == [(0, 1), (1, 1)]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < SOON_S
 
 
 async def test_offsets_by_time(wire: WireClient, topic: str) -> None:
@@ -214,7 +217,7 @@ async def test_log_append_time_is_the_brokers_clock(wire: WireClient, topic: str
     header = read_header(memoryview(fetched.records))
     assert header.is_log_append_time
     assert before_ms <= header.max_timestamp_ms <= int(time.time() * 1000)
-    assert produced.log_append_time.timestamp() * 1000 == pytest.approx(header.max_timestamp_ms)
+    assert round(produced.log_append_time.timestamp() * 1000) == header.max_timestamp_ms
     assert len(list(batch_extents(memoryview(fetched.records)))) == 1  # its checksum is right
     assert (await wire.list_offset(topic, before_ms)).offset == 0
 
@@ -233,8 +236,8 @@ async def test_a_duplicate_is_told_when_the_first_copy_was_appended(
     assert (again.error_code, again.base_offset) == (ErrorCode.none, 0)
     assert again.log_append_time == first.log_append_time
     fetched = memoryview((await wire.fetch(topic, 0)).records)
-    appended_ms = again.log_append_time.timestamp() * 1000
-    assert appended_ms == pytest.approx(read_header(fetched).max_timestamp_ms)
+    appended_ms = round(again.log_append_time.timestamp() * 1000)
+    assert appended_ms == read_header(fetched).max_timestamp_ms
 
 
 async def test_records_keep_their_time_whoever_their_producer_says_that_it_is_of(

@@ -18,10 +18,12 @@ def test_a_write_that_never_ends_does_not_keep_a_broker(tmp_path: Path) -> None:
     program, environment = "tests.support.hung_disk_broker", {"HUNG_DISK": str(hung)}
     broker = start_broker(data, program=(program,), environment=os.environ | environment)
     try:
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "message.timeout.ms": 5_000})
+        producer.produce("orders", b"kept")  # by which the producer knows its broker and the topic
+        assert producer.flush(30) == 0
         hung.touch()
-        producer = Producer({"bootstrap.servers": broker.bootstrap, "message.timeout.ms": 2_000})
         producer.produce("orders", b"lost")
-        assert producer.flush(10) == 0
+        assert producer.flush(30) == 0
 
         # When it is told to stop, then it says so and is gone, and so is its Postgres
         assert broker.stop(SHUTDOWN_S + 5) == 1

@@ -22,8 +22,8 @@ from tests.support.transaction_wire import (
 from tests.support.wire import WireClient, leader_of
 
 NONE, FENCED = ErrorCode.none, ErrorCode.producer_fenced
-TIMEOUT_S = 1.0
-GRACE_S = 5.0
+TIMEOUT_S = 3.0
+GRACE_S = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ async def read_committed(wire: WireClient, topic: str, count: int) -> list[LogEn
 async def test_an_overdue_transaction_is_aborted_and_its_producer_fenced(
     wire: WireClient, topic: str, transactional_id: str, transaction_version: int
 ) -> None:
-    # Given a transaction of a producer that allows itself one second
+    # Given a transaction of a producer that allows itself a few seconds
     await wire.create_topic(topic)
     producer = TransactionalProducer(
         wire, transactional_id, transaction_version, timeout_ms=int(TIMEOUT_S * 1000)
@@ -138,7 +138,9 @@ async def test_brokers_that_end_and_sweep_at_a_time_write_one_marker(
     name = await topic_led_by_first(wires, topic, pair[0].bootstrap)
     producers = [
         TransactionalProducer(
-            wires[0], f"{transactional_id}-{at}", timeout_ms=60_000 if at % 2 else 1000
+            wires[0],
+            f"{transactional_id}-{at}",
+            timeout_ms=60_000 if at % 2 else int(TIMEOUT_S * 1000),
         )
         for at in range(10)
     ]

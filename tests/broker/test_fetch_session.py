@@ -268,11 +268,11 @@ async def test_who_reads_what_is_committed_hears_where_the_log_ends_as_well() ->
         client = SessionClient(bench, read_committed=True)
         client.want(partition, 0)
         await read_all(client)
+        began_s = time.monotonic()
         waiting = asyncio.create_task(client.fetch(WAIT_S))
         await asyncio.sleep(0)
 
         # When there are others, then it waits on, and is told how many in the end
-        began_s = time.monotonic()
         await bench.append(partition, [b"a"], await bench.producer("t"))
         told = await waiting
         assert time.monotonic() - began_s >= WAIT_S / 2

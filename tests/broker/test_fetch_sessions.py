@@ -21,7 +21,7 @@ from tests.support.broker import BrokerProcess
 from tests.support.wire import WireClient, fetch_request, milliseconds, request_entities
 
 BATCH: Final = build_batch([Record(offset_delta=0, value=b"v")])
-WAIT_MS: Final = 10_000
+WAIT_MS: Final = 60_000
 FIRST_SESSIONS: Final = 7
 
 Told = dict[tuple[str | UUID, int], int]

@@ -14,7 +14,7 @@ from tests.support.wire import WireClient, fetch_request
 
 
 def get(broker: BrokerProcess, path: str) -> str:
-    with urlopen(f"http://{broker.http}{path}", timeout=10) as response:
+    with urlopen(f"http://{broker.http}{path}", timeout=30) as response:
         assert response.status == 200
         text: str = response.read().decode()
         return text
@@ -32,7 +32,7 @@ def test_who_comes_without_a_path_is_told_which_there_are(broker: BrokerProcess)
 
 
 def test_a_probe_may_ask_for_no_more_than_the_head(broker: BrokerProcess) -> None:
-    connection = http.client.HTTPConnection(broker.http, timeout=10)
+    connection = http.client.HTTPConnection(broker.http, timeout=30)
     for method, path in (("HEAD", "/metrics"), ("GET", "/health/live")):
         connection.request(method, path)
         response = connection.getresponse()

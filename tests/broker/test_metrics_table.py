@@ -36,7 +36,9 @@ HEADING: Final = "| metric (`streamhouse_…`)"
 PREFIX: Final = "streamhouse_"
 FAMILIES: Final = ("cluster_", "partition_log_", "partition_high_", "partition_last_")
 UPKEEP: Final = "upkeep_…"
-SOON_S: Final = 20.0
+ANSWERED: Final = {"cluster_group_lag", "cluster_topic_bytes", "cluster_group_members"}
+"""One of each question to Postgres, whose answers may come with different scrapes."""
+SOON_S: Final = 60.0
 GLANCE_S: Final = 0.05
 
 Values = frozenset[str]
@@ -130,7 +132,7 @@ async def of_partitions_and_groups(home: Path) -> Exported:
         deadline = time.monotonic() + SOON_S
         while True:
             found = exported(get(broker, "/metrics"))
-            if {"cluster_group_lag", "cluster_topic_bytes"} <= found.keys():
+            if found.keys() >= ANSWERED:
                 return {
                     name: what
                     for name, what in found.items()

@@ -48,6 +48,7 @@ ROUNDS = (
     *("--set", "log.retention.check.interval.ms=200"),
     *("--set", "log.cleaner.backoff.ms=200"),
 )
+HTTP_S = 30
 EARLIEST = -2
 LATEST_TIME = -3
 SEGMENTS = "SELECT built, count(*) FROM streamhouse.segments WHERE topic = $1 GROUP BY built"
@@ -88,7 +89,7 @@ def the_upkeep_of(process: BrokerProcess, other_than: int = 0) -> psutil.Process
 
 def details(process: BrokerProcess) -> dict[str, str]:
     """Return what /health/ready, which has to be 200, tells besides."""
-    with urlopen(f"http://{process.http}/health/ready", timeout=5) as response:
+    with urlopen(f"http://{process.http}/health/ready", timeout=HTTP_S) as response:
         answer = json.loads(response.read())
     assert "upkeep" not in answer["checks"]
     told: dict[str, str] = answer["details"]
@@ -97,7 +98,7 @@ def details(process: BrokerProcess) -> dict[str, str]:
 
 def metric(process: BrokerProcess, name: str) -> float | None:
     """Return the value of a metric by its whole name, labels and all."""
-    with urlopen(f"http://{process.http}/metrics", timeout=5) as response:
+    with urlopen(f"http://{process.http}/metrics", timeout=HTTP_S) as response:
         text = response.read().decode()
     found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
     return float(found[1]) if found else None
@@ -356,7 +357,7 @@ def test_the_workers_of_a_command_have_one_upkeep_process(data: Path) -> None:
         until(lambda: upkeep_of(broker) or None, "the upkeep process")
         first, second = broker.http.split(",")
         for address, has in ((first, True), (second, False)):
-            with urlopen(f"http://{address}/health/ready", timeout=5) as response:
+            with urlopen(f"http://{address}/health/ready", timeout=HTTP_S) as response:
                 assert ("upkeep" in json.loads(response.read())["details"]) is has
         assert len(upkeep_of(broker)) == 1
     finally:

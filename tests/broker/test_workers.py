@@ -52,7 +52,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 def is_ready(http: str) -> bool:
     try:
-        with urlopen(f"http://{http}/health/ready", timeout=5) as response:
+        with urlopen(f"http://{http}/health/ready", timeout=PATIENCE_S) as response:
             return bool(response.status == 200)
     except OSError:
         return False

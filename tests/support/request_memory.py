@@ -8,10 +8,11 @@ from urllib.request import urlopen
 from tests.support.broker import BrokerProcess
 
 GLANCE_S: Final = 0.01
+HTTP_S: Final = 30
 
 
 def held_bytes(broker: BrokerProcess) -> float:
-    with urlopen(f"http://{broker.http}/metrics", timeout=60) as response:
+    with urlopen(f"http://{broker.http}/metrics", timeout=HTTP_S) as response:
         found = re.search(
             rb"^streamhouse_request_memory_bytes (.*)$", response.read(), re.MULTILINE
         )

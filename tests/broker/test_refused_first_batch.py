@@ -54,7 +54,7 @@ def java_produces(broker: BrokerProcess, topic: str, *arguments: str, values: li
         java_tools(broker.bootstrap)
         .run(
             "kafka-console-producer",
-            *("--topic", topic, *arguments),
+            *("--topic", topic, "--request-timeout-ms", "30000", *arguments),
             *("--reader-property", "parse.key=true", "--reader-property", f"null.marker={NULL}"),
             stdin=b"\n".join([f"{NULL}\tbad".encode(), *(b"key\t%b" % value for value in values)]),
         )
@@ -81,8 +81,8 @@ def test_the_java_producer_tells_which_record_of_a_batch_is_at_fault(
     # Given such a topic
     client = compacted(broker, topic)
 
-    # When a bad record is in a batch with others
-    complaints = java_produces(broker, topic, values=GOOD)
+    # When a bad record is in a batch with others, which goes out when all of them are there
+    complaints = java_produces(broker, topic, "--timeout", "60000", values=GOOD)
 
     # Then all of them are refused, and only the bad one is called bad (KIP-467)
     assert complaints.count("InvalidRecordException") == 1

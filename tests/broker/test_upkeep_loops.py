@@ -12,6 +12,8 @@ from broker.upkeep.upkeep_report import UpkeepCounts, Work
 from storage.errors import MetadataUnavailable, ObjectStoreUnavailable
 from storage.metadata.metadata_memory import MemoryMetadata
 
+PATIENCE_S = 30.0
+
 
 class Clock:
     """The database's clock."""
@@ -66,7 +68,7 @@ async def test_of_two_processes_one_does_a_round() -> None:
         in_background(one.rounds(Work.RETAIN, lambda: 100, lambda: work("one"))),
         in_background(other.rounds(Work.RETAIN, lambda: 100, lambda: work("other"))),
     ):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await second_looked.wait()
             second_looked.clear()
 
@@ -83,7 +85,7 @@ async def test_what_gets_no_answer_is_tried_again(error: Exception) -> None:
     loops, counts, _ = given()
     done = asyncio.Event()
     async with in_background(loops.rounds(Work.SWEEP, lambda: 100, failing(2, error, done.set))):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await done.wait()
         await asyncio.sleep(0)
 
@@ -116,7 +118,7 @@ async def test_a_worker_goes_on_as_long_as_there_is_work_and_when_more_is_planne
         tasks.extend((4, 5))
 
     async with (
-        asyncio.timeout(5),
+        asyncio.timeout(PATIENCE_S),
         in_background(loops.tasks(Work.BUILD, lambda: 3_600_000, work)),
     ):
         # When a worker begins, then it does all of them

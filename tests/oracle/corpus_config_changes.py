@@ -30,7 +30,7 @@ def _change(kind: int, name: object, *changes: tuple[str, int, str | None], **sa
     return ask(INCREMENTAL, **{"resources": [resource(kind, name, configs=values)], **said})
 
 
-def _refused(name: str, *changes: tuple[str, int, str | None]) -> Case:
+def _refused(name: str, *changes: tuple[str, int, str | None], alone: bool = False) -> Case:
     """A change of a topic that is not made, really and as a dry run."""
     return case(
         INCREMENTAL,
@@ -38,6 +38,7 @@ def _refused(name: str, *changes: tuple[str, int, str | None]) -> Case:
         COMMON,
         _change(TOPIC, "t-~", *changes),
         _change(TOPIC, "t-~", *changes, validate_only=True),
+        alone=alone,
     )
 
 
@@ -105,8 +106,9 @@ INCREMENTAL_CASES: Final = (
     ),
     _refused("append to a number", ("retention.ms", APPEND, "1000")),
     _refused("subtract from a number", ("retention.ms", SUBTRACT, "1000")),
-    _refused("an unknown operation", ("retention.ms", 9, "1000")),
-    _refused("a negative operation", ("retention.ms", -1, "1000")),
+    # Apache Kafka's controller resigns over these: what others have asked of it is then done again
+    _refused("an unknown operation", ("retention.ms", 9, "1000"), alone=True),
+    _refused("a negative operation", ("retention.ms", -1, "1000"), alone=True),
     _refused("an unknown config", ("no.such.config", SET, "1")),
     _refused("deleting an unknown config", ("no.such.config", DELETE, None)),
     _refused("an empty config", ("", SET, "1")),

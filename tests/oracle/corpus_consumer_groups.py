@@ -12,6 +12,7 @@ DESCRIBE: Final = 69
 LEAVING, LEAVING_STATIC = -1, -2
 
 ME: Final = "member-~"
+ASSIGNED: Final = {"assignment.topic_partitions.0.partitions.0": 0}
 
 
 def _saying(epoch: object, **said: Any) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def _joined(**said: Any) -> Step:
     return given(
         HEARTBEAT,
         save={"member": "member_id", "epoch": "member_epoch"},
-        until={"assignment.topic_partitions.0.partitions.0": 0},
+        until=ASSIGNED,
         **values,
     )
 
@@ -111,7 +112,7 @@ HEARTBEAT_CASES: Final = (
         HEARTBEAT,
         "known assignors",
         COMMON,
-        _beat(0, server_assignor="range", until={"member_epoch": 1}),
+        _beat(0, server_assignor="range", until=ASSIGNED),
     ),
     case(HEARTBEAT, "empty words", COMMON, _beat(0, instance_id=""), _beat(0, rack_id="")),
     case(
@@ -144,7 +145,7 @@ HEARTBEAT_CASES: Final = (
         HEARTBEAT,
         "the same topic twice",
         COMMON,
-        _beat(0, subscribed_topic_names=["t-~", "t-~"], until={"member_epoch": 1}),
+        _beat(0, subscribed_topic_names=["t-~", "t-~"], until=ASSIGNED),
     ),
     case(
         HEARTBEAT,

@@ -25,8 +25,8 @@ UNREADABLE: Final = "not to be read by the codec"
 WITHOUT_IDS: Final = (38, 39, 40)  # answers that are the same to the byte
 AT_ONCE: Final = 16
 SIZE_BYTES: Final = 4
-GIVEN_S: Final = 20.0
-SETTLE_S: Final = 3.0
+GIVEN_S: Final = 120.0
+SETTLE_S: Final = 60.0
 PAUSE_S: Final = 0.01
 NOT_YET: Final = frozenset(  # what any broker says of itself for a moment: nothing was done
     {

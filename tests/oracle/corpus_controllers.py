@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from tests.oracle.wire_cases import COMMON, Case, Step, ask, case
+from tests.oracle.wire_cases import COMMON, PATIENT_MS, Case, Step, ask, case
 from tests.oracle.wire_values import NULL
 
 DESCRIBE_QUORUM: Final = 55
@@ -40,7 +40,7 @@ def _features(*updates: tuple[object, int, int], **said: Any) -> Step:
         }
         for name, level, kind in updates
     ]
-    return ask(UPDATE_FEATURES, **{"timeout": 5000, "feature_updates": wanted, **said})
+    return ask(UPDATE_FEATURES, **{"timeout": PATIENT_MS, "feature_updates": wanted, **said})
 
 
 def _feature(name: str, *updates: tuple[object, int, int]) -> Case:

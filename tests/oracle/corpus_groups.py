@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from tests.oracle.wire_cases import Begin, Finish, Step, ask, case, given
+from tests.oracle.wire_cases import PATIENT_MS, Begin, Finish, Step, ask, case, given
 from tests.oracle.wire_values import NULL, Saved
 from tests.support.group_wire import subscription
 
@@ -18,8 +18,8 @@ RANGE: Final = ({"name": "range", "metadata": subscription()},)
 def _joining(**said: Any) -> dict[str, Any]:
     fields = {
         "group_id": "g-~",
-        "session_timeout": 30_000,
-        "rebalance_timeout": 30_000,
+        "session_timeout": PATIENT_MS,
+        "rebalance_timeout": PATIENT_MS,
         "member_id": "",
         "protocol_type": "consumer",
         "protocols": RANGE,

@@ -4,16 +4,7 @@ from typing import Any, Final
 
 from tests.oracle.corpus_produce import NEW_PRODUCER, numbered
 from tests.oracle.corpus_records import produced
-from tests.oracle.wire_cases import (
-    COMMON,
-    Common,
-    Given,
-    Step,
-    ask,
-    case,
-    given,
-    topic,
-)
+from tests.oracle.wire_cases import COMMON, PATIENT_MS, Common, Given, Step, ask, case, given, topic
 from tests.oracle.wire_values import FIRST_TIMESTAMP_MS, NULL, Batch, Null, Saved
 
 LIST_OFFSETS: Final = 2
@@ -27,7 +18,7 @@ READ_COMMITTED: Final = 1
 def _offsets(*timestamps: int, name: str | Null = "t-~", **said: Any) -> Step:
     partitions = [{"partition_index": 0, "timestamp": one} for one in timestamps]
     topics = [{"name": name, "partitions": partitions}]
-    return ask(LIST_OFFSETS, **{"replica_id": -1, "topics": topics, "timeout": 1000, **said})
+    return ask(LIST_OFFSETS, **{"replica_id": -1, "topics": topics, "timeout": PATIENT_MS, **said})
 
 
 FILLED: Final = (
@@ -99,14 +90,14 @@ LIST_OFFSETS_CASES: Final = (
 def _truncate(*wanted: tuple[int, int], name: str = "t-~", **said: Any) -> Step:
     partitions = [{"partition_index": at, "offset": offset} for at, offset in wanted]
     topics = [{"name": name, "partitions": partitions}]
-    return ask(DELETE_RECORDS, **{"topics": topics, "timeout": 10_000, **said})
+    return ask(DELETE_RECORDS, **{"topics": topics, "timeout": PATIENT_MS, **said})
 
 
 def deleted_records(before: int) -> Given:
     """Delete the records of t-~ before an offset."""
     partitions = [{"partition_index": 0, "offset": before}]
     topics = [{"name": "t-~", "partitions": partitions}]
-    return given(DELETE_RECORDS, topics=topics, timeout=10_000)
+    return given(DELETE_RECORDS, topics=topics, timeout=PATIENT_MS)
 
 
 DELETE_RECORDS_CASES: Final = (

@@ -10,6 +10,7 @@ from tests.oracle.corpus_records import PRODUCE, produced, writing
 from tests.oracle.corpus_topics import NO_SUCH_ID
 from tests.oracle.wire_cases import (
     COMMON,
+    PATIENT_MS,
     Case,
     Step,
     ask,
@@ -68,7 +69,7 @@ def _codec(name: str, codec: int) -> Case:
 def _offset_at(timestamp: int) -> Step:
     partitions = [{"partition_index": 0, "timestamp": timestamp}]
     topics = [{"name": "t-~", "partitions": partitions}]
-    return ask(LIST_OFFSETS, replica_id=-1, topics=topics, timeout=1000)
+    return ask(LIST_OFFSETS, replica_id=-1, topics=topics, timeout=PATIENT_MS)
 
 
 def _timestamped(name: str, offset_ms: int, **said: Any) -> Case:
@@ -135,7 +136,7 @@ PRODUCE_CASES: Final = (
         ask(
             PRODUCE,
             acks=-1,
-            timeout=10_000,
+            timeout=PATIENT_MS,
             topic_data=[
                 {"topic_id": one, "partition_data": [{"index": 0, "records": Batch()}]}
                 for one in (NO_SUCH_ID, UUID(int=0))
@@ -151,9 +152,9 @@ PRODUCE_CASES: Final = (
     _odd("negative time", Batch(), timeout=-1),
     _odd("no time at all", Batch(), timeout=0),
     _refused("empty records", b""),
-    case(PRODUCE, "no topics", ask(PRODUCE, acks=-1, timeout=1000, topic_data=[])),
+    case(PRODUCE, "no topics", ask(PRODUCE, acks=-1, timeout=PATIENT_MS, topic_data=[])),
     case(PRODUCE, "no partitions", topic(), _write()),
-    case(PRODUCE, "null topics", ask(PRODUCE, acks=-1, timeout=1000, topic_data=NULL)),
+    case(PRODUCE, "null topics", ask(PRODUCE, acks=-1, timeout=PATIENT_MS, topic_data=NULL)),
     case(PRODUCE, "the same partition twice", topic(), _write(Batch(), Batch())),
     case(
         PRODUCE,
@@ -162,7 +163,7 @@ PRODUCE_CASES: Final = (
         ask(
             PRODUCE,
             acks=-1,
-            timeout=10_000,
+            timeout=PATIENT_MS,
             topic_data=writing(Batch())["topic_data"] + writing(Batch(), partition=1)["topic_data"],
         ),
     ),
@@ -173,7 +174,7 @@ PRODUCE_CASES: Final = (
         ask(
             PRODUCE,
             acks=-1,
-            timeout=10_000,
+            timeout=PATIENT_MS,
             topic_data=[
                 {
                     "name": "t-~",

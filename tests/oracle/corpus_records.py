@@ -2,10 +2,7 @@
 
 from typing import Any, Final
 
-from tests.oracle.wire_cases import (
-    Given,
-    given,
-)
+from tests.oracle.wire_cases import PATIENT_MS, Given, given
 from tests.oracle.wire_values import Saved
 
 PRODUCE: Final = 0
@@ -20,4 +17,4 @@ def produced(*batches: object, name: str = "t-~", partition: int = 0, **said: An
 def writing(*batches: object, name: str = "t-~", partition: int = 0, **said: Any) -> dict[str, Any]:
     data = [{"index": partition, "records": batch} for batch in batches]
     topic_data = [{"name": name, "topic_id": Saved(name, None), "partition_data": data}]
-    return {"acks": -1, "timeout": 10_000, "topic_data": topic_data} | said
+    return {"acks": -1, "timeout": PATIENT_MS, "topic_data": topic_data} | said

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from tests.oracle.wire_cases import COMMON, PAIR, Step, ask, case, given
+from tests.oracle.wire_cases import COMMON, PAIR, PATIENT_MS, Step, ask, case, given
 from tests.oracle.wire_values import NULL, Saved
 
 ELECT_LEADERS: Final = 43
@@ -13,7 +13,7 @@ PREFERRED, UNCLEAN = 0, 1
 
 def _elect(*partitions: int, name: str = "t-~", **said: Any) -> Step:
     wanted = [{"topic": name, "partitions": partitions}]
-    fields = {"election_type": PREFERRED, "topic_partitions": wanted, "timeout": 5000}
+    fields = {"election_type": PREFERRED, "topic_partitions": wanted, "timeout": PATIENT_MS}
     return ask(ELECT_LEADERS, **{**fields, **said})
 
 
@@ -47,7 +47,7 @@ ELECT_CASES: Final = (
 
 def _reassign(*partitions: tuple[int, list[int] | None], name: object = "t-~", **said: Any) -> Step:
     wanted = [{"partition_index": at, "replicas": replicas} for at, replicas in partitions]
-    fields = {"timeout": 5000, "topics": [{"name": name, "partitions": wanted}]}
+    fields = {"timeout": PATIENT_MS, "topics": [{"name": name, "partitions": wanted}]}
     return ask(ALTER_REASSIGNMENTS, **{**fields, **said})
 
 
@@ -62,7 +62,7 @@ REASSIGN_CASES: Final = (
         NODE,
         ask(
             ALTER_REASSIGNMENTS,
-            timeout=5000,
+            timeout=PATIENT_MS,
             topics=[
                 {"name": "t-~", "partitions": [{"partition_index": 0, "replicas": [Saved("node")]}]}
             ],
@@ -78,7 +78,7 @@ REASSIGN_CASES: Final = (
         NODE,
         ask(
             ALTER_REASSIGNMENTS,
-            timeout=5000,
+            timeout=PATIENT_MS,
             topics=[
                 {
                     "name": "t-~",
@@ -132,7 +132,7 @@ REASSIGN_CASES: Final = (
 
 def _moving(*topics: tuple[object, list[int]], **said: Any) -> Step:
     asked = [{"name": name, "partition_indexes": partitions} for name, partitions in topics]
-    return ask(LIST_REASSIGNMENTS, **{"timeout": 5000, "topics": asked, **said})
+    return ask(LIST_REASSIGNMENTS, **{"timeout": PATIENT_MS, "topics": asked, **said})
 
 
 LIST_REASSIGNMENT_CASES: Final = (

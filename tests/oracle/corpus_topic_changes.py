@@ -4,7 +4,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from tests.oracle.corpus_topics import NO_SUCH_ID, describe
-from tests.oracle.wire_cases import COMMON, PAIR, Step, ask, case, topic, topic_id
+from tests.oracle.wire_cases import COMMON, PAIR, PATIENT_MS, Step, ask, case, topic, topic_id
 from tests.oracle.wire_values import NULL, Null
 
 DELETE_TOPICS: Final = 20
@@ -16,7 +16,7 @@ def _delete(*names: str, **said: Any) -> Step:
     fields = {
         "topic_names": names,
         "topics": [{"name": name} for name in names],
-        "timeout": 10_000,
+        "timeout": PATIENT_MS,
     }
     return ask(DELETE_TOPICS, **{**fields, **said})
 
@@ -43,43 +43,43 @@ DELETE_CASES: Final = (
         DELETE_TOPICS,
         "by id",
         topic(),
-        ask(DELETE_TOPICS, topics=[{"topic_id": topic_id()}], timeout=10_000),
+        ask(DELETE_TOPICS, topics=[{"topic_id": topic_id()}], timeout=PATIENT_MS),
         versions=(6,),
     ),
     case(
         DELETE_TOPICS,
         "by unknown ids",
-        ask(DELETE_TOPICS, topics=[{"topic_id": NO_SUCH_ID}], timeout=10_000),
-        ask(DELETE_TOPICS, topics=[{"topic_id": UUID(int=0)}], timeout=10_000),
+        ask(DELETE_TOPICS, topics=[{"topic_id": NO_SUCH_ID}], timeout=PATIENT_MS),
+        ask(DELETE_TOPICS, topics=[{"topic_id": UUID(int=0)}], timeout=PATIENT_MS),
         versions=(6,),
     ),
     case(
         DELETE_TOPICS,
         "by name and id",
         topic(),
-        ask(DELETE_TOPICS, topics=[{"name": "t-~", "topic_id": topic_id()}], timeout=10_000),
-        ask(DELETE_TOPICS, topics=[{"name": "t-~", "topic_id": NO_SUCH_ID}], timeout=10_000),
+        ask(DELETE_TOPICS, topics=[{"name": "t-~", "topic_id": topic_id()}], timeout=PATIENT_MS),
+        ask(DELETE_TOPICS, topics=[{"name": "t-~", "topic_id": NO_SUCH_ID}], timeout=PATIENT_MS),
         versions=(6,),
     ),
     case(
         DELETE_TOPICS,
         "by name, and again by id",
         topic(),
-        ask(DELETE_TOPICS, topics=[{"name": "t-~"}, {"topic_id": topic_id()}], timeout=10_000),
+        ask(DELETE_TOPICS, topics=[{"name": "t-~"}, {"topic_id": topic_id()}], timeout=PATIENT_MS),
         versions=(6,),
     ),
     case(
         DELETE_TOPICS,
         "by the same id twice",
         topic(),
-        ask(DELETE_TOPICS, topics=[{"topic_id": topic_id()}] * 2, timeout=10_000),
+        ask(DELETE_TOPICS, topics=[{"topic_id": topic_id()}] * 2, timeout=PATIENT_MS),
         versions=(6,),
     ),
 )
 
 
 def _grow(*topics: dict[str, Any], **said: Any) -> Step:
-    return ask(CREATE_PARTITIONS, **{"topics": topics, "timeout": 10_000, **said})
+    return ask(CREATE_PARTITIONS, **{"topics": topics, "timeout": PATIENT_MS, **said})
 
 
 def _to(count: int, name: str | Null = "t-~", **said: Any) -> dict[str, Any]:

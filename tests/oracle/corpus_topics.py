@@ -3,7 +3,7 @@
 from typing import Any, Final
 from uuid import UUID
 
-from tests.oracle.wire_cases import COMMON, Case, Step, ask, case
+from tests.oracle.wire_cases import COMMON, PATIENT_MS, Case, Step, ask, case
 from tests.oracle.wire_values import NULL, Null
 
 METADATA: Final = 3
@@ -17,7 +17,7 @@ def _new(name: str | Null = "t-~", **said: Any) -> dict[str, Any]:
 
 
 def _create(*topics: dict[str, Any], **said: Any) -> Step:
-    return ask(CREATE_TOPICS, **{"topics": topics, "timeout": 10_000, **said})
+    return ask(CREATE_TOPICS, **{"topics": topics, "timeout": PATIENT_MS, **said})
 
 
 def _config(name: str, value: object) -> list[dict[str, object]]:

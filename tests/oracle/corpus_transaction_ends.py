@@ -16,7 +16,7 @@ from tests.oracle.corpus_transactions import (
     STRANGER,
     adding,
 )
-from tests.oracle.wire_cases import Given, Step, ask, case, given, topic, topic_id
+from tests.oracle.wire_cases import PATIENT_MS, Given, Step, ask, case, given, topic, topic_id
 from tests.oracle.wire_values import MADE_UP_ID, NULL, Batch
 
 END_TXN: Final = 26
@@ -47,7 +47,7 @@ def _writing(batch: Batch, partition: int = 0, **said: Any) -> dict[str, Any]:
     return {
         "transactional_id": "x-~",
         "acks": -1,
-        "timeout": 10_000,
+        "timeout": PATIENT_MS,
         "topic_data": [{"name": "t-~", "topic_id": topic_id(), "partition_data": data}],
     } | said
 

@@ -40,6 +40,7 @@ KEYED: Final[Mapping[tuple[int, str], str]] = {  # arrays without an order: what
     (20, "responses"): "name",
     (21, "partitions"): "partition_index",
     (24, "results_by_partition"): "partition_index",
+    (24, "results_by_transaction"): "transactional_id",
     (27, "partitions"): "partition_index",
     (32, "configs"): "name",
     (32, "results"): "resource_name",
@@ -142,7 +143,7 @@ class Masks:
     def _keyed(self, api_key: int, key: str, elements: Any) -> Plain:
         """Return elements by what names them; one that comes a second time is marked as such."""
         keyed: dict[str, Plain] = {}
-        for one in sorted(elements, key=lambda one: str(getattr(one, key))):  # so are their ids
+        for one in sorted(elements, key=lambda one: _rank(one, key)):  # so are their ids
             plain = self.plain(api_key, one)
             name = str(plain[key] or plain.get("topic_id") or plain[key])
             while name in keyed:
@@ -180,6 +181,15 @@ class Masks:
             "base_sequence": header.base_sequence,
             "values": "marker" if header.is_control else values,
         }
+
+
+def _rank(element: Any, key: str) -> tuple[str, list[bool]]:
+    """Return what elements are sorted by; those of one name by what they do not say.
+
+    Apache Kafka shuffles what it answers to a deletion of a topic by its name and by its id.
+    """
+    values = (getattr(element, one.name) for one in dataclasses.fields(element))
+    return str(getattr(element, key)), [value is None for value in values]
 
 
 def _scalar(value: Any) -> Plain:

@@ -41,6 +41,7 @@ import org.apache.kafka.common.utils.Exit;
  */
 public final class ToolRunner {
     private static final long CLOSING_MS = 5_000;
+    private static final long HOOK_MS = 60_000; // what a hook has not printed by then is missed
     private static final long GLANCE_MS = 5;
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final InheritableThreadLocal<Call> CURRENT = new InheritableThreadLocal<>();
@@ -178,7 +179,7 @@ public final class ToolRunner {
             hooks.addAll(takeRuntimeHooks(group));
             hooks.forEach(Thread::start);
             for (Thread hook : hooks) {
-                hook.join(CLOSING_MS);
+                hook.join(HOOK_MS);
             }
             thread.join(ended.isDone() || !hooks.isEmpty() ? CLOSING_MS : 1);
             if (thread.isAlive()) {

@@ -16,10 +16,10 @@ from typing import Final
 
 from tests.clients.java_tools import JavaTools, java_tools
 from tests.clients.processes import run
-from tests.support.ports import free_port
+from tests.support.ports import free_ports
 
-START_S: Final = 60.0
-STOP_S: Final = 20.0
+START_S: Final = 300.0
+STOP_S: Final = 60.0
 GLANCE_S: Final = 0.05
 FORMAT_JVM: Final = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 SMALL_JVM: Final = (
@@ -94,8 +94,8 @@ def running_kafka(
         KafkaFailed: it ended, or was not ready in time.
     """
     tools = java_tools("")
-    port, controller_port = free_port(), free_port()
-    file = _write_properties(home, port, controller_port, settings or {})
+    port = free_ports(2)
+    file = _write_properties(home, port, port + 1, settings or {})
     _format(tools, file, users or {})
     log = home / "kafka.log"
     java = [tools.java, *sizing, *BROKER_JVM, *jvm, "-cp", f"{tools.jars}/*"]

@@ -20,7 +20,7 @@ SOURCES: Final = tuple(
     Path(__file__).with_name(name) for name in ("ToolRunner.java", "OpenTransaction.java")
 )
 COMPILE_S: Final = 120.0
-CLOSING_S: Final = 60.0
+CLOSING_S: Final = 180.0
 """How much longer than its own time limit a call may take: hooks, and a busy machine."""
 JVM: Final = (
     "-Xmx512m",

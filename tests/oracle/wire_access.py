@@ -49,7 +49,7 @@ UNANSWERED: Final = frozenset({(50, "all users")})
 """Cases that Apache Kafka trips over so that it never answers who has no access."""
 
 WHO: Final = {"without an ACL": NOBODY, "with DESCRIBE": READER}
-SETTLE_S: Final = 10.0
+SETTLE_S: Final = 120.0
 PAUSE_S: Final = 0.02
 DESCRIBED: Final = (
     ResourceType.TOPIC,

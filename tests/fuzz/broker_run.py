@@ -25,7 +25,7 @@ BUG: Final = "bug in a"
 ANSWERS_S: Final = 0.5
 BURST: Final = 12
 
-_SETTLE_S: Final = 20.0
+_SETTLE_S: Final = 120.0
 _READ_BYTES: Final = 65_536
 _CLEAN_SHARE: Final = 0.5
 _GARBAGE: Final = (
@@ -142,7 +142,7 @@ async def judge(broker: BrokerProcess, rss_before: int) -> list[str]:
 
 
 def metrics(broker: BrokerProcess) -> str:
-    with urlopen(f"http://{broker.http}/metrics", timeout=10) as response:
+    with urlopen(f"http://{broker.http}/metrics", timeout=60) as response:
         text: str = response.read().decode()
     return text
 

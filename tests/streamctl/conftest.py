@@ -27,7 +27,7 @@ from tests.streamctl.forks import forks
 from tests.support.broker import running_broker
 
 BOOTSTRAP_VARIABLE: Final = "STREAMHOUSE_TEST_BOOTSTRAP"
-FINISH_S: Final = 60
+FINISH_S: Final = 240
 COMMAND: Final = (sys.executable, "-c", "from streamctl.main import main; main()")
 REPOSITORY: Final = Path(__file__).parents[2]
 

@@ -160,5 +160,9 @@ def rounds() -> int:
 
 @pytest.fixture
 def dice(seed: int, request: pytest.FixtureRequest) -> random.Random:
-    """Return what a test's random choices are made with; the same for the same seed."""
+    """Return what a test's random choices are made with; the same for the same seed.
+
+    A failure tells the seed, wherever it comes.
+    """
+    request.node.add_report_section("setup", "seed", f"CRASH_SEED={seed}")
     return random.Random(f"{seed} {request.node.name}")

@@ -234,6 +234,13 @@ def create_topic(cluster: Cluster, name: str, *, partitions: int) -> None:
         time.sleep(0.02)
 
 
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    give_up = time.monotonic() + FINISH_S
+    while not condition():
+        assert time.monotonic() < give_up, f"waited in vain: {what}"
+        time.sleep(0.05)
+
+
 @pytest.fixture
 def run_here(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

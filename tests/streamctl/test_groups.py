@@ -9,7 +9,7 @@ import pytest
 
 from streamctl.cluster import Cluster
 from streamctl.groups import GroupInUse, Groups, UnknownGroup
-from tests.streamctl.conftest import Ended, Running, Streamctl, create_topic
+from tests.streamctl.conftest import Ended, Running, Streamctl, create_topic, wait_until
 
 Send = Callable[..., None]
 
@@ -35,7 +35,7 @@ def _member(streamctl: Streamctl, topic: str, group: str, *options: str) -> Runn
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_at_work_is_listed_and_described(
-    streamctl: Streamctl, send: Send, topic: str, group: str, protocol: str
+    streamctl: Streamctl, send: Send, groups: Groups, topic: str, group: str, protocol: str
 ) -> None:
     # Given a member that has read what there is
     member = _member(
@@ -45,6 +45,7 @@ def test_a_group_at_work_is_listed_and_described(
     send(topic, 3, ["a", "b"])
     member.read_line()
     member.read_line()
+    wait_until(lambda: groups.committed(group)[topic, 3] == 2, "the commit of what was shown")
 
     # When people and programs look
     listed = json.loads(streamctl.well("group", "list", "--format", "json").text)

@@ -27,6 +27,8 @@ from tests.streamctl.conftest import (
 )
 from tests.support.broker import running_broker
 
+GIVES_UP_SOON = "delivery.timeout.ms=10000"  # of the first record, too, which is to arrive
+
 # Where Apache Kafka 4.3.1's console producer put these keys in a topic of seven partitions.
 JAVA_PARTITIONS = {
     "user-123": 0,
@@ -268,7 +270,7 @@ def test_a_silent_pipe_whose_broker_is_gone_ends_with_what_was_lost(tmp_path: Pa
         cluster = Cluster(Connection(bootstrap=broker.bootstrap))
         create_topic(cluster, "logs", partitions=1)
         with os.fdopen(reading, "rb") as pipe:
-            command = ("-X", "delivery.timeout.ms=2000", "produce", "--topic", "logs")
+            command = ("-X", GIVES_UP_SOON, "produce", "--topic", "logs")
             sender = Streamctl(bootstrap=broker.bootstrap).start(*command, stdin=pipe)
         os.write(writing, b"first\n")
         deadline = time.monotonic() + FINISH_S
@@ -321,7 +323,7 @@ def test_a_broker_that_goes_away_fails_what_it_did_not_acknowledge(tmp_path: Pat
     with running_broker(tmp_path / "data") as broker:
         cluster = Cluster(Connection(bootstrap=broker.bootstrap))
         cluster.create_topic("logs", partitions=1, replication_factor=-1, settings={})
-        options = ("-X", "delivery.timeout.ms=2000", "produce", "--topic", "logs")
+        options = ("-X", GIVES_UP_SOON, "produce", "--topic", "logs")
         sender = subprocess.Popen(
             (*COMMAND, "--bootstrap", broker.bootstrap, *options),
             stdin=subprocess.PIPE,
@@ -332,7 +334,7 @@ def test_a_broker_that_goes_away_fails_what_it_did_not_acknowledge(tmp_path: Pat
         assert sender.stdin is not None
         sender.stdin.write(b"first\n")
         sender.stdin.flush()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + FINISH_S
         while cluster.latest_offsets("logs", [0]) != {0: 1}:
             assert time.monotonic() < deadline, "the first line never arrived"
             time.sleep(0.05)
@@ -340,7 +342,7 @@ def test_a_broker_that_goes_away_fails_what_it_did_not_acknowledge(tmp_path: Pat
         # When the broker ends before the others are sent
         broker.process.terminate()
         broker.process.wait()
-        out, err = sender.communicate(b"more\n" * 30, timeout=30)
+        out, err = sender.communicate(b"more\n" * 30, timeout=FINISH_S)
 
     # Then each of them is counted as lost, and the command fails
     assert sender.returncode == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamctl import stall_watch
+from streamctl import group_lag, stall_watch
 from streamctl.cluster import Cluster
 from streamctl.connection import Connection
 from streamctl.groups import Groups
@@ -247,19 +247,28 @@ def test_a_member_that_has_nothing_left_to_read_is_at_the_end_at_once(
 
 
 def test_the_largest_message_that_is_sent_is_read(
-    streamctl: Streamctl, cluster: Cluster, groups: Groups, group: str, topic: str, tmp_path: Path
+    streamctl: Streamctl,
+    cluster: Cluster,
+    groups: Groups,
+    group: str,
+    topic: str,
+    tmp_path: Path,
+    run_here: Callable[..., Ended],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given a message above what librdkafka takes from a broker by itself
+    # Given a message above what librdkafka takes from a broker by itself, and patience for it
+    monkeypatch.setattr(group_lag, "READ_TIMEOUT_S", FINISH_S)
     cluster.alter_topic(topic, {"max.message.bytes": str(100 << 20)})
     size = 104_000_000
     (tmp_path / "large").write_bytes(b"x" * size)
     sent = ("produce", "--topic", topic, "--partition", "0", "--file", str(tmp_path / "large"))
-    streamctl.well(*sent)
+    streamctl.well("-X", f"delivery.timeout.ms={FINISH_S * 1000}", *sent)
     groups.alter(group, {(topic, 0): 0})
 
     # When its age is asked for, and it is read alone and by a group
-    described = streamctl.well("group", "describe", group, "--format", "json").text
-    read = ("--from-beginning", "--exit-at-end", "--timeout", "20s")
+    named = ("--bootstrap", streamctl.bootstrap, "group", "describe", group)
+    described = run_here(*named, "--format", "json").text
+    read = ("--from-beginning", "--exit-at-end", "--timeout", f"{FINISH_S}s")
     read_ones = [
         _values(streamctl, topic, *read),
         _values(streamctl, topic, *read, "--group", group),

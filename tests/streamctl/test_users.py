@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamctl.cluster import Cluster
-from tests.streamctl.conftest import Ended, Streamctl
+from tests.streamctl.conftest import FINISH_S, Ended, Streamctl
 
 
 def users(streamctl: Streamctl) -> dict[str, dict[str, int]]:
@@ -94,18 +94,24 @@ def test_acls_of_a_cluster_that_checks_none_are_refused_with_the_reason(
 
 
 def test_tab_offers_commands_and_topics(
-    streamctl: Streamctl, cluster: Cluster, topic_name: str, monkeypatch: pytest.MonkeyPatch
+    streamctl: Streamctl,
+    cluster: Cluster,
+    topic_name: str,
+    run_here: Callable[..., Ended],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given a topic, and a line that ends in the beginning of its name
     cluster.create_topic(topic_name, partitions=1, replication_factor=-1, settings={})
     monkeypatch.setenv("_STREAMCTL_COMPLETE", "complete_bash")
 
-    def offered(words: str) -> list[str]:
+    def offered(words: str, run: Callable[..., Ended] = streamctl) -> list[str]:
         monkeypatch.setenv("COMP_WORDS", words)
         monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
-        return [line for line in streamctl().lines if line]
+        return [line for line in run().lines if line]
 
     # When Tab is pressed, then it is offered; and nothing is if no cluster answers
-    assert offered(f"streamctl topic describe {topic_name[:9]}") == [topic_name]
     assert offered("streamctl --bootstrap 127.0.0.1:1 topic describe to") == []
     assert offered("streamctl quo") == ["quota"]
+    monkeypatch.setattr("streamctl.names.WAIT_S", FINISH_S)  # of one that is slow to answer
+    monkeypatch.setenv("STREAMHOUSE_BOOTSTRAP", streamctl.bootstrap)
+    assert offered(f"streamctl topic describe {topic_name[:9]}", run_here) == [topic_name]

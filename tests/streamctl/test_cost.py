@@ -16,12 +16,19 @@ from protocol.records import Record, build_batch
 from streamctl.cost_prices import default_text, read_prices
 from streamctl.cost_report import COUNTED, make_report
 from tests.streamctl.conftest import Ended
-from tests.support.broker import BrokerProcess
+from tests.support.broker import BrokerProcess, running_broker
 from tests.support.wire import WireClient
 
 HOUR_MS: Final = 3_600_000
 NOW_MS: Final = 1_790_000_000_000
 GIB: Final = 2**30
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """Run one of its own: where many have been used, the least used topics are told as one."""
+    with running_broker(tmp_path_factory.mktemp("cost")) as running:
+        yield running
 
 
 def line(key: str, **counted: float) -> dict[str, Any]:

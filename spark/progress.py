@@ -29,6 +29,8 @@ from spark.executor_metrics import ExecutorMetrics
 from spark.query_metrics import QueryMetrics
 
 LOOPBACK: Final = "127.0.0.1"
+HEARD_MS: Final = 60_000
+"""In which a listener has heard of all; a busy machine may need more than Spark's ten seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,7 @@ def watched(
             yield Exported(address=served)
     finally:
         # Events are on their way for a while after a query has ended.
-        session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()  # noqa: SLF001
+        session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(HEARD_MS)  # noqa: SLF001
         session.streams.removeListener(listener)
         listener.write()
 

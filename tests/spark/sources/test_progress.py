@@ -16,7 +16,7 @@ from spark.sources.kafka import client_options
 from tests.clients.spark_session import Spark
 from tests.spark.sources.kafka_logs import KafkaLogs
 
-PATIENCE_S = 30
+PATIENCE_S = 240
 PREFIX = "streamhouse_spark_"
 Samples = dict[tuple[str, ...], float]
 
@@ -51,8 +51,10 @@ def test_a_query_and_its_executors_are_counted(spark: Spark, topic: str, tmp_pat
     with watched(spark.session, port=0, textfile=file) as served:
         query = counts.queryName("counting").trigger(availableNow=True).start()
         assert query.awaitTermination(PATIENCE_S)
-        spark.session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-        with urllib.request.urlopen(f"http://{served.address}/metrics", timeout=10) as answer:
+        spark.session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(PATIENCE_S * 1000)
+        with urllib.request.urlopen(
+            f"http://{served.address}/metrics", timeout=PATIENCE_S
+        ) as answer:
             over_http = samples(answer.read().decode())
 
     # Then

@@ -10,6 +10,9 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import DataFrame, Row
 
 CALL_S: Final = 30.0
+LONG_TRANSACTIONS: Final[Mapping[str, int]] = {"transaction.timeout.ms": 600_000}
+"""Of what is left open while Spark reads, which may take a minute."""
+
 COLUMNS: Final = ("partition", "offset", "CAST(value AS STRING) AS value")
 At = tuple[int, int, str]
 """Partition, offset and value of a record."""
@@ -58,7 +61,8 @@ class KafkaLogs:
 
     def begin(self, topic: str, *values: str) -> Producer:
         """Return a producer with an open transaction that has written these into partition 0."""
-        producer = self._producer({"transactional.id": f"transactions of {topic}"})
+        name = {"transactional.id": f"transactions of {topic}"}
+        producer = self._producer({**name, **LONG_TRANSACTIONS})
         producer.init_transactions(CALL_S)
         producer.begin_transaction()
         _write(producer, topic, values, 0, 0, {})
@@ -72,7 +76,7 @@ class KafkaLogs:
     def delete(self, topic: str) -> None:
         self.admin.delete_topics([topic], operation_timeout=CALL_S)[topic].result(CALL_S)
 
-    def _producer(self, settings: Mapping[str, str] | None = None) -> Producer:
+    def _producer(self, settings: Mapping[str, str | int] | None = None) -> Producer:
         common = {"enable.idempotence": True, "linger.ms": 2}
         return Producer({**self._common, **common, **(settings or {})})
 

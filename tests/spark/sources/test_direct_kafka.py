@@ -13,6 +13,7 @@ from tests.clients.confluent import CALL_TIMEOUT_S, Confluent
 from tests.clients.records import SentRecord
 from tests.clients.spark_session import Spark
 from tests.clients.topics import new_topic
+from tests.spark.sources.kafka_logs import LONG_TRANSACTIONS
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 FIRST_MS = 1_700_000_000_000
@@ -176,7 +177,7 @@ def _places(frame: DataFrame) -> DataFrame:
 
 def _transactional(bootstrap: str, name: str) -> Producer:
     settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "transactional.id": name}
-    producer = Producer(settings)
+    producer = Producer({**settings, **LONG_TRANSACTIONS})
     producer.init_transactions(CALL_TIMEOUT_S)
     return producer
 

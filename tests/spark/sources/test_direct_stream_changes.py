@@ -15,6 +15,7 @@ from spark.sources.planning import DataLoss
 from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
 from tests.clients.topics import new_topic
+from tests.spark.sources.kafka_logs import LONG_TRANSACTIONS
 from tests.streamctl.conftest import Streamctl
 
 ANSWER_S = 60
@@ -176,9 +177,9 @@ def test_only_what_is_committed_is_read(
     settings = {"subscribe": topic, "startingOffsets": "earliest"}
     committed = ask(**settings)
     uncommitted = ask(**settings, isolationLevel="read_uncommitted")
+    common = {"bootstrap.servers": bootstrap, **LONG_TRANSACTIONS}
     undone, slow = (
-        Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-{number}"})
-        for number in range(2)
+        Producer({**common, "transactional.id": f"{topic}-{number}"}) for number in range(2)
     )
     for producer, value in ((undone, "undone"), (slow, "slow")):
         producer.init_transactions()

@@ -19,6 +19,7 @@ from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
 from tests.clients.topics import new_topic
 from tests.spark.sources.direct_reads import plan_read, read_rows
+from tests.spark.sources.kafka_logs import LONG_TRANSACTIONS
 from tests.streamctl.conftest import Streamctl
 
 NOON_MS = 1_750_000_000_000
@@ -110,10 +111,8 @@ def test_transactions_are_whole_in_a_snapshot_or_not_there(
 ) -> None:
     # Given an open transaction, one behind it that was committed over two topics, one aborted
     orders, payments = new_topic(confluent, "orders"), new_topic(confluent, "payments")
-    producers = [
-        Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{orders}-{number}"})
-        for number in range(3)
-    ]
+    common = {"bootstrap.servers": bootstrap, **LONG_TRANSACTIONS}
+    producers = [Producer({**common, "transactional.id": f"{orders}-{n}"}) for n in range(3)]
     for producer in producers:
         producer.init_transactions()
         producer.begin_transaction()
@@ -166,7 +165,8 @@ def test_a_snapshot_that_is_deleted_while_it_is_looked_up_is_not_read(
 ) -> None:
     # Given a snapshot with an open transaction
     topic = new_topic(confluent, "open")
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+    common = {"bootstrap.servers": bootstrap, **LONG_TRANSACTIONS}
+    producer = Producer({**common, "transactional.id": topic})
     producer.init_transactions()
     producer.begin_transaction()
     producer.produce(topic, "not committed")

@@ -26,7 +26,7 @@ def streamctl(
         text=True,
         cwd=REPOSITORY,
         env={**os.environ, **(environment or {})},
-        timeout=60,
+        timeout=240,
         check=False,
     )
 

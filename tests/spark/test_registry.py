@@ -34,4 +34,4 @@ def test_an_answer_that_is_none_is_the_registrys(answer: bytes) -> None:
         # When it is asked, then it is said to be what failed
         with pytest.raises(RegistryUnavailable, match="gave no answer to /subjects/orders-value"):
             Registry(url=f"http://127.0.0.1:{server.getsockname()[1]}").ids_of("orders-value")
-        served.result(10)
+        served.result(60)

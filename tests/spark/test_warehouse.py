@@ -24,6 +24,8 @@ from spark.tables.decoded import Values, decode
 from tests.clients.confluent import Confluent
 from tests.spark.warehouse_runs import FORMATS, LAKES, by_offset, contents, loader, make_again, send
 
+PATIENCE_S = 240
+
 
 @pytest.mark.parametrize("table_format", FORMATS)
 def test_runs_go_on_where_they_were_and_drift_does_not_stall_them(
@@ -342,7 +344,7 @@ def test_a_topic_that_is_made_again_while_it_is_loaded_is_refused(
 
     # Then the run ends, and none of them is in the table
     with pytest.raises(JobFailed, match=f"{topic} was made again"):
-        assert not running.wait(60), "it ended by itself"
+        assert not running.wait(PATIENCE_S), "it ended by itself"
     assert by_offset(loading.warehouse.rows(1), "id") == {0: 0, 1: 1}
 
 

@@ -21,7 +21,7 @@ from spark.sinks.warehouse import LakeWarehouse, TableFormat
 from tests.clients.confluent import Confluent
 from tests.spark.warehouse_runs import LAKES, Load, contents, loader, send
 
-PATIENCE_S: Final = 60
+PATIENCE_S: Final = 240
 
 
 class Gate:

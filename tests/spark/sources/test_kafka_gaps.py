@@ -13,7 +13,7 @@ from tests.clients.long_logs import LongLogs, running_long_logs
 from tests.clients.spark_session import Spark
 from tests.spark.sources.kafka_logs import At, Batches, KafkaLogs, at
 
-PATIENCE_S = 30
+PATIENCE_S = 240
 COMMITTED = {"isolation.level": "read_committed"}
 COMPACTED = "compacted"
 PADDING = "x" * 200

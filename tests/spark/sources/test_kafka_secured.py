@@ -13,9 +13,8 @@ from tests.spark.sources.kafka_logs import Batches, at
 from tests.support.certificates import make_authority
 from tests.support.sasl import ADMIN, PASSWORD, running_sasl_broker
 
-PATIENCE_S = 30
+PATIENCE_S = 240
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
-QUICK = {"default.api.timeout.ms": "5000", "request.timeout.ms": "3000"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +37,7 @@ class Guarded:
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": self.truststore,
         }
-        return client_options(self.bootstrap, {**login, **QUICK})
+        return client_options(self.bootstrap, login)
 
 
 @pytest.fixture(scope="module")

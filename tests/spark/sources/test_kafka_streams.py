@@ -13,7 +13,7 @@ from spark.sources.kafka import client_options
 from tests.clients.spark_session import Spark
 from tests.spark.sources.kafka_logs import Batches, KafkaLogs
 
-PATIENCE_S = 30
+PATIENCE_S = 240
 START_MS = 1_700_000_000_000
 LIVE = {"processingTime": "50 milliseconds"}
 WHAT_IS_THERE = {"availableNow": True}

@@ -21,6 +21,7 @@ from tests.support.broker import BrokerProcess, running_broker
 from tests.support.tls import metric
 
 PARTITIONS = 3
+ANSWERED_S = 3.0  # in which an answer comes, whatever the disk has to do
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def test_javas_producer_is_given_all_of_its_properties(
 ) -> None:
     # Given enough for 60 batches of the default size, and a producer that is to make few of it
     events = payload(tmp_path, 1_024, MB)
-    properties = {"batch.size": "1000000", "buffer.memory": "134217728", "linger.ms": "1000"}
+    properties = {"batch.size": "1000000", "buffer.memory": "134217728", "linger.ms": "60000"}
     place = (broker.bootstrap, cluster.new_topic(1), events.different, events.records)
     before = metric(broker, "streamhouse_request_seconds_count", api="produce")
 
@@ -106,7 +107,7 @@ def test_produce_and_fetch_go_on_as_long_as_they_are_fine(cluster: Cluster) -> N
     # When records are written and one batch is read again and again
     for questions in (produce_questions(topic, leaders), fetch_questions(topic, leaders)):
         # Then every answer is accepted
-        assert uvloop.run(rate(questions, 0.2))["per_s"]
+        assert uvloop.run(rate(questions, ANSWERED_S))["per_s"]
 
 
 def test_a_refused_produce_is_seen_by_its_bytes(cluster: Cluster) -> None:
@@ -117,4 +118,4 @@ def test_a_refused_produce_is_seen_by_its_bytes(cluster: Cluster) -> None:
 
     # When records are written to it, then that is an error
     with pytest.raises(MeasurementFailed, match="refused"):
-        uvloop.run(rate(questions, 0.2))
+        uvloop.run(rate(questions, ANSWERED_S))

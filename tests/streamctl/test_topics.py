@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from streamctl.cluster import Cluster
-from tests.streamctl.conftest import Ended, Streamctl
+from tests.streamctl.conftest import FINISH_S, Ended, Streamctl
 
 NOBODY = "127.0.0.1:1"  # no HTTP port is there
 
 
-def _described(streamctl: Streamctl, name: str, http: str = NOBODY) -> dict[str, Any]:
-    shown = streamctl.well("topic", "describe", name, "--http", http, "--format", "json")
+def _described(streamctl: Streamctl, name: str) -> dict[str, Any]:
+    shown = streamctl.well("topic", "describe", name, "--http", NOBODY, "--format", "json")
     (topic,) = json.loads(shown.text)
     assert isinstance(topic, dict)
     return topic
@@ -82,7 +82,25 @@ def test_describe_reads_well_and_says_what_it_does_not_know(
     assert "\x1b" not in shown.text
 
 
-def test_log_end_offsets_come_from_the_metrics_page(streamctl: Streamctl, topic: str) -> None:
+@pytest.fixture
+def described(
+    streamctl: Streamctl,
+    topic: str,
+    run_here: Callable[..., Ended],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., Ended]:
+    """Return what describes the topic, and has the patience for pages that come late."""
+    monkeypatch.setattr("streamctl.log_end._TIMEOUT_S", FINISH_S)
+
+    def describe(*options: str) -> Ended:
+        return run_here("--bootstrap", streamctl.bootstrap, "topic", "describe", topic, *options)
+
+    return describe
+
+
+def test_log_end_offsets_come_from_the_metrics_page(
+    streamctl: Streamctl, topic: str, described: Callable[..., Ended]
+) -> None:
     # Given records in partition 1, and a broker's page that knows three partitions of the topic
     streamctl.well("produce", "--topic", topic, "--partition", "1", "--message", "x")
     page = (
@@ -95,7 +113,7 @@ def test_log_end_offsets_come_from_the_metrics_page(streamctl: Streamctl, topic:
 
     # When the topic is described with that page
     with _metrics(page) as http:
-        topic_shown = _described(streamctl, topic, http)
+        (topic_shown,) = json.loads(described("--http", http, "--format", "json").text)
 
     # Then each end is taken, but not one before the high watermark: that page is out of date
     ends = {at["partition"]: at["log_end_offset"] for at in topic_shown["partitions"]}
@@ -103,7 +121,7 @@ def test_log_end_offsets_come_from_the_metrics_page(streamctl: Streamctl, topic:
 
 
 def test_log_end_offsets_come_from_as_many_brokers_as_are_named(
-    streamctl: Streamctl, topic: str
+    topic: str, described: Callable[..., Ended]
 ) -> None:
     # Given two brokers' pages, of which each tells what its broker leads
     gauge = 'streamhouse_partition_log_end_offset{{topic="{}",partition="{}"}} {}\n'
@@ -115,13 +133,13 @@ def test_log_end_offsets_come_from_as_many_brokers_as_are_named(
     # When both are named, and a third address where nobody answers
     with _metrics(pages[0]) as one, _metrics(pages[1]) as other:
         several = ("--http", f"{one},{NOBODY}, {other}")
-        shown = streamctl.well("topic", "describe", topic, *several)
-        described = _described(streamctl, topic, several[1])
+        shown = described(*several)
+        (topic_shown,) = json.loads(described(*several, "--format", "json").text)
 
     # Then the later end of each partition counts, and whose are missing is told
-    ends = {at["partition"]: at["log_end_offset"] for at in described["partitions"]}
+    ends = {at["partition"]: at["log_end_offset"] for at in topic_shown["partitions"]}
     assert ends == {0: 5, 1: 6, 2: 7, 3: None, 4: 9, 5: None, 6: None}
-    (leader,) = {at["leader"] for at in described["partitions"]}
+    (leader,) = {at["leader"] for at in topic_shown["partitions"]}
     assert f"led by broker {leader}" in shown.err
     assert "--http HOST:PORT,HOST:PORT" in shown.err
 

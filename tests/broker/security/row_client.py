@@ -22,6 +22,9 @@ NO_ACL, ALLOWED, FIRST_DENIED = 1, 2, 3
 
 AT_ONCE: Final = 8
 
+OPEN_FOR_MS: Final = 900_000
+"""The most that is allowed: transactions stay open until their row's turn comes."""
+
 Asked = tuple[int, int, Mapping[str, Any]]
 """API, version, values."""
 
@@ -130,7 +133,7 @@ class RowClient:
 
     async def identify(self, manager: WireClient) -> None:
         """Give x-~ its producer id and epoch, and have a transaction open if the row needs one."""
-        values = {"transactional_id": X, "transaction_timeout": 60_000}
+        values = {"transactional_id": X, "transaction_timeout": OPEN_FOR_MS}
         response = (await self._ask(manager, (22, 4, values))).response
         assert response.error_code == ErrorCode.none, response
         self.memory.saved["producer_id"] = response.producer_id

@@ -182,13 +182,7 @@ async def test_old_offsets_are_looked_for_by_one_broker(
     store: HeldGroups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given two brokers, one of which coordinates the key of expiry
-    asked: list[int] = []
-
-    async def expire_offsets(retention_ms: int) -> int:
-        asked.append(retention_ms)
-        return 1
-
-    monkeypatch.setattr(store, "expire_offsets", expire_offsets)
+    asked = expiry_rounds(store, monkeypatch)
     async with (
         world(store, retention_ms=7, check_interval_ms=1) as here,
         world(store, retention_ms=9, check_interval_ms=1) as there,
@@ -230,27 +224,46 @@ async def test_who_joins_a_group_that_has_just_expired_comes_again(
     await here.stable("g")
 
 
-async def test_offsets_of_topics_that_a_group_has_left_expire(store: HeldGroups) -> None:
+def expiry_rounds(store: HeldGroups, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return what gets an entry at the end of each look for what has expired."""
+    ended: list[int] = []
+
+    async def expire_offsets(retention_ms: int) -> int:
+        ended.append(retention_ms)
+        return 0
+
+    monkeypatch.setattr(store, "expire_offsets", expire_offsets)
+    return ended
+
+
+async def test_offsets_of_topics_that_a_group_has_left_expire(
+    store: HeldGroups, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Given groups that read one of the two topics that they have committed: one is stable, one
     # waits for its member to join again, and of one nobody can tell what it reads
     (read,) = await create_partitions(store, 1, name="read")
     (left,) = await create_partitions(store, 1, name="left")
     both = {partition: CommittedOffset(offset=1) for partition in (read, left)}
+    rounds = expiry_rounds(store, monkeypatch)
     async with world(store, retention_ms=-1, check_interval_ms=20) as here:  # all is old
-        here.ours = {"stable", "preparing", "unknown"}
         reads = [Protocol(name="range", metadata=subscription("read"))]
-        for group_id in sorted(here.ours):
+        ours = {"preparing", "stable", "unknown"}
+        here.ours = ours | {EXPIRY_KEY}
+        members = {}
+        for group_id in sorted(ours):
             protocols = {} if group_id == "unknown" else {"protocols": reads}
-            member = await here.stable(group_id, **protocols)
-            await here.commit(group_id, both, member_id=member, generation_id=1)
+            members[group_id] = await here.stable(group_id, **protocols)
         second = here.join("preparing", protocols=reads)
+        for group_id, member in members.items():
+            await here.commit(group_id, both, member_id=member, generation_id=1)
 
         # When that has been for long, then the stable one keeps what it reads
         await until(lambda: len(store._groups["stable"].offsets) == 1)
         assert store._groups["stable"].offsets.keys() == {read}
 
         # And the others all that they have
-        await asyncio.sleep(0.05)
+        before = len(rounds)
+        await until(lambda: len(rounds) >= before + 2)
         assert not second.done()
         assert store._groups["preparing"].offsets == store._groups["unknown"].offsets == both
 
@@ -270,14 +283,14 @@ async def test_a_bug_in_the_expiry_of_one_group_leaves_the_others_theirs(
     monkeypatch.setattr(store, "expire_left_topics", expire_left_topics)
     (left,) = await create_partitions(store, 1, name="left")
     reads = [Protocol(name="range", metadata=subscription("read"))]
-    async with world(store, retention_ms=-1, check_interval_ms=20) as here:
-        for group_id in ("a", "b"):
-            member = await here.stable(group_id, protocols=reads)
-            offsets = {left: CommittedOffset(offset=1)}
-            await here.commit(group_id, offsets, member_id=member, generation_id=1)
+    with capture_logs() as lines:
+        async with world(store, retention_ms=-1, check_interval_ms=20) as here:
+            for group_id in ("a", "b"):
+                member = await here.stable(group_id, protocols=reads)
+                offsets = {left: CommittedOffset(offset=1)}
+                await here.commit(group_id, offsets, member_id=member, generation_id=1)
 
-        # Then it is told, again and again, and the other one's offsets expire
-        with capture_logs() as lines:
+            # Then it is told, again and again, and the other one's offsets expire
             await until(lambda: not store._groups["b"].offsets and told.count("a") >= 2)
         assert {line["group_id"] for line in lines if line["log_level"] == "error"} == {"a"}
         assert store._groups["a"].offsets

@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 from protocol.ids import Partition
 from tests.broker.groups.conftest import MakeMember
 from tests.broker.groups.group_world import World, refusal, world
+from tests.support import virtual_time
 from tests.support.group_members import stable
 from tests.support.group_wire import (
     OFFSET_DELETE,
@@ -165,25 +166,34 @@ async def test_a_group_that_moves_while_offsets_are_deleted_is_not_served_here(
     assert (await here.beat("g", member, 1)).error_code is NONE
 
 
-async def test_members_are_heard_while_offsets_are_deleted(here: World, store: HeldGroups) -> None:
-    # Given a member whose session is short, and a delete that takes longer
-    topic_id = await store.topic()
-    member = await here.stable("g", session_timeout_ms=SHORT_MS)
-    store.hold_deletes()
-    deleted = here.groups.delete_offsets("g", lambda _: [Partition(topic_id, 0)])
+def test_members_are_heard_while_offsets_are_deleted() -> None:
+    virtual_time.run(members_are_heard_while_offsets_are_deleted(HeldGroups()))
 
-    # When it heartbeats meanwhile, then it is answered
-    for _ in range(12):
+
+async def members_are_heard_while_offsets_are_deleted(store: HeldGroups) -> None:
+    async with world(store) as here:
+        # Given a member whose session is short, and a delete that takes longer
+        topic_id = await store.topic()
+        member = await here.stable("g", session_timeout_ms=SHORT_MS)
+        store.hold_deletes()
+        deleted = here.groups.delete_offsets("g", lambda _: [Partition(topic_id, 0)])
+
+        # When it heartbeats meanwhile, then it is answered
+        for _ in range(12):
+            assert (await here.beat("g", member, 1)).error_code is NONE
+            await asyncio.sleep(LONGER_S / 12)
+
+        # And it is a member still when that is done
+        store.release_deletes()
+        assert await deleted is True
         assert (await here.beat("g", member, 1)).error_code is NONE
-        await asyncio.sleep(LONGER_S / 12)
-
-    # And it is a member still when that is done
-    store.release_deletes()
-    assert await deleted is True
-    assert (await here.beat("g", member, 1)).error_code is NONE
 
 
-async def test_no_time_passes_for_who_waits_for_a_delete(store: HeldGroups) -> None:
+def test_no_time_passes_for_who_waits_for_a_delete() -> None:
+    virtual_time.run(no_time_passes_for_who_waits_for_a_delete(HeldGroups()))
+
+
+async def no_time_passes_for_who_waits_for_a_delete(store: HeldGroups) -> None:
     async with world(store, consumer_session_ms=SHORT_MS) as here:
         # Given members that have to sync, and to heartbeat, within a short session
         topic_id = await store.topic()

@@ -23,6 +23,10 @@ from tests.support.group_wire import (
 from tests.support.wire import WireClient, encode_frame
 
 NONE = ErrorCode.none
+SHORT_MS = 1_500
+"""A session that a test waits for the end of, and that is not over while the group is made."""
+STANDSTILL_S = 1.7
+"""Longer than that."""
 
 
 @pytest.mark.parametrize(("join", "other"), [(0, 0), (1, 1), (5, 3), (9, 4)])
@@ -106,7 +110,7 @@ async def test_a_parked_join_does_not_hold_up_the_requests_behind_it(
 
 async def test_a_member_that_is_silent_is_taken_out(member: MakeMember) -> None:
     # Given two members, one of which has a short session timeout
-    first, second = await member(), await member(session_timeout_ms=300)
+    first, second = await member(), await member(session_timeout_ms=SHORT_MS)
     await stable(first, second)
     generation_id = first.generation_id
 
@@ -124,14 +128,15 @@ async def test_a_broker_that_stood_still_reads_heartbeats_before_it_misses_them(
     group_broker: BrokerProcess, client: WireClient, member: MakeMember, group: str
 ) -> None:
     # Given members with a short session timeout
-    first, second = await member(session_timeout_ms=300), await member(session_timeout_ms=300)
+    first = await member(session_timeout_ms=SHORT_MS)
+    second = await member(session_timeout_ms=SHORT_MS)
     await stable(first, second)
 
     # When the broker stands still for longer than that, and one of them is heard of meanwhile
     os.kill(group_broker.process.pid, signal.SIGSTOP)
     beat = heartbeat_request(group, first.member_id, first.generation_id)
     await client.send(encode_frame(beat, 1))
-    await asyncio.sleep(0.6)
+    await asyncio.sleep(STANDSTILL_S)
     os.kill(group_broker.process.pid, signal.SIGCONT)
 
     # Then that one is still a member, and the other is not, which the log tells

@@ -96,7 +96,7 @@ async def test_a_group_that_was_lost_is_taken_over_again_without_being_asked_for
 ) -> None:
     # Given a group of one whose member leaves while Postgres is away
     monkeypatch.setattr("broker.groups.group_table.TAKE_AGAIN_AFTER_S", 0.001)
-    member = await here.stable("g", session_timeout_ms=100)
+    member = await here.stable("g", session_timeout_ms=500)
     store.go_away()
     leaving = [LeavingMember(member_id=member, instance_id=None)]
     left = here.groups.handle("g", lambda token: Leave(token=token, members=leaving))

@@ -152,7 +152,7 @@ async def test_members_that_died_with_their_coordinator_are_missed(
     # Given groups with members at a broker that is no more, and one without
     async with world(store) as there:
         for number in range(3):
-            await there.stable(f"g{number}", session_timeout_ms=100)
+            await there.stable(f"g{number}", session_timeout_ms=500)
         await there.commit("empty", at(await store.topic(), p0=1))
     takes = len(store.takes)
 

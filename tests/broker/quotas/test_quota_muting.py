@@ -186,9 +186,9 @@ async def test_a_connection_goes_on_by_itself_when_its_time_is_over(world: World
     reader, writer = await world.client()
     writer.write(frame(b"1"))
     assert await reader.readexactly(1) == b"1"
+    began_s = asyncio.get_running_loop().time()
     world.echo.connections[b"1"].mute(0.05)
     world.echo.connections[b"1"].mute(0.01)
-    began_s = asyncio.get_running_loop().time()
     writer.write(frame(b"2"))
     assert await reader.readexactly(1) == b"2"
     assert asyncio.get_running_loop().time() - began_s >= 0.045

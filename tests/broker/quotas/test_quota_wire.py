@@ -27,8 +27,8 @@ METADATA, API_VERSIONS, CREATE_TOPICS = 3, 18, 19
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """Return a broker that lets clients use one second of their quotas at once."""
-    windows = ("--set", "quota.window.num=2", "--set", "controller.quota.window.num=1")
+    """Return a broker that lets clients use three seconds of their quotas at once."""
+    windows = ("--set", "quota.window.num=4", "--set", "controller.quota.window.num=1")
     with running_broker(tmp_path_factory.mktemp("quotas"), *windows) as running:
         yield running
 
@@ -105,17 +105,17 @@ async def test_a_filter_without_meaning_is_refused_as_a_whole(admin: WireClient)
 async def test_a_producer_over_its_quota_is_muted_and_nobody_else(
     broker: BrokerProcess, admin: WireClient, topic: str, version: int
 ) -> None:
-    # Given a producer that may send 100 KB a second
+    # Given a producer that may send 40 KB a second
     await admin.create_topic(topic)
     client_id = f"producer-{topic}"
-    await set_quotas(admin, client_id, producer_byte_rate=100_000)
+    await set_quotas(admin, client_id, producer_byte_rate=40_000)
     async with await WireClient.connect(broker.bootstrap) as producer:
-        # When it has sent 250 KB, then it is told at once to wait for one and a half seconds
+        # When it has sent 250 KB, then it is told at once to wait for three seconds
         request = produce_request(topic, batch(250_000), version=version)
         response = await ask_as(producer, client_id, request)
         told_s = response.throttle_time.total_seconds()
         assert response.responses[0].partition_responses[0].error_code is ErrorCode.none
-        assert 0.5 < told_s <= 1.55
+        assert 0.5 < told_s <= 3.3
 
         # And its connection is muted for that time, even for another client's request
         waiting = asyncio.ensure_future(took_s(ask_as(producer, "else", versions_request())))
@@ -130,21 +130,23 @@ async def test_without_acks_there_is_nothing_to_tell_but_the_wait(
     broker: BrokerProcess, admin: WireClient, topic: str
 ) -> None:
     await admin.create_topic(topic)
-    await set_quotas(admin, topic, producer_byte_rate=100_000)
+    await set_quotas(admin, topic, producer_byte_rate=50_000)
     async with await WireClient.connect(broker.bootstrap) as producer:
         request = produce_request(topic, batch(240_000), acks=0)
+        began_s = time.monotonic()
         await producer.send(encode_frame(request, 1, topic.encode()))
-        assert await took_s(ask_as(producer, "else", versions_request())) > 0.5
+        await ask_as(producer, "else", versions_request())
+        assert time.monotonic() - began_s > 1.5
 
 
 async def test_a_fetch_over_the_quota_is_empty(
     broker: BrokerProcess, admin: WireClient, topic: str
 ) -> None:
-    # Given a consumer that may read 20 KB a second, and 19 KB batches
+    # Given a consumer that may read 20 KB in three seconds, and 19 KB batches
     await admin.create_topic(topic)
     for _ in range(3):
         await admin.produce(topic, batch(19_000))
-    await set_quotas(admin, topic, consumer_byte_rate=20_000)
+    await set_quotas(admin, topic, consumer_byte_rate=6_700)
     async with (
         await WireClient.connect(broker.bootstrap) as one,
         await WireClient.connect(broker.bootstrap) as other,
@@ -158,11 +160,11 @@ async def test_a_fetch_over_the_quota_is_empty(
     # Then the second batch is owed for
     assert first.throttle_time == milliseconds(0)
     assert 19_000 < len(first.responses[0].partitions[0].records) < 20_000
-    assert 0.1 < second.throttle_time.total_seconds() <= 1
+    assert 0.1 < second.throttle_time.total_seconds() <= 3
     assert 19_000 < len(second.responses[0].partitions[0].records) < 20_000
 
     # And until that is paid there is nothing but a throttle time
-    assert 0.1 < third.throttle_time.total_seconds() <= 1
+    assert 0.1 < third.throttle_time.total_seconds() <= 3
     assert not third.responses
     assert 19_000 < len(fourth.responses[0].partitions[0].records) < 20_000
 
@@ -173,7 +175,7 @@ async def test_a_session_goes_on_after_an_answer_that_was_over_the_quota(
     await admin.create_topic(topic)
     for _ in range(3):
         await admin.produce(topic, batch(19_000))
-    await set_quotas(admin, topic, consumer_byte_rate=20_000)
+    await set_quotas(admin, topic, consumer_byte_rate=6_700)
     async with (
         await WireClient.connect(broker.bootstrap) as one,
         await WireClient.connect(broker.bootstrap) as other,
@@ -272,6 +274,6 @@ async def test_an_address_that_connects_too_often_is_served_no_more(
             return True
 
     # When many come at once, then not all of them are served; later ones are again
-    outcomes = await asyncio.gather(*(served() for _ in range(8)))
+    outcomes = await asyncio.gather(*(served() for _ in range(16)))
     assert set(outcomes) == {False, True}
     assert await served()

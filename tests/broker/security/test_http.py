@@ -188,9 +188,8 @@ def test_a_body_is_not_read(guarded: BrokerProcess) -> None:
 
 
 @pytest.fixture(name="port")
-async def open_server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
-    """A server without a token; connections without a request have half a second."""
-    monkeypatch.setattr(http_connections, "REQUEST_S", 0.5)
+async def open_server() -> AsyncIterator[int]:
+    """A server without a token."""
     server = HttpServer(CollectorRegistry(), {})
     server.serving = True
     yield await server.listen("127.0.0.1", 0)
@@ -220,7 +219,10 @@ async def test_a_page_that_rebinds_its_name_reads_nothing(
         assert answer[0] == status, path
 
 
-async def test_who_sends_a_request_slowly_is_not_waited_for(port: int) -> None:
+async def test_who_sends_a_request_slowly_is_not_waited_for(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_connections, "REQUEST_S", 0.5)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
     async with asyncio.timeout(PATIENCE_S):

@@ -1,6 +1,7 @@
 """Who is not let in at a TLS listener: what they hear, what is counted, that nothing is left."""
 
 import asyncio
+import json
 import random
 import socket
 import ssl
@@ -13,6 +14,7 @@ from typing import Final
 
 import pytest
 
+from broker.network.refused_connections import LINES_PER_WINDOW, WINDOW_S, Refused
 from tests.support.certificates import make_authority
 from tests.support.tls import TlsBroker, metric, running_tls_broker
 from tests.support.wire import WireClient, encode_frame, request_entities
@@ -232,14 +234,23 @@ async def test_failed_handshakes_leave_nothing_behind(
 
 async def test_refusals_do_not_flood_the_log(tls: TlsBroker) -> None:
     # Given a hundred clients that do not speak TLS
-    lines = len(tls.log_lines("connection refused"))
+    before, began_s = told_of_plaintext(tls), time.monotonic()
     counted = metric(tls.broker, REFUSED, reason="plaintext_on_tls")
     await asyncio.gather(*(asyncio.to_thread(say, tls, "SSL", QUESTION) for _ in range(100)))
 
     # Then the metric counts them all, and the log tells of some and of how many more there were
     assert metric(tls.broker, REFUSED, reason="plaintext_on_tls") == counted + 100
-    await settled(lambda: bool(tls.log_lines("refusals not logged one by one")))
-    assert len(tls.log_lines("connection refused")) - lines <= 50
+    windows = (time.monotonic() - began_s) / WINDOW_S + 1
+    await settled(lambda: sum(told_of_plaintext(tls)) == sum(before) + 100)
+    assert told_of_plaintext(tls)[0] - before[0] <= windows * LINES_PER_WINDOW
+
+
+def told_of_plaintext(tls: TlsBroker) -> tuple[int, int]:
+    """Return how many clients the log has told of one by one, and how many more there were."""
+    kind = Refused.PLAINTEXT_ON_TLS
+    entries = [json.loads(line) for line in tls.log_lines(f'"kind": "{kind}"')]
+    left_out = [entry["count"] for entry in entries if "count" in entry]
+    return len(entries) - len(left_out), sum(left_out)
 
 
 def client_hello(context: ssl.SSLContext) -> bytes:

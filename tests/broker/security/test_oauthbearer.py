@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
 from broker.security.login import Identity
+from broker.security.oauth_key_ring import LOOK_S
 from broker.security.oauth_tokens import TokenCheck, TokenRules
 from protocol.sasl import AuthenticationFailed, FailureReason
 from tests.support.broker import BrokerProcess
@@ -24,6 +25,7 @@ RULES = TokenRules(
     audiences=("other", AUDIENCE), issuer=ISSUER, subject_claim="sub", scope_claim="scope", skew_s=1
 )
 ISSUED = Issuer(keys=[ec_key(), rsa_key()])
+TAKEN_S = 30 * LOOK_S
 
 
 async def check(token: str, rules: TokenRules = RULES) -> Identity:
@@ -203,7 +205,7 @@ async def test_new_keys_count_without_a_restart(
             await client.begin("OAUTHBEARER")
             if not (await client.ask(authenticate(message(token)))).auth_bytes:
                 break
-        assert time.monotonic() - began_s < 10
+        assert time.monotonic() - began_s < TAKEN_S
     log = token_broker.log.read_text()
     assert token not in log
     assert token.split(".")[2] not in log

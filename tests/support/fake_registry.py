@@ -105,6 +105,7 @@ def fake_registry() -> Iterator[FakeRegistry]:
     class Server(ThreadingHTTPServer):
         daemon_threads = True
         block_on_close = False
+        request_queue_size = 100  # who finds no place in it tries again after a second
 
     with Server(("127.0.0.1", 0), Handler) as server:
         registry.url = f"http://127.0.0.1:{server.server_address[1]}"

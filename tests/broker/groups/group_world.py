@@ -30,6 +30,8 @@ from tests.support.held_groups import HeldGroups
 
 _ids = count(1)
 
+PATIENCE_S = 20.0
+
 
 class _NoTopics:
     """Stands for broker.topics.Topics where no topic matters.
@@ -238,6 +240,6 @@ async def refusal(answer: Awaitable[object]) -> ErrorCode:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await asyncio.sleep(0)

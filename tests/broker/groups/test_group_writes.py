@@ -47,7 +47,7 @@ def record(group_id: str, generation_id: int, document: str = "{}") -> GroupReco
 
 
 async def underway(store: HeldGroups, calls: int) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while len(store.writes) < calls:
             await asyncio.sleep(0)
 

@@ -94,6 +94,7 @@ async def test_a_parked_join_does_not_hold_up_the_requests_behind_it(
     answer = await client.ask(join_request(group))
     parked = join_request(group, answer.member_id)
     await client.send(encode_frame(parked, 11))
+    await until_rebalance(first)
 
     # When the same connection sends the other member's heartbeat behind it
     beat = heartbeat_request(group, first.member_id, 1)

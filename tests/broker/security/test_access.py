@@ -129,6 +129,7 @@ async def test_who_waits_for_records_gets_none_after_its_acl_is_gone(
     # Given a client that waits for records
     await asker.manager.create_topic(topic)
     rule = await asker.may(Operation.READ, TOPIC, topic)
+    assert (await asker.client.fetch(topic, 0, max_wait_ms=0)).error_code == NONE
     await asker.client.send(encode_frame(fetch_request([(topic, 0, 0)], max_wait_ms=60_000), 0))
 
     # When it may not read any more, and a record comes

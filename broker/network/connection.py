@@ -91,7 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         self._writable.set()
         self._is_refused = False
         self._serving: asyncio.Task[None] | None = None
-        self._handling: bytearray | None = None  # the request that is beginning
+        self._handling: bytearray | None = None  # the API key of the request that is beginning
         self._stopped = False  # no more of them shall
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._loop.time())
@@ -204,7 +204,7 @@ class Connection(asyncio.BufferedProtocol):
                 await answers.wait_first()
                 continue
             frame, held = intake.pop()
-            self._handling = frame
+            self._handling = frame[:2]  # for who waits for records lets go of the frame
             try:
                 reply = await dispatch(frame, self, held.give_back)
             except BaseException as error:
@@ -371,7 +371,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _changes_nothing(self) -> bool:
         """Whether what is under way does not: nothing, a login, or a Fetch."""
-        return self._handling is None or not self._trusted or self._handling[:2] == FETCH
+        return self._handling is None or not self._trusted or self._handling == FETCH
 
     def _served(self, _: asyncio.Task[None]) -> None:
         if self._serving is not None:

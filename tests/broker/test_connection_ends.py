@@ -4,6 +4,7 @@ import asyncio
 import socket
 import struct
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +13,15 @@ from broker.network.memory import HeldMemory
 from broker.network.refused_connections import Refused
 from protocol.records import Record, build_batch
 from tests.broker.quotas.test_quota_muting import World, frame
-from tests.support.broker import BrokerProcess
-from tests.support.wire import WireClient, encode_frame, produce_request
+from tests.support.broker import BrokerProcess, running_broker
+from tests.support.request_memory import until_held
+from tests.support.wire import (
+    WireClient,
+    encode_frame,
+    fetch_request,
+    list_offset_request,
+    produce_request,
+)
 
 RESET = struct.pack("ii", 1, 0)
 """SO_LINGER: nothing is said but that the connection is gone."""
@@ -74,6 +82,23 @@ async def test_no_fetch_goes_on_or_is_begun_when_its_client_has_gone(
     await world.turns()
     assert not world.echo.ended
     assert world.echo.begun == [b"\0"]
+
+
+async def test_a_fetch_does_not_wait_for_records_when_its_client_has_gone(tmp_path: Path) -> None:
+    # Given a client that waits ten minutes for records, with another request behind that
+    with running_broker(tmp_path) as broker:
+        async with await WireClient.connect(broker.bootstrap) as other:
+            await other.create_topic("quiet")
+        host, port = broker.bootstrap.split(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        behind = encode_frame(list_offset_request("quiet", -1), 2)
+        writer.write(encode_frame(fetch_request([("quiet", 0, 0)], max_wait_ms=600_000), 1))
+        writer.write(behind)
+        await until_held(broker, len(behind) - 4)  # without its size
+
+        # When it goes, then nothing is left of it
+        writer.close()
+        await until_held(broker, 0)
 
 
 async def test_fetches_behind_what_goes_on_are_forgotten(world: World) -> None:

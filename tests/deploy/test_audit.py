@@ -67,7 +67,7 @@ def database(vulnerable: Mapping[Release, str]) -> Iterator[str]:
             """Say nothing."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        threading.Thread(target=server.serve_forever).start()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/v1/query"
         server.shutdown()
 

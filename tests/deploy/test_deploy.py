@@ -151,7 +151,7 @@ def test_the_health_check_tells_ready_from_not(broker: BrokerProcess) -> None:
 
     assert healthy(parse_address(broker.http, listener=False).port)
     with http.server.HTTPServer(("127.0.0.1", 0), Unready) as unready:
-        threading.Thread(target=unready.serve_forever).start()
+        threading.Thread(target=unready.serve_forever, daemon=True).start()
         assert not healthy(unready.server_port)
         unready.shutdown()
     assert not healthy(unready.server_port)  # nobody listens there any more

@@ -25,6 +25,7 @@ from tests.support.wire import WireClient, encode_frame, fetch_request, produce_
 
 PARTITIONS: Final = 12
 MANY: Final = 60  # so many that each broker leads some
+LONG_MS: Final = 300_000  # so that a fetch waits on, however long a broker takes to start
 AGREED_S: Final = 30.0
 DEAD_S: Final = 3.0
 LEFT_S: Final = 0.5
@@ -281,7 +282,7 @@ async def test_a_fetch_that_waits_is_told_when_its_partition_moves(trio: Trio, t
     here = ports[trio.bootstraps[0]]
     async with await WireClient.connect(trio.bootstraps[0]) as wire:
         mine = [at for at, led in before.items() if led == here]
-        request = fetch_request([(topic, at, 0) for at in mine], max_wait_ms=60_000)
+        request = fetch_request([(topic, at, 0) for at in mine], max_wait_ms=LONG_MS)
         await wire.send(encode_frame(request, 1))
 
         # When a broker comes that takes some of its partitions over

@@ -18,7 +18,8 @@ from kio.static.constants import EntityType
 from kio.static.primitive import i32Timedelta
 
 API_VERSIONS = 18
-TIMEOUT_S = 60.0
+TIMEOUT_S = 45.0
+"""Less than the minute that tests let requests wait: what is to end sooner must not end by that."""
 
 
 class ConnectionEnded(Exception):

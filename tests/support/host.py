@@ -15,6 +15,8 @@ from typing import Final
 import psutil
 
 MUCH: Final = 0.2
+MOST: Final = 0.95
+"""How much of the time counts as waiting at most."""
 _PRESSURE: Final = Path("/proc/pressure/cpu")
 _SOME: Final = re.compile(r"^some .*total=(\d+)", re.MULTILINE)
 
@@ -47,15 +49,16 @@ class Attempts:
         return self._stolen_s() - self._began[1] >= MUCH * elapsed_s > 0
 
 
-def waiting_since_now() -> Callable[[], float]:
+def waiting_since_now(clock: Callable[[], float] = time.monotonic) -> Callable[[], float]:
     """Return what tells for how many seconds since this call there was somebody who had to wait.
 
     It adds up the time in which tasks were ready and had no processor (the kernel's PSI, where it
     has that) and the time that the host took: what a bound on time may be exceeded by. On a machine
-    that has nothing else to do it is next to nothing.
+    that has nothing else to do it is next to nothing; on one where somebody always has to wait it
+    is MOST of the time, so that there, too, a bound is exceeded some day.
     """
-    began_s = _waited_s()
-    return lambda: _waited_s() - began_s
+    began_s, waited_s = clock(), _waited_s()
+    return lambda: min(_waited_s() - waited_s, MOST * (clock() - began_s))
 
 
 def _waited_s() -> float:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Timer
 from typing import Final
 
 import confluent_kafka
@@ -106,12 +107,17 @@ def _refusal(login: Login, more: Mapping[str, str]) -> str:
     ) as running:
         assert running.stderr is not None
         lines: list[str] = []
-        for line in running.stderr:
-            lines.append(line)
-            if said := next((word for word in SAID if word in line), ""):
-                running.kill()
-                return said
-        listed, _ = running.communicate(timeout=CALL_S)
+        limit = Timer(CALL_S, running.kill)
+        limit.start()
+        try:
+            for line in running.stderr:
+                lines.append(line)
+                if said := next((word for word in SAID if word in line), ""):
+                    running.kill()
+                    return said
+            listed, _ = running.communicate(timeout=CALL_S)
+        finally:
+            limit.cancel()
     if running.returncode and not listed and any(DISCONNECTED in line for line in lines):
         return DISCONNECTED
     return f"{running.returncode}: {listed}{''.join(lines)}"

@@ -234,6 +234,12 @@ def create_topic(cluster: Cluster, name: str, *, partitions: int) -> None:
         time.sleep(0.02)
 
 
+def lift_login_limits(patched: pytest.MonkeyPatch) -> None:
+    """Let both clients of commands wait long for a login; what is told at once comes before."""
+    for limit in ("cluster.CONNECT_TIMEOUT_S", "wire.CONNECT_TIMEOUT_S", "wire.REQUEST_TIMEOUT_S"):
+        patched.setattr(f"streamctl.{limit}", FINISH_S)
+
+
 def wait_until(condition: Callable[[], bool], what: str) -> None:
     give_up = time.monotonic() + FINISH_S
     while not condition():
@@ -245,7 +251,8 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 def run_here(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Callable[..., Ended]:
-    """Return a function that runs a command in this process: for what asks no broker."""
+    """Return a function that runs a command in this process: it asks no broker, or a test
+    lifts its time limits."""
     monkeypatch.setenv("STREAMHOUSE_BOOTSTRAP", "127.0.0.1:1")
     monkeypatch.setenv("TERM", "dumb")
 

@@ -21,7 +21,7 @@ from streamctl.errors import Failure
 from streamctl.oauth_token import fetch_token
 from streamctl.output import print_failure
 from streamctl.sasl import conversation
-from tests.streamctl.conftest import FINISH_S, Ended
+from tests.streamctl.conftest import FINISH_S, Ended, lift_login_limits
 from tests.support.broker import BrokerProcess
 from tests.support.certificates import make_authority
 from tests.support.sasl import (
@@ -116,7 +116,7 @@ def test_a_wrong_secret_is_told_at_once(
     mechanism: str,
     command: tuple[str, ...],
 ) -> None:
-    monkeypatch.setattr("streamctl.cluster.CONNECT_TIMEOUT_S", FINISH_S)
+    lift_login_limits(monkeypatch)
     began_s = time.monotonic()
     ended = run_here(*command, *closed.login(mechanism, "wrong-password"))
     assert ended.exit_code == 1

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AclBinding  # type: ignore[attr-defined]  # no
 from tests.clients.logins import Login
 from tests.clients.secured import Secured, acl, traffic
 from tests.clients.secured_brokers import Strictness, running_secured
-from tests.streamctl.conftest import FINISH_S, Ended, Streamctl
+from tests.streamctl.conftest import FINISH_S, Ended, Streamctl, lift_login_limits
 from tests.support.certificates import make_authority
 
 RunHere = Callable[..., Ended]
@@ -50,7 +50,7 @@ def test_a_certificate_that_is_not_trusted_is_named(
     command: tuple[str, ...],
     wrong: str,
 ) -> None:
-    monkeypatch.setattr("streamctl.cluster.CONNECT_TIMEOUT_S", FINISH_S)
+    lift_login_limits(monkeypatch)
     other = make_authority().write_truststore(tmp_path / "other.pem")
     logins = {
         "authority": login.but(trust=other),

@@ -12,7 +12,6 @@ import pytest
 
 from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
-from storage.config import PostgresConfig
 from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import (
@@ -30,7 +29,6 @@ from tests.support.postgres import create_database
 
 KINDS: Final = ("memory", "postgres")
 EVERYTHING: Final = 2**62
-CONFIG: Final = PostgresConfig(pool_size=2)
 
 _paths = count(1)
 

@@ -32,8 +32,8 @@ class Settings:
         auto_commit: the client commits by itself; else the member does, synchronously, also when
             partitions are taken from it.
         commit_ms: how often, either way.
-        session_ms, heartbeat_ms: of a classic member; with KIP-848 the broker says. Both are long:
-            on a machine that stalls, a member would be taken for dead that is not.
+        session_ms, heartbeat_ms: of a classic member; with KIP-848 the broker says. A session
+            is long: on a machine that stalls, a member would be taken for dead that is not.
         assigned: partitions to read without joining the group; empty joins it.
         metadata: goes with every offset that the member commits by itself.
         copy_to: the topic to which every record is sent, with SOURCE, before its offset is

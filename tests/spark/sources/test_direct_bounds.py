@@ -28,7 +28,7 @@ ORDERS = TopicPartition(topic="orders", partition=0, topic_id=UUID(int=1))
 USERS = TopicPartition(topic="users", partition=1, topic_id=UUID(int=2))
 SECOND = datetime(2024, 1, 1, tzinfo=UTC)
 SECOND_MS = 1_704_067_200_000
-ENOUGH_S: Final = 30.0  # each for each would be minutes, one after the other takes one
+ENOUGH_S: Final = 30.0  # to compare all with all takes minutes, one after the other seconds
 
 
 def row(number: int, length: int) -> SegmentEntry:

@@ -135,7 +135,7 @@ async def test_the_more_waits_for_the_deaf_the_less_is_read_for_others(
 
         # When more and more of them read nothing, then others are given one batch at a time in the
         # end, as no more waits for all than a broker holds
-        most = 2 * BACKLOG_BYTES // everything  # one that asks while somebody reads is given less
+        most = 2 * BACKLOG_BYTES // LARGE_BYTES  # who asks while somebody reads is given one batch
         with ExitStack() as stack:
             while await read_bytes() > 2 * LARGE_BYTES:
                 assert most > 0

@@ -1,6 +1,8 @@
 -- Brokers that see that this database was set back mark it and end (broker/set_back.py); jobs that need no
 -- broker gave the offsets of acknowledged records away in it all the same, and counted what they wrote as
 -- done.
+-- And where many sinks are remembered, a call looked at all of them for those that can be forgotten, for
+-- clock_timestamp() is volatile, hence not where an index ends; and brokers waited for partitions meanwhile.
 
 -- Make the objects of a batch part of the log, all or none of them.
 --

@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode
 from protocol.records import Record, build_batch
 from tests.clients.confluent import Confluent
 from tests.support.broker import BrokerFailed, start_broker
-from tests.support.host import waiting_since_now
+from tests.support.host import Stopwatch
 from tests.support.load import Load
 from tests.support.ports import free_port
 from tests.support.three_brokers import Trio, leader_first, three_brokers
@@ -58,11 +58,11 @@ def wait_until(what: str, holds: Callable[[], bool], timeout_s: float) -> float:
 
     It may take so much longer as somebody had to wait for a processor meanwhile.
     """
-    began, waited_s = time.monotonic(), waiting_since_now()
+    stopwatch = Stopwatch()
     while not holds():
-        assert time.monotonic() - began < timeout_s + waited_s(), f"{what}: not in {timeout_s} s"
+        assert stopwatch.is_within(timeout_s), f"{what}: not in {timeout_s} s"
         time.sleep(0.01)
-    return time.monotonic() - began
+    return stopwatch.elapsed_s()
 
 
 def agree(bootstraps: Sequence[str], topic: str, node_ids: set[int]) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.support.broker import BrokerProcess, running_broker
-from tests.support.host import waiting_since_now
+from tests.support.host import Stopwatch
 from tests.support.postgres import create_empty_database
 from tests.support.transaction_wire import (
     ABORT,
@@ -65,9 +65,9 @@ async def topic_led_by_first(wires: list[WireClient], topic: str, bootstrap: str
 async def read_committed(wire: WireClient, topic: str, count: int) -> list[LogEntry]:
     """Follow a log as a consumer of committed records does, until it has had so many entries."""
     found: list[LogEntry] = []
-    began_s, waited_s = time.monotonic(), waiting_since_now()
+    stopwatch = Stopwatch()
     while len(found) < count:
-        assert time.monotonic() - began_s < TIMEOUT_S + GRACE_S + waited_s(), found
+        assert stopwatch.is_within(TIMEOUT_S + GRACE_S), found
         offset = found[-1][0] + 1 if found else 0
         found += entries(await fetch(wire, topic, offset, committed=True, max_wait_ms=1000))
     return found

@@ -7,7 +7,7 @@ from tests.groups.conftest import NewTopic
 from tests.groups.members import Members
 from tests.groups.producing import numbered_records
 from tests.groups.settings import Protocol
-from tests.support.host import waiting_since_now
+from tests.support.host import Stopwatch
 
 CLOSED_S = 2.0
 ENOUGH = 100
@@ -33,9 +33,9 @@ def test_a_librdkafka_consumer_with_auto_commit_closes_quickly(
         members.until(lambda: len(reading.read().get(0, ())) > ENOUGH, "reading")
 
         # When it is closed
-        waited_s = waiting_since_now()
+        stopwatch = Stopwatch()
         closed = reading.stop()
-        late_s = waited_s()
+        late_s = stopwatch.waited_s()
 
     # Then that is quick, and what it has read is committed
     assert closed.fields["took_s"] < CLOSED_S + late_s

@@ -12,7 +12,7 @@ from tests.groups.member import Library
 from tests.groups.members import Members
 from tests.groups.producing import numbered_records
 from tests.groups.settings import Protocol
-from tests.support.host import waiting_since_now
+from tests.support.host import Stopwatch
 
 PARTITIONS = 6
 SESSION_MS = 6_000
@@ -70,14 +70,14 @@ def test_the_survivors_share_the_partitions_of_a_killed_member(
         )
 
         # When B is killed
-        waited_s = waiting_since_now()
+        stopwatch = Stopwatch()
         b.kill()
 
         # Then A and C hold three each, each partition once, soon after B's session has ended
         members.until_shared(PARTITIONS, among=(a, c))
         assert b.ended_s is not None
         last = max(event.at_s for event in (*a.said("assigned"), *c.said("assigned")))
-        took_s, late_s = last - b.ended_s, waited_s()
+        took_s, late_s = last - b.ended_s, stopwatch.waited_s()
         assert took_s <= case.taken_over_s + late_s, f"took {took_s:.2f} s, {late_s:.2f} s waiting"
         record_counts = records.stop()
     members.until_read(record_counts)

@@ -31,7 +31,7 @@ from tests.history.operations import Isolation, Kind, Outcome
 from tests.history.reading import read_finally
 from tests.history.record import Recorder, told
 from tests.history.transacting import Transactional
-from tests.support.host import waiting_since_now
+from tests.support.host import Stopwatch
 
 WATCHERS: Final = 2
 TRANSACTIONAL: Final = 5
@@ -101,13 +101,13 @@ class Watching:
         One that does for longer than that is a complaint, but for the time in which the machine had
         others to serve. So is a broker that does not tell.
         """
-        began_s, waited_s = time.monotonic(), waiting_since_now()
+        stopwatch = Stopwatch()
         while True:
             ends = self.ask(Isolation.READ_UNCOMMITTED)
             stable = self.ask(Isolation.READ_COMMITTED)
             if len(stable) == KEYS and stable == ends:
                 return stable
-            took_s, late_s = time.monotonic() - began_s, waited_s()
+            took_s, late_s = stopwatch.elapsed_s(), stopwatch.waited_s()
             is_told = len(stable) == len(ends) == KEYS
             if took_s >= ANSWERED_S or (is_told and took_s >= within_s + late_s):
                 waits = f"after {took_s:.1f} s, {late_s:.1f} s waiting"

@@ -49,16 +49,30 @@ class Attempts:
         return self._stolen_s() - self._began[1] >= MUCH * elapsed_s > 0
 
 
-def waiting_since_now(clock: Callable[[], float] = time.monotonic) -> Callable[[], float]:
-    """Return what tells for how many seconds since this call there was somebody who had to wait.
+class Stopwatch:
+    """How long something takes, from now on, and for how much of that others had the processors."""
 
-    It adds up the time in which tasks were ready and had no processor (the kernel's PSI, where it
-    has that) and the time that the host took: what a bound on time may be exceeded by. On a machine
-    that has nothing else to do it is next to nothing; on one where somebody always has to wait it
-    is MOST of the time, so that there, too, a bound is exceeded some day.
-    """
-    began_s, waited_s = clock(), _waited_s()
-    return lambda: min(_waited_s() - waited_s, MOST * (clock() - began_s))
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began_s, self._waited_s = clock(), _waited_s()
+
+    def elapsed_s(self) -> float:
+        """Return the seconds since it was made."""
+        return self._clock() - self._began_s
+
+    def waited_s(self) -> float:
+        """Return for how many of them there was somebody who had to wait.
+
+        That is the time in which tasks were ready and had no processor (the kernel's PSI, where it
+        has that) and the time that the host took. On a machine that has nothing else to do it is
+        next to nothing; on one where somebody always has to wait it is MOST of the time, so that
+        there, too, a bound is exceeded some day.
+        """
+        return min(_waited_s() - self._waited_s, MOST * self.elapsed_s())
+
+    def is_within(self, bound_s: float) -> bool:
+        """Tell whether less has passed than that, and as much longer as somebody had to wait."""
+        return self.elapsed_s() < bound_s + self.waited_s()
 
 
 def _waited_s() -> float:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.host import MOST, Attempts, stolen_s, waiting_since_now
+from tests.support.host import MOST, Attempts, Stopwatch, stolen_s
 
 PRESSURE = "some avg10=1.0 avg60=2.0 avg300=3.0 total={}\nfull avg10=0.0 total=7\n"
 
@@ -26,19 +26,21 @@ def test_what_the_machine_says_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     pressure.write_text(PRESSURE.format(1_000_000))
     now_s = [0.0]
-    waited_s = waiting_since_now(lambda: now_s[0])
+    stopwatch = Stopwatch(lambda: now_s[0])
 
     # When both go on, then what was waited is their sum, but not all of the time
     pressure.write_text(PRESSURE.format(3_500_000))
     taken["steal"] = 9.0
     assert stolen_s() == 4.5
     now_s[0] = 10.0
-    assert waited_s() == 3.0
+    assert stopwatch.waited_s() == 3.0
+    assert stopwatch.is_within(8.0)
+    assert not stopwatch.is_within(7.0)
     now_s[0] = 2.0
-    assert waited_s() == 2.0 * MOST
+    assert stopwatch.waited_s() == 2.0 * MOST
 
     # And where the kernel has no such page, or no host, there is less to add up
     pressure.unlink()
     taken.clear()
     assert stolen_s() == 0
-    assert waiting_since_now()() == 0
+    assert Stopwatch().waited_s() == 0

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from tests.support.host import waiting_since_now
+from tests.support.host import Stopwatch
 
 CALL_S: Final = 90.0
 TIMEOUT_MS: Final = 90_000
@@ -87,10 +87,9 @@ def within(seconds: float, condition: Callable[[], bool], what: str) -> None:
     Raises:
         AssertionError: it has not, in time.
     """
-    began_s, waited_s = time.monotonic(), waiting_since_now()
+    stopwatch = Stopwatch()
     while not condition():
-        took_s = time.monotonic() - began_s
-        assert took_s < seconds + waited_s(), f"no {what} in {seconds} s"
+        assert stopwatch.is_within(seconds), f"no {what} in {seconds} s"
         time.sleep(GLANCE_S)
 
 

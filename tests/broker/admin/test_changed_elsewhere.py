@@ -4,7 +4,6 @@ A client may give up on what it hears twice: sarama repeats a batch three times 
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from protocol.records import Record, build_batch
 from tests.broker.admin.pair import Pair
 from tests.broker.admin.questions import add_partitions, create, delete
 from tests.broker.admin.wire import Api
-from tests.support.host import waiting_since_now
+from tests.support.host import Stopwatch
 from tests.support.wire import WireClient, milliseconds
 
 LATEST: Final = -1
@@ -92,9 +91,9 @@ async def test_a_topic_that_was_just_made_again_takes_what_is_sent_again(
 
 async def offset_of_repeated(client: WireClient, topic: str) -> int:
     """Send a batch until it is taken, as sarama does; return its offset."""
-    began_s, waited_s = time.monotonic(), waiting_since_now()
+    stopwatch = Stopwatch()
     while (answer := await produced(client, topic, 0)).error_code is not ErrorCode.none:
-        assert time.monotonic() - began_s < GIVEN_UP_AFTER_S + waited_s(), answer
+        assert stopwatch.is_within(GIVEN_UP_AFTER_S), answer
         await asyncio.sleep(REPEATED_AFTER_S)
     return int(answer.base_offset)
 

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.broker.groups.conftest import SETTINGS, coordinator
 from tests.support.group_members import Member, stable
-from tests.support.host import waiting_since_now
+from tests.support.host import Stopwatch
 from tests.support.lossy_proxy import LossyProxy
 from tests.support.postgres import create_empty_database
 from tests.support.proxied_brokers import ProxiedBroker, proxied_broker
@@ -81,11 +81,11 @@ async def test_who_alone_is_cut_off_sends_members_to_who_took_over(
 
     # When its coordinator alone hears nothing from Postgres any more
     here.postgres.lose_answers()
-    began_s, waited_s = time.monotonic(), waiting_since_now()
+    stopwatch, began_s = Stopwatch(), time.monotonic()
 
     # Then it is sent away, in time, and goes on with the other broker in its generation
     took_s = await heartbeats_until(here.member, ErrorCode.not_coordinator) - began_s
-    assert took_s < SENT_AWAY_S + waited_s()
+    assert took_s < SENT_AWAY_S + stopwatch.waited_s()
     here.member.client = there.client
     await heartbeats_until(here.member, NONE)
 

@@ -11,7 +11,7 @@ from tests.broker.groups.conftest import coordinator
 from tests.support.broker import BrokerProcess
 from tests.support.group_members import Member, stable
 from tests.support.group_wire import committed, fetch_request
-from tests.support.host import waiting_since_now
+from tests.support.host import Stopwatch
 from tests.support.wire import WireClient
 
 NONE = ErrorCode.none
@@ -72,14 +72,14 @@ async def test_another_broker_goes_on_with_the_same_generation(
 
         # When one broker is killed, or stops
         await asyncio.to_thread(getattr(pair[0], ending))
-        waited_s = waiting_since_now()
+        stopwatch = Stopwatch()
 
         # Then the other takes its groups over, with generation, assignment and offset
         for group in moving:
             member = members[group]
             member.client = two
             took_s = await until_taken_over(member)
-            assert took_s < (6.0 if ending == "kill" else 3.0) + waited_s()
+            assert took_s < (6.0 if ending == "kill" else 3.0) + stopwatch.waited_s()
             synced = await member.sync()
             assert (synced.error_code, synced.assignment) == (NONE, member.member_id.encode())
             assert await coordinator(two, group) == pair[1].port

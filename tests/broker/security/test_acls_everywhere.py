@@ -18,7 +18,7 @@ from tests.broker.security.acl_wire import (
     create,
     delete,
 )
-from tests.support.host import waiting_since_now
+from tests.support.host import Stopwatch
 from tests.support.three_brokers import Trio, three_brokers
 
 pytestmark = pytest.mark.alone
@@ -46,11 +46,11 @@ def seconds_until(code: ErrorCode, wire: Wire, name: str) -> float:
 
     The time in which somebody waited for a processor does not count.
     """
-    began_s, waited_s = time.monotonic(), waiting_since_now()
+    stopwatch = Stopwatch()
     while configs_of(wire, TOPIC, name) is not code:
-        assert time.monotonic() - began_s < GIVE_UP_S
+        assert stopwatch.elapsed_s() < GIVE_UP_S
         time.sleep(GLANCE_S)
-    return time.monotonic() - began_s - waited_s()
+    return stopwatch.elapsed_s() - stopwatch.waited_s()
 
 
 def test_an_acl_counts_everywhere_within_a_second(trio: Trio) -> None:

@@ -44,8 +44,8 @@ this broker notices may take a second."""
 
 log = structlog.get_logger()
 
-Listener = Callable[[BrokerSet], None]
-ListListener = Callable[[Sequence[BrokerRecord]], None]
+Watcher = Callable[[BrokerSet], None]
+ListWatcher = Callable[[Sequence[BrokerRecord]], None]
 
 
 class Members:
@@ -59,8 +59,8 @@ class Members:
     def __init__(self, store: BrokerStore, incarnation: UUID) -> None:
         self._store = store
         self._incarnation = incarnation
-        self._listeners: list[Listener] = []
-        self._list_listeners: list[ListListener] = []
+        self._watchers: list[Watcher] = []
+        self._list_watchers: list[ListWatcher] = []
         self._left = False
         self._departed: dict[int, tuple[BrokerRecord, float]] = {}  # until when, by the loop's time
         self._warned_s = float("-inf")
@@ -109,18 +109,18 @@ class Members:
                 self._take(membership)
                 return
 
-    def on_change(self, listener: Listener) -> None:
-        """Call `listener` with the set in force now, with every new one, and when it is cut off."""
-        self._listeners.append(listener)
-        listener(self.current)
+    def on_change(self, watcher: Watcher) -> None:
+        """Call `watcher` with the set in force now, with every new one, and when it is cut off."""
+        self._watchers.append(watcher)
+        watcher(self.current)
 
-    def on_list(self, listener: ListListener) -> None:
-        """Call `listener` with the brokers to tell clients of, now and after every change.
+    def on_list(self, watcher: ListWatcher) -> None:
+        """Call `watcher` with the brokers to tell clients of, now and after every change.
 
         A change of the set is one, too, and told of after it.
         """
-        self._list_listeners.append(listener)
-        listener(self._listed())
+        self._list_watchers.append(watcher)
+        watcher(self._listed())
 
     async def beat(self) -> None:
         """Send heartbeats until cancelled.
@@ -206,8 +206,8 @@ class Members:
 
     def _follow(self, brokers: BrokerSet) -> None:
         self.current = brokers
-        for listener in self._listeners:
-            listener(brokers)
+        for watcher in self._watchers:
+            watcher(brokers)
         self._tell_list()
 
     def _forget_departed(self) -> None:
@@ -218,8 +218,8 @@ class Members:
             self._tell_list()
 
     def _tell_list(self) -> None:
-        for listener in self._list_listeners:
-            listener(self._listed())
+        for watcher in self._list_watchers:
+            watcher(self._listed())
 
     def _listed(self) -> list[BrokerRecord]:
         return [*self.current.membership.brokers, *(gone for gone, _ in self._departed.values())]

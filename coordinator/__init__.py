@@ -7,7 +7,9 @@ the effects. It goes on feeding events while a save is under way; the replies af
 it. If a save fails, or another broker took the group over, the machine is thrown away and made
 again from what is saved.
 
-    events.py, answers.py, effects.py, snapshots.py    the words
+    group.py                                           begin here: a group of either protocol
+    config.py, deadlines.py                            limits and times
+    events.py, answers.py, effects.py, snapshots.py, descriptions.py    the words
     classic*.py, voting.py                             the classic protocol (KIP-394, 345, 429)
-    consumer*.py, assignors.py, subscriptions.py       the consumer protocol (KIP-848)
+    consumer*.py, assignor*.py, subscriptions.py, catalog.py    the consumer protocol (KIP-848)
 """

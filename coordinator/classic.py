@@ -61,7 +61,7 @@ class ClassicGroup:
         """Make a stable group of members that came from elsewhere (KIP-848, a downgrade).
 
         They keep their assignments and each gets a full session. A group without members is Empty.
-        `start` has to follow, and `snapshot()` has to be saved then, or `rebalance`.
+        `rebalance` has to follow.
         `generation_id` is at least as high as what any of them was ever told; at least one protocol
         is supported by all of them; the first one leads.
         """

@@ -10,7 +10,7 @@ from coordinator.classic_rebalance import (
     sync_deadline_passed,
 )
 from coordinator.classic_state import ClassicState, remove_member
-from coordinator.consumer_deadlines import Deadline
+from coordinator.deadlines import Deadline
 from coordinator.effects import Effect, Expired, Reply
 from coordinator.events import Leave, LeavingMember
 

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.classic_document import save
 from coordinator.classic_state import ClassicState, InitialDelay, answer_parked_sync, joined
-from coordinator.consumer_deadlines import Deadline
+from coordinator.deadlines import Deadline
 from coordinator.effects import Effect, Expired, Reply
 from coordinator.snapshots import GroupState
 

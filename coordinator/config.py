@@ -1,4 +1,4 @@
-"""Limits and times of groups; broker/configs/broker_configs.py fills them in."""
+"""Limits and times of groups; broker/groups/group_setup.py fills them in."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

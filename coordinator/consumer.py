@@ -11,7 +11,6 @@ from coordinator.answers import ConsumerHeartbeatAnswer
 from coordinator.config import GroupConfig
 from coordinator.consumer_checks import check_request
 from coordinator.consumer_core import ConsumerCore, Refused
-from coordinator.consumer_deadlines import THE_GROUP, Deadline
 from coordinator.consumer_identity import find_member, static_member
 from coordinator.consumer_member import (
     JOINING_EPOCH,
@@ -19,6 +18,7 @@ from coordinator.consumer_member import (
     NO_PARTITIONS,
     Member,
 )
+from coordinator.deadlines import THE_GROUP, Deadline
 from coordinator.descriptions import ConsumerDescription
 from coordinator.effects import Effect, Expired
 from coordinator.events import ConsumerEvent, ConsumerHeartbeat, TimerFired, TopicsChanged

@@ -19,7 +19,6 @@ from coordinator.answers import (
 from coordinator.catalog import Catalog
 from coordinator.classic_subscription import UnreadableSubscription
 from coordinator.consumer_core import PROTOCOL_TYPE, ConsumerCore, Refused
-from coordinator.consumer_deadlines import Deadline
 from coordinator.consumer_member import JOINING_EPOCH, ClassicFacts, Member, MemberState
 from coordinator.consumer_protocol import (
     ConsumerSubscription,
@@ -27,6 +26,7 @@ from coordinator.consumer_protocol import (
     to_partitions,
     write_assignment,
 )
+from coordinator.deadlines import Deadline
 from coordinator.effects import Effect
 from coordinator.events import Heartbeat, Join, Leave, LeavingMember, Sync
 from coordinator.subscriptions import Subscription

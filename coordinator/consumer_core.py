@@ -21,10 +21,10 @@ from coordinator.assignor_pools import AssignorMember, TopicSizes
 from coordinator.assignors import ASSIGNORS
 from coordinator.catalog import Catalog
 from coordinator.config import GroupConfig
-from coordinator.consumer_deadlines import THE_GROUP, Deadline, Deadlines
 from coordinator.consumer_member import Member, digest_of, shared_sets
 from coordinator.consumer_members import Members
 from coordinator.consumer_reconcile import reconcile
+from coordinator.deadlines import THE_GROUP, Deadline, Deadlines
 from coordinator.effects import Effect, Reply, Save
 from coordinator.events import Token
 from coordinator.snapshots import Document, GroupSnapshot, GroupState, GroupType

@@ -190,7 +190,7 @@ class Group:
         )
 
     def check_fetch(
-        self, *, member_id: str | None, member_epoch: int, is_saving: bool, now_ms: int
+        self, *, member_id: str | None, member_epoch: int, is_saving: bool
     ) -> ErrorCode:
         """Tell whether this member may fetch committed offsets now (OffsetFetch v9 and later).
 
@@ -198,7 +198,6 @@ class Group:
             member_id: None, or empty, with epoch -1 if the request names no member.
             member_epoch: as the member knows it.
             is_saving: what came before is not durable yet, nor told.
-            now_ms: does not matter: fetching offsets is no sign of life.
         """
         if isinstance(self._machine, ClassicGroup):
             return ErrorCode.none

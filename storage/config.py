@@ -13,8 +13,8 @@ INT32_MAX = 2**31 - 1
 YEAR_MS = 365 * 24 * 60 * 60 * 1000
 
 RESERVED_LIFETIME_S = 15 * 60
-"""The sweeper gives up what was reserved an hour ago (UpkeepConfig): a path that a broker has had
-for so long could be doomed by the time its upload is committed
+"""The sweeper gives up what was reserved `abandoned_ms` ago (UpkeepConfig): a path that a broker
+has had for so long could be doomed by the time its upload is committed
 (storage/objects/object_paths.py)."""
 
 

@@ -147,9 +147,9 @@ class UsageCounter:
             counts.gets += part
             counts.get_bytes += bytes_of_it
 
-    def listed(self, pages: int) -> None:
-        """Count a LIST of so many pages."""
-        self._of_first().lists += pages
+    def listed(self) -> None:
+        """Count a LIST of one page."""
+        self._of_first().lists += 1
 
     def deleted(self, objects: int) -> None:
         """Count objects that were deleted."""

@@ -24,7 +24,7 @@ from broker.configs.config_reports import (
     topic_entry,
 )
 from broker.configs.config_resources import (
-    ResourceType,
+    ConfigResource,
     authorize,
     check_node_id,
     find_entity,
@@ -103,10 +103,10 @@ class _Describe:
 
     async def resource(self, resource_type: int, name: str) -> Described:
         authorize(self._request, resource_type, name, Operation.DESCRIBE_CONFIGS)
-        if resource_type == ResourceType.TOPIC:
+        if resource_type == ConfigResource.TOPIC:
             await self._refresh(self._request.services.topics)
             return self._topic(known_topic(self._request, name).topic.configs)
-        if resource_type == ResourceType.BROKER_LOGGER:
+        if resource_type == ConfigResource.BROKER_LOGGER:
             check_node_id(self._request, name)
             return {logger: self._level(logger) for logger in LOGGERS}
         entity = find_entity(self._request, resource_type, name)

@@ -15,7 +15,7 @@ from kio.static.protocol import Payload
 from broker.configs.config_changes import ConfigChange, ConfigRules, incremental_changes
 from broker.configs.config_resources import (
     Changes,
-    ResourceType,
+    ConfigResource,
     alter_configs,
     answer_resources,
     check_node_id,
@@ -30,7 +30,7 @@ async def handle(request: Request) -> Payload:
     body = request.decode()
 
     async def alter(resource: Any) -> None:
-        if resource.resource_type == ResourceType.BROKER_LOGGER:
+        if resource.resource_type == ConfigResource.BROKER_LOGGER:
             await _alter_levels(request, resource, validate_only=body.validate_only)
         else:
             await alter_configs(

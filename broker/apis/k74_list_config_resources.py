@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.configs.config_resources import ResourceType
+from broker.configs.config_resources import ConfigResource
 from broker.refusals import code_of
 from broker.requests import NOT_THROTTLED, Request
 from broker.services import Services
@@ -22,15 +22,15 @@ from storage.metadata.entity_configs import EntityKind
 async def handle(request: Request) -> Payload:
     """Name the resources of the types asked for; of no types all."""
     body, services = request.decode(), request.services
-    asked = set(getattr(body, "resource_types", (ResourceType.CLIENT_METRICS,)) or ResourceType)
-    code = ErrorCode.none if asked <= {*ResourceType} else ErrorCode.unsupported_version
+    asked = set(getattr(body, "resource_types", (ConfigResource.CLIENT_METRICS,)) or ConfigResource)
+    code = ErrorCode.none if asked <= {*ConfigResource} else ErrorCode.unsupported_version
     try:
         await services.entity_configs.refresh()
     except MetadataUnavailable as unavailable:
         code = code_of(unavailable)
     resources = [
         request.types.ConfigResource(resource_name=name, resource_type=resource_type)
-        for resource_type in sorted(ResourceType, reverse=True)
+        for resource_type in sorted(ConfigResource, reverse=True)
         if resource_type in asked and code is ErrorCode.none
         for name in _names(services, resource_type)
     ]
@@ -40,13 +40,13 @@ async def handle(request: Request) -> Payload:
     return response
 
 
-def _names(services: Services, resource_type: ResourceType) -> Iterable[str]:
+def _names(services: Services, resource_type: ConfigResource) -> Iterable[str]:
     match resource_type:
-        case ResourceType.TOPIC:
+        case ConfigResource.TOPIC:
             return sorted(topic.topic.name for topic in services.topics.all())
-        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+        case ConfigResource.BROKER | ConfigResource.BROKER_LOGGER:
             return [str(node.node_id) for node in services.cluster.live]
-        case ResourceType.CLIENT_METRICS:
+        case ConfigResource.CLIENT_METRICS:
             return sorted(services.entity_configs.all(EntityKind.CLIENT_METRICS))
-        case ResourceType.GROUP:
+        case ConfigResource.GROUP:
             return sorted(services.entity_configs.all(EntityKind.GROUP))

@@ -41,7 +41,7 @@ ChangesOf = Callable[[Any, Mapping[str, str], ConfigRules], Changes]
 log = structlog.get_logger()
 
 
-class ResourceType(IntEnum):
+class ConfigResource(IntEnum):
     """The resources of Kafka's config APIs."""
 
     TOPIC = 2
@@ -52,13 +52,13 @@ class ResourceType(IntEnum):
 
 
 _WITH_ACLS: Final[Mapping[int, acl.ResourceType]] = {
-    ResourceType.TOPIC: acl.ResourceType.TOPIC,
-    ResourceType.GROUP: acl.ResourceType.GROUP,
+    ConfigResource.TOPIC: acl.ResourceType.TOPIC,
+    ConfigResource.GROUP: acl.ResourceType.GROUP,
 }
 
 _NAMED_ENTITIES: Final[Mapping[int, EntityKind]] = {
-    ResourceType.CLIENT_METRICS: EntityKind.CLIENT_METRICS,
-    ResourceType.GROUP: EntityKind.GROUP,
+    ConfigResource.CLIENT_METRICS: EntityKind.CLIENT_METRICS,
+    ConfigResource.GROUP: EntityKind.GROUP,
 }
 
 
@@ -108,7 +108,7 @@ def authorize(request: Request, resource_type: int, name: str, operation: Operat
     own = _WITH_ACLS.get(resource_type)
     if own is not None:
         request.authorize(operation, own, name)
-    elif resource_type in set(ResourceType):
+    elif resource_type in set(ConfigResource):
         request.authorize(operation, acl.ResourceType.CLUSTER)
 
 
@@ -141,7 +141,7 @@ async def _alter(
 ) -> None:
     """Do it if what is set stays meanwhile what it is; else raise ConfigsChanged."""
     services = request.services
-    if resource.resource_type == ResourceType.TOPIC:
+    if resource.resource_type == ConfigResource.TOPIC:
         await services.topics.refresh()  # what is appended to may be another broker's change
         topic = known_topic(request, resource.resource_name)
         rules = TopicRules(services.config.topic_values)
@@ -182,7 +182,7 @@ def find_entity(request: Request, resource_type: int, name: str) -> Entity:
     Raises:
         Refusal: INVALID_REQUEST for a type, or a name, that nothing has here.
     """
-    if resource_type == ResourceType.BROKER:
+    if resource_type == ConfigResource.BROKER:
         if name != CLUSTER_WIDE:
             check_node_id(request, name)
         return Entity(EntityKind.BROKER, name)

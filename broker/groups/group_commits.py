@@ -97,10 +97,7 @@ class GroupCommits:
     ) -> None:
         """Answered with True once the member may read what was committed before it asked."""
         code = runner.machine.check_fetch(
-            member_id=member_id,
-            member_epoch=member_epoch,
-            is_saving=runner.is_saving,
-            now_ms=loop_ms(),
+            member_id=member_id, member_epoch=member_epoch, is_saving=runner.is_saving
         )
         if code is not ErrorCode.none:
             answer.set_exception(Refusal(code))

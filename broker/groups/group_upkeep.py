@@ -1,7 +1,7 @@
 """What keeps the groups right without being asked: takeover, changed topics, idleness, expiry."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -115,8 +115,8 @@ class GroupUpkeep:
                 async for one in self._store.list_groups()
                 if one.member_count and self._coordinates(one.group_id)
             ]
-            for chunk in _chunks(ours, TAKEN_TOGETHER):
-                await self._table.take_over(chunk)
+            for at in range(0, len(ours), TAKEN_TOGETHER):
+                await self._table.take_over(ours[at : at + TAKEN_TOGETHER])
         except MetadataUnavailable as error:
             log.warning("groups not taken over yet", reason=str(error))
             return False
@@ -177,7 +177,3 @@ class GroupUpkeep:
             except Exception:  # of what one group says; it must not end the upkeep of all others
                 log.exception("bug in the expiry of offsets", group_id=runner.group_id)
         return gone
-
-
-def _chunks(items: Sequence[str], size: int) -> list[Sequence[str]]:
-    return [items[at : at + size] for at in range(0, len(items), size)]

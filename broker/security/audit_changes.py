@@ -16,7 +16,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.configs.config_resources import ResourceType as ConfigResource
+from broker.configs.config_resources import ConfigResource
 from broker.configs.config_rules import told_names
 from broker.gradual import Gradually
 from broker.requests import Request

@@ -138,7 +138,7 @@ class TopicTables:
             return []
         share = -(-SAMPLE_COUNT // len(mine))
         starts = {each: max(there[each].last_stable_offset - share, 0) for each in mine}
-        records = self._load(topic, _offsets(there, mine, starts, {}))
+        records = self._load(_offsets(there, mine, starts, {}))
         value = F.col("value")
         if json_ids is not None:
             value = F.when(schema_id().isin(list(json_ids)), body())
@@ -163,7 +163,7 @@ class TopicTables:
             last = wanted.offsets.last
             ends = {} if last is None else dict.fromkeys(mine, last + 1)
             options |= _offsets(there, mine, starts, ends)
-        records = self._load(topic, options)
+        records = self._load(options)
         kept = F.col("headers") if headers else F.lit(None)
         return records.withColumn("headers", kept.cast(HEADERS.partition(" ")[2]))
 
@@ -186,7 +186,7 @@ class TopicTables:
         choice = {"assign": json.dumps({topic: numbers})} if numbers else {"subscribe": topic}
         return {AS_OF: as_of, **choice}
 
-    def _load(self, topic: str, options: Mapping[str, str]) -> DataFrame:
+    def _load(self, options: Mapping[str, str]) -> DataFrame:
         return self._session.read.format("streamhouse").options(**options).load()
 
 

@@ -24,7 +24,7 @@ MAX_PARTITIONS_PER_STEP = 250  # whose locks one statement takes: commits wait s
 
 
 class PostgresTopics:
-    """Topics; see MetadataStore for what each method promises."""
+    """Topics; see TopicStore for what each method promises."""
 
     _steps: PostgresPool  # for what takes locks: who waits for one is not in the way of readers
 

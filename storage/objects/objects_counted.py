@@ -48,11 +48,11 @@ class CountedStore:
         count = 0
         async for one in self._objects.list(prefix):
             if count % LIST_PAGE == 0:
-                self._usage.listed(1)
+                self._usage.listed()
             count += 1
             yield one
         if count == 0:
-            self._usage.listed(1)
+            self._usage.listed()
 
     async def close(self) -> None:
         await self._objects.close()

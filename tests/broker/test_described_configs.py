@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.apis.k32_describe_configs import MAX_WITHOUT_CONFIGS, handle
 from broker.configs.broker_configs import read_broker_config
-from broker.configs.config_resources import ResourceType
+from broker.configs.config_resources import ConfigResource
 from broker.requests import Request
 from protocol.codec import response_types
 from storage.metadata.entity_configs import EntityKind
@@ -35,7 +35,7 @@ class Stored:
         return OWN.get((kind, name), {})
 
 
-async def described(*named: tuple[ResourceType, str]) -> list[Any]:
+async def described(*named: tuple[ConfigResource, str]) -> list[Any]:
     """Return the results of a request that names these."""
     kinds = request_entities(API_KEY, VERSION)
     resources = tuple(
@@ -66,8 +66,8 @@ async def described(*named: tuple[ResourceType, str]) -> list[Any]:
     return list(response.results)
 
 
-@pytest.mark.parametrize("kind", [ResourceType.GROUP, ResourceType.CLIENT_METRICS])
-async def test_names_of_which_nothing_is_set_share_what_is_told(kind: ResourceType) -> None:
+@pytest.mark.parametrize("kind", [ConfigResource.GROUP, ConfigResource.CLIENT_METRICS])
+async def test_names_of_which_nothing_is_set_share_what_is_told(kind: ConfigResource) -> None:
     # When one of which something is set is described between two others
     one, own, two = await described((kind, "one"), (kind, "own"), (kind, "two"))
 
@@ -79,9 +79,9 @@ async def test_names_of_which_nothing_is_set_share_what_is_told(kind: ResourceTy
 
 async def test_a_request_is_told_of_so_many_names_of_which_nothing_is_set() -> None:
     # When a client makes up more names than that, of both types
-    groups = [(ResourceType.GROUP, f"group-{at}") for at in range(MAX_WITHOUT_CONFIGS)]
-    others = [(ResourceType.CLIENT_METRICS, f"other-{at}") for at in range(MAX_WITHOUT_CONFIGS)]
-    results = await described(*groups, *others, (ResourceType.GROUP, "own"))
+    groups = [(ConfigResource.GROUP, f"group-{at}") for at in range(MAX_WITHOUT_CONFIGS)]
+    others = [(ConfigResource.CLIENT_METRICS, f"other-{at}") for at in range(MAX_WITHOUT_CONFIGS)]
+    results = await described(*groups, *others, (ConfigResource.GROUP, "own"))
 
     # Then the first are described, the rest are refused, and what is set is told all the same
     assert Counter(result.error_code for result in results[:-1]) == {

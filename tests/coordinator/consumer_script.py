@@ -177,12 +177,11 @@ class Player:
         )
         return [code.name.upper()]
 
-    def _ask_fetch(self, fields: Mapping[str, str], now_ms: int) -> list[str]:
+    def _ask_fetch(self, fields: Mapping[str, str], _: int) -> list[str]:
         code = self._group.check_fetch(
             member_id=fields.get("member"),
             member_epoch=int(fields.get("epoch", "-1")),
             is_saving="saving" in fields,
-            now_ms=now_ms,
         )
         return [code.name.upper()]
 

@@ -51,9 +51,9 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, str]]:
     made: list[Mapping[str, str]] = []
     load = TopicTables._load
 
-    def noted(tables: TopicTables, topic: str, options: Mapping[str, str]) -> DataFrame:
+    def noted(tables: TopicTables, options: Mapping[str, str]) -> DataFrame:
         made.append(options)
-        return load(tables, topic, options)
+        return load(tables, options)
 
     monkeypatch.setattr(TopicTables, "_load", noted)
     return made

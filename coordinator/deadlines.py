@@ -1,4 +1,4 @@
-"""Deadlines of a consumer group and its members, behind the group's single timer."""
+"""Deadlines of a group and its members, behind the group's single timer."""
 
 from enum import Enum
 from typing import Final

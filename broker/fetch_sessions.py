@@ -13,14 +13,13 @@ from broker.fetch_session import FetchSession
 from broker.network.client_session import ClientSession
 from broker.refusals import Refusal
 from protocol.fetch import LAST_OF_SESSION, NEW_SESSION, NO_SESSION, FetchRequest
+from protocol.topics import MAX_NAME_LENGTH
 
 MOST_PARTITIONS: Final = 100_000
 """Of all sessions, about 0.7 KB each. Who comes when they are taken has no session, and names all
 that it wants each time, as in Kafka when max.incremental.fetch.session.cache.slots are taken."""
 
 MOST_OF_A_CONNECTION: Final = 8
-MOST_NAME_CHARACTERS: Final = 249
-"""No topic has a longer name, and what is kept is to be small."""
 
 
 class FetchSessions:
@@ -105,4 +104,5 @@ class FetchSessions:
 
 
 def _has_long_name(fetch: FetchRequest) -> bool:
-    return any(len(topic.name) > MOST_NAME_CHARACTERS for topic in fetch.topics)
+    """Tell whether it names what no topic is called: what a session keeps is to be small."""
+    return any(len(topic.name) > MAX_NAME_LENGTH for topic in fetch.topics)

@@ -17,8 +17,8 @@ from coordinator.answers import (
     SyncAnswer,
 )
 from coordinator.catalog import Catalog
-from coordinator.classic_subscription import UnreadableSubscription
-from coordinator.consumer_core import PROTOCOL_TYPE, ConsumerCore, Refused
+from coordinator.classic_subscription import CONSUMER_PROTOCOL, UnreadableSubscription
+from coordinator.consumer_core import ConsumerCore, Refused
 from coordinator.consumer_member import JOINING_EPOCH, ClassicFacts, Member, MemberState
 from coordinator.consumer_protocol import (
     ConsumerSubscription,
@@ -70,7 +70,7 @@ def _join(core: ConsumerCore, event: Join, now_ms: int) -> JoinAnswer:
     member = _admitted(core, event, joining, now_ms)
     return JoinAnswer(
         generation_id=member.member_epoch,
-        protocol_type=PROTOCOL_TYPE,
+        protocol_type=CONSUMER_PROTOCOL,
         protocol_name=event.protocols[0].name,
         member_id=member.member_id,
     )
@@ -100,7 +100,7 @@ def _check_join(core: ConsumerCore, event: Join) -> ConsumerSubscription:
     timeout_ms = event.session_timeout_ms
     if not limits.min_session_timeout_ms <= timeout_ms <= limits.max_session_timeout_ms:
         raise Refused(ErrorCode.invalid_session_timeout, "The session timeout is out of range.")
-    if event.protocol_type != PROTOCOL_TYPE or not event.protocols:
+    if event.protocol_type != CONSUMER_PROTOCOL or not event.protocols:
         raise Refused(ErrorCode.inconsistent_group_protocol, "It is no consumer.")
     offered = {protocol.name for protocol in event.protocols}
     for member in core.members:
@@ -193,7 +193,7 @@ def _sync(core: ConsumerCore, event: Sync, now_ms: int) -> SyncAnswer:
 
 
 def _check_protocol(event: Sync, facts: ClassicFacts) -> None:
-    if event.protocol_type not in {None, PROTOCOL_TYPE}:
+    if event.protocol_type not in {None, CONSUMER_PROTOCOL}:
         raise Refused(ErrorCode.inconsistent_group_protocol, "It joined as a consumer.")
     if event.protocol_name not in {None, facts.protocols[0].name}:
         raise Refused(ErrorCode.inconsistent_group_protocol, "It joined with another protocol.")

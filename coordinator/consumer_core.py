@@ -20,6 +20,7 @@ from coordinator.answers import Answer
 from coordinator.assignor_pools import AssignorMember, TopicSizes
 from coordinator.assignors import ASSIGNORS
 from coordinator.catalog import Catalog
+from coordinator.classic_subscription import CONSUMER_PROTOCOL
 from coordinator.config import GroupConfig
 from coordinator.consumer_member import Member, digest_of, shared_sets
 from coordinator.consumer_members import Members
@@ -30,8 +31,6 @@ from coordinator.events import Token
 from coordinator.snapshots import Document, GroupSnapshot, GroupState, GroupType
 from coordinator.subscriptions import InvalidPattern, Subscription, Subscriptions
 from protocol.ids import Partition
-
-PROTOCOL_TYPE: Final = "consumer"
 
 REST_US_EACH: Final = 20
 """How long a group rests for each of its partitions and members: four times as long as their
@@ -92,7 +91,7 @@ class ConsumerCore:
             group_id=self.group_id,
             group_type=GroupType.CONSUMER,
             state=self.state,
-            protocol_type=PROTOCOL_TYPE,
+            protocol_type=CONSUMER_PROTOCOL,
             generation_id=self.epoch,
             member_count=len(self.members),
             document=Document(write),

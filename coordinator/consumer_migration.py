@@ -7,9 +7,9 @@ from kio.schema.errors import ErrorCode
 from coordinator.catalog import Catalog
 from coordinator.classic import ClassicGroup
 from coordinator.classic_members import ClassicMember
-from coordinator.classic_subscription import UnreadableSubscription
+from coordinator.classic_subscription import CONSUMER_PROTOCOL, UnreadableSubscription
 from coordinator.config import GroupConfig
-from coordinator.consumer_core import PROTOCOL_TYPE, ConsumerCore, Refused
+from coordinator.consumer_core import ConsumerCore, Refused
 from coordinator.consumer_member import ClassicFacts, Member
 from coordinator.consumer_protocol import (
     read_assignment,
@@ -38,7 +38,7 @@ def upgraded(
     core.subscriptions.see(catalog)
     if not classic.member_count:
         return core
-    if classic.protocol_type != PROTOCOL_TYPE:
+    if classic.protocol_type != CONSUMER_PROTOCOL:
         raise _not_upgradable(classic, "it does not use the consumer embedded protocol")
     if classic.member_count > config.consumer.max_size:
         raise _not_upgradable(classic, "it exceeds the consumer group maximum size")
@@ -141,7 +141,7 @@ def downgraded(core: ConsumerCore, now_ms: int) -> tuple[ClassicGroup, Sequence[
         core.config,
         # as of the last one who joined, so that the others need not lose what they hold
         generation_id=max(member.member_epoch for member in core.members),
-        protocol_type=PROTOCOL_TYPE,
+        protocol_type=CONSUMER_PROTOCOL,
         members=members,
         now_ms=now_ms,
     )

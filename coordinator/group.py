@@ -17,11 +17,12 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.answers import ConsumerHeartbeatAnswer
 from coordinator.classic import ClassicGroup
+from coordinator.classic_subscription import CONSUMER_PROTOCOL
 from coordinator.config import GroupConfig
 from coordinator.consumer import ConsumerGroup
 from coordinator.consumer_checks import check_request
 from coordinator.consumer_classic import handle_classic
-from coordinator.consumer_core import PROTOCOL_TYPE, Refused
+from coordinator.consumer_core import Refused
 from coordinator.consumer_member import JOINING_EPOCH
 from coordinator.consumer_migration import downgraded, may_be_downgraded, upgraded
 from coordinator.descriptions import GroupDescription
@@ -225,7 +226,7 @@ class Group:
         """Of its members, or of the last ones; empty if it never had any."""
         if isinstance(self._machine, ClassicGroup):
             return self._machine.protocol_type
-        return PROTOCOL_TYPE
+        return CONSUMER_PROTOCOL
 
     @property
     def is_empty(self) -> bool:

@@ -4,7 +4,7 @@ ACLs: DELETE on the group, READ on each topic.
 """
 
 from collections.abc import Awaitable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
@@ -15,12 +15,11 @@ from broker.groups.group_table import coordinator_refusal
 from broker.groups.offset_requests import AskedTopic, look_up_topics
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
+from coordinator.classic_subscription import CONSUMER_PROTOCOL
 from coordinator.group import Group
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
-
-_CONSUMER: Final = "consumer"
 
 Line = Partition | ErrorCode
 """A partition whose offset is to go, or why it stays."""
@@ -39,7 +38,7 @@ async def _respond(request: Request, body: Any, found: Awaitable[GroupRunner | N
     if group is None:
         raise Refusal(ErrorCode.group_id_not_found)
     machine = group.machine
-    if not machine.is_empty and machine.protocol_type != _CONSUMER:
+    if not machine.is_empty and machine.protocol_type != CONSUMER_PROTOCOL:
         raise Refusal(ErrorCode.non_empty_group)  # nobody can tell what its members need
     try:
         topics = await look_up_topics(request, body.topics, Operation.READ)

@@ -29,13 +29,13 @@ from broker.security.topic_access import VisibleTopics
 from coordinator.answers import ConsumerHeartbeatAnswer
 from coordinator.consumer_checks import check_new_pattern, check_request
 from coordinator.consumer_core import Refused
+from coordinator.consumer_member import JOINING_EPOCH
 from coordinator.events import ConsumerHeartbeat, Token
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 
 _FIRST_OWN_MEMBER_ID: Final = 1
-_JOINING: Final = 0
 
 
 async def handle(request: Request) -> Awaitable[Payload] | Payload:
@@ -60,7 +60,7 @@ async def handle(request: Request) -> Awaitable[Payload] | Payload:
         except MetadataUnavailable as unavailable:
             raise coordinator_refusal(unavailable) from unavailable
     answer = request.services.groups.handle(
-        body.group_id, partial(_event, request, body), create=body.member_epoch == _JOINING
+        body.group_id, partial(_event, request, body), create=body.member_epoch == JOINING_EPOCH
     )
     return _respond(request, answer, body.group_id)
 
@@ -71,7 +71,7 @@ def _check_ids(request: Request, body: Any) -> None:
     Raises:
         Refused: INVALID_REQUEST.
     """
-    needs_id = request.version >= _FIRST_OWN_MEMBER_ID or body.member_epoch != _JOINING
+    needs_id = request.version >= _FIRST_OWN_MEMBER_ID or body.member_epoch != JOINING_EPOCH
     if needs_id and not body.member_id.strip():
         raise Refused(ErrorCode.invalid_request, "MemberId can't be empty.")
     if not body.group_id.strip():

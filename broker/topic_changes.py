@@ -70,11 +70,17 @@ class TopicChoice:
 def plan_partitions(
     requests: Sequence[MorePartitions],
     topics: Mapping[str, Topic],
+    shown: Mapping[str, int],
     denied: Collection[str] = (),
 ) -> dict[str, Topic | Refusal]:
     """Return, by name in the order of the request, each topic that can grow as asked for.
 
-    `denied` are the names of topics that the client may not alter, whether or not they exist.
+    Args:
+        requests: as asked for.
+        topics: those of them that exist.
+        shown: of those with assignments, how many replicas clients are told of. Tools assign as
+            many to each new partition; as many as the topic was made with are right, too.
+        denied: names of topics that the client may not alter, whether or not they exist.
     """
     plans: dict[str, Topic | Refusal] = {}
     repeated = repeated_names(request.name for request in requests)
@@ -84,7 +90,7 @@ def plan_partitions(
             check_named_once(request.name, repeated)
             check_allowed(request.name, denied)
             topic = _named(request.name, topics)
-            added = _check_growth(request, topic)
+            added = _check_growth(request, topic, shown)
             check_budget(added, partitions_left)
         except Refusal as refusal:
             plans[request.name] = refusal.with_traceback(None)  # its frames have the plans, and it
@@ -128,7 +134,7 @@ def choose_deleted(
     return outcomes
 
 
-def _check_growth(request: MorePartitions, topic: Topic) -> int:
+def _check_growth(request: MorePartitions, topic: Topic, shown: Mapping[str, int]) -> int:
     """Return how many partitions come to the topic."""
     added = request.partition_count - topic.partition_count
     if added < 1:
@@ -143,7 +149,9 @@ def _check_growth(request: MorePartitions, topic: Topic) -> int:
                 ErrorCode.invalid_replica_assignment,
                 f"{added} partition(s) would be added, {len(request.assignments)} are assigned.",
             )
-        check_assignments(request.assignments, topic.replication_factor)
+        made_with = topic.replication_factor
+        replica_counts = {made_with, shown.get(topic.name, made_with)}
+        check_assignments(request.assignments, replica_counts)
     return added
 
 

@@ -118,14 +118,17 @@ def check_budget(partition_count: int, left: int) -> None:
         )
 
 
-def check_assignments(assignments: Sequence[Assignment], replication_factor: int) -> None:
-    """Refuse assignments that no cluster could keep; whether the brokers live is not looked at."""
+def check_assignments(assignments: Sequence[Assignment], replica_counts: Collection[int]) -> None:
+    """Refuse assignments that no cluster could keep; whether the brokers live is not looked at.
+
+    Each shall have one of `replica_counts`.
+    """
     for brokers in assignments:
-        if not brokers or len(brokers) != replication_factor:
+        if not brokers or len(brokers) not in replica_counts:
+            needed = " or ".join(str(max(count, 1)) for count in sorted(replica_counts))
             raise Refusal(
                 ErrorCode.invalid_replica_assignment,
-                f"Each partition needs {max(replication_factor, 1)} replica(s), one has"
-                f" {len(brokers)}.",
+                f"Each partition needs {needed} replica(s), one has {len(brokers)}.",
             )
         if len(set(brokers)) != len(brokers) or min(brokers) < 0:
             raise Refusal(
@@ -194,5 +197,5 @@ def _assigned(topic: NewTopic) -> tuple[int, int]:
             "Manual assignments must name each partition from 0 on once.",
         )
     replication_factor = len(topic.assignments[0][1])
-    check_assignments([brokers for _, brokers in topic.assignments], replication_factor)
+    check_assignments([brokers for _, brokers in topic.assignments], {replication_factor})
     return len(topic.assignments), replication_factor

@@ -1,10 +1,12 @@
 """CreatePartitions: v0-3. v2 flexible, v3 may be throttled (KIP-599).
 
-Each topic answers for itself. Assignments are accepted and counted; where records lie does not
-depend on them (D1). ACLs: ALTER on each topic. Not done: the request's timeout.
+Each topic answers for itself. Assignments are accepted and counted, each as many as Metadata shows
+or the topic was made with; where records lie does not depend on them (D1).
+
+ACLs: ALTER on each topic. Not done: the request's timeout.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -17,6 +19,7 @@ from broker.requests import NOT_THROTTLED, Request
 from broker.services import Services
 from broker.topic_changes import MorePartitions, plan_partitions
 from protocol.acl import Operation, ResourceType
+from protocol.ids import Partition
 from storage.errors import MetadataUnavailable, UnknownPartition
 from storage.metadata.topics import Topic
 
@@ -34,7 +37,8 @@ async def handle(request: Request) -> Payload:
     }
     try:
         await services.topics.refresh()  # other brokers may have made, or made again, some of them
-        plans = await request.aside(_plans, services, requests, denied)
+        shown = await _shown(request, requests)
+        plans = await request.aside(_plans, services, requests, shown, denied)
     except MetadataUnavailable as unavailable:
         plans = dict.fromkeys((each.name for each in requests), refusal_of(unavailable))
     asked = {each.name: each for each in requests}
@@ -70,12 +74,28 @@ def _requests(body: Any) -> list[MorePartitions]:
     ]
 
 
+async def _shown(request: Request, requests: Sequence[MorePartitions]) -> dict[str, int]:
+    """Return how many replicas Metadata shows of each topic with assignments, of partition 0."""
+    topics, cluster = request.services.topics, request.services.cluster
+    rack = cluster.rack_of(request.header.client_id)
+    shown: dict[str, int] = {}
+    async for each in Gradually().each(requests):
+        known = None if each.assignments is None else topics.get(each.name)
+        if known is not None:
+            first, factor = Partition(known.topic.topic_id, 0), known.topic.replication_factor
+            shown[each.name] = len(cluster.brokers.replicas(first, factor, rack))
+    return shown
+
+
 def _plans(
-    services: Services, requests: Sequence[MorePartitions], denied: Collection[str] = ()
+    services: Services,
+    requests: Sequence[MorePartitions],
+    shown: Mapping[str, int],
+    denied: Collection[str] = (),
 ) -> dict[str, Topic | Refusal]:
     found = [services.topics.get(each.name) for each in requests if each.name not in denied]
     existing = {each.topic.name: each.topic for each in found if each}
-    return plan_partitions(requests, existing, denied)
+    return plan_partitions(requests, existing, shown, denied)
 
 
 async def _add(
@@ -91,7 +111,7 @@ async def _add(
         with suppress(UnknownPartition):
             return await _grow(services, topic, asked.partition_count)
         await services.topics.refresh()  # another broker may have made it again
-        plan = _plans(services, [asked])[asked.name]
+        plan = _plans(services, [asked], await _shown(request, [asked]))[asked.name]
         if isinstance(plan, Refusal):
             return plan
         return await _grow(services, plan, asked.partition_count)

@@ -157,6 +157,8 @@ def test_manual_assignments_say_how_many_partitions_and_replicas() -> None:
         (4, [[]], ErrorCode.invalid_replica_assignment),
         (4, [[0]], ErrorCode.invalid_replica_assignment),
         (4, [[1, 1]], ErrorCode.invalid_replica_assignment),
+        (5, [[0, 1, 2, 3], [7, 8]], None),
+        (4, [[0, 1, 2]], ErrorCode.invalid_replica_assignment),
     ],
 )
 def test_partitions_can_only_be_added(
@@ -166,7 +168,7 @@ def test_partitions_can_only_be_added(
     request = MorePartitions(
         name="orders", partition_count=partition_count, assignments=assignments
     )
-    plan = plan_partitions([request], {"orders": orders})["orders"]
+    plan = plan_partitions([request], {"orders": orders}, {"orders": 4})["orders"]
     assert (plan.code if isinstance(plan, Refusal) else None) is code
     assert code is not None or plan is orders
 
@@ -175,7 +177,7 @@ def test_partitions_of_unknown_or_repeated_topics_are_refused() -> None:
     orders = topic("orders")
     more = MorePartitions(name="orders", partition_count=9)
     nowhere = MorePartitions(name="nowhere", partition_count=9)
-    plans = plan_partitions([more, nowhere, more], {"orders": orders})
+    plans = plan_partitions([more, nowhere, more], {"orders": orders}, {})
     codes = {name: plan.code for name, plan in plans.items() if isinstance(plan, Refusal)}
     assert codes == {
         "orders": ErrorCode.invalid_request,
@@ -230,7 +232,7 @@ def test_a_refusal_does_not_hold_on_to_what_led_to_it() -> None:
     assert isinstance(plans["a"], Refusal)
     assert plans["a"].__traceback__ is None  # else a hundred would be work for the collector
 
-    grown = plan_partitions([MorePartitions(name="gone", partition_count=2)], {})
+    grown = plan_partitions([MorePartitions(name="gone", partition_count=2)], {}, {})
     assert isinstance(grown["gone"], Refusal)
     assert grown["gone"].__traceback__ is None
     (choice,) = choose_deleted([("gone", None)], {}, {})

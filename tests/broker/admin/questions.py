@@ -82,10 +82,21 @@ def delete_by_id(wire: Wire, topic_id: UUID) -> Any:
 
 
 def add_partitions(
-    wire: Wire, name: str, count: int, *, version: int = 3, check: bool = False
+    wire: Wire,
+    name: str,
+    count: int,
+    *,
+    version: int = 3,
+    check: bool = False,
+    assignments: Sequence[Sequence[int]] | None = None,
 ) -> Any:
     api = Api(CREATE_PARTITIONS, version)
-    topic = api.part("CreatePartitionsTopic", name=name, count=count, assignments=None)
+    assigned = None
+    if assignments is not None:
+        assigned = tuple(
+            api.part("CreatePartitionsAssignment", broker_ids=tuple(ids)) for ids in assignments
+        )
+    topic = api.part("CreatePartitionsTopic", name=name, count=count, assignments=assigned)
     response = wire.ask(api.request(topics=(topic,), timeout=TIMEOUT, validate_only=check))
     (result,) = response.results
     return result

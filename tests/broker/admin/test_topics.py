@@ -140,6 +140,24 @@ def test_partitions_are_added(wire: Wire, name: str, version: int) -> None:
     assert nowhere.error_code is ErrorCode.unknown_topic_or_partition
 
 
+def test_a_topic_grows_by_the_replicas_that_it_shows(wire: Wire, name: str) -> None:
+    # Given a topic of which fewer replicas are shown than it was made with: there is but one broker
+    create(wire, name, replicas=3)
+    ((described,), _) = partitions_of(wire, name)
+    shown = described.partitions[0].replica_nodes
+    assert shown == (0,)
+
+    # When it grows by as many, or by as many as it was made with, then it does
+    assert add_partitions(wire, name, 2, assignments=[shown]).error_code is ErrorCode.none
+    assert add_partitions(wire, name, 3, assignments=[(0, 1, 2)]).error_code is ErrorCode.none
+    assert partition_count(wire, name) == 3
+
+    # When it is to grow by another number, then tools are told which it can be
+    refused = add_partitions(wire, name, 4, assignments=[(0, 1)])
+    assert refused.error_code is ErrorCode.invalid_replica_assignment
+    assert "1 or 3 replica(s)" in refused.error_message
+
+
 @pytest.mark.parametrize("version", range(1, 7))
 def test_a_topic_is_gone_when_its_deletion_is_answered(wire: Wire, name: str, version: int) -> None:
     create(wire, name)

@@ -35,6 +35,8 @@ class BrokerSet:
             )
             for rack in self.racks
         }
+        # Those that came last first, as far as node ids tell: they may be about to come back.
+        self._dead_ids = tuple(sorted((one.node_id for one in membership.dead), reverse=True))
         self._served: dict[Partition, bool] = {}
         self._coordinators: dict[str, BrokerRecord] = {}
 
@@ -65,9 +67,24 @@ class BrokerSet:
     ) -> tuple[int, ...]:
         """Return the node ids of a partition's replicas; the leader for clients in `rack` is first.
 
-        As many as the topic was created with, if there are so many, and the owners of each rack:
-        consumers read from a replica in their rack only if Metadata names it (KIP-392).
+        As many as the topic was created with, if so many brokers are known, and the owners of each
+        rack: consumers read from a replica in their rack only if Metadata names it (KIP-392).
         """
+        in_sync = self.in_sync(partition, replication_factor, rack)
+        return in_sync + self.offline(replication_factor - len(in_sync))
+
+    def offline(self, missing: int) -> tuple[int, ...]:
+        """Return the node ids of as many replicas that are not alive, if so many are known.
+
+        Without them a replication factor would shrink while a broker starts anew, and tools that
+        watch over it (Strimzi, Terraform) would want to set it right.
+        """
+        return self._dead_ids[: max(missing, 0)]
+
+    def in_sync(
+        self, partition: Partition, replication_factor: int, rack: str | None
+    ) -> tuple[int, ...]:
+        """Return the node ids of those replicas that are alive; at least the leader, and first."""
         ranked = self._leaders.ranked(partition)
         if not self.racks:
             return tuple([one.node_id for one in ranked[: max(replication_factor, 1)]])

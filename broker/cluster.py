@@ -174,9 +174,10 @@ class Cluster:
         self, partition: Partition, replication_factor: int, rack: str | None = None
     ) -> Placement:
         """Return where a partition is; it has no leader if clients cannot reach who it would be."""
-        replicas = self.brokers.replicas(partition, replication_factor, rack)
-        leader_id = NOBODY if replicas[0] in self._unreachable else replicas[0]
-        return Placement(leader_id, self.generation, replicas)
+        in_sync = self.brokers.in_sync(partition, replication_factor, rack)
+        offline = self.brokers.offline(replication_factor - len(in_sync))
+        leader_id = NOBODY if in_sync[0] in self._unreachable else in_sync[0]
+        return Placement(leader_id, self.generation, in_sync, offline)
 
     def placement(
         self, partition: Partition, replication_factor: int, rack: str | None = None
@@ -186,9 +187,9 @@ class Cluster:
         return {
             "leader_id": place.leader_id,
             "leader_epoch": place.leader_epoch,
-            "replica_nodes": place.replicas,
-            "isr_nodes": place.replicas,
-            "offline_replicas": (),
+            "replica_nodes": place.in_sync + place.offline,
+            "isr_nodes": place.in_sync,
+            "offline_replicas": place.offline,
         }
 
     def rack_of(self, client_id: str) -> str | None:

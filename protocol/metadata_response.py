@@ -25,12 +25,14 @@ class Placement(NamedTuple):
 
     Attributes:
         leader_id: -1 if clients cannot reach the leader.
-        replicas: node ids, all of them in sync and none of them offline.
+        in_sync: node ids of replicas, the first ones of all.
+        offline: node ids of the others.
     """
 
     leader_id: int
     leader_epoch: int
-    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    offline: tuple[int, ...] = ()
 
 
 class PartitionAnswer(NamedTuple):
@@ -154,13 +156,14 @@ def _append_topic(
 def _place(placement: Placement, version: int) -> bytes:
     """Return what follows a partition's number."""
     flexible = version >= FIRST_FLEXIBLE
-    replicas = _node_ids(placement.replicas, flexible=flexible)
+    in_sync, offline = placement.in_sync, placement.offline
+    replicas = in_sync + offline if version >= 1 else in_sync  # v0 has only what is in `brokers`
     parts = [_INT32.pack(placement.leader_id)]
     if version >= 7:
         parts.append(_INT32.pack(placement.leader_epoch))
-    parts += [replicas, replicas]  # those in sync are all of them
+    parts += [_node_ids(replicas, flexible=flexible), _node_ids(in_sync, flexible=flexible)]
     if version >= 5:
-        parts.append(_count(0, flexible=flexible))  # offline ones
+        parts.append(_node_ids(offline, flexible=flexible))
     if flexible:
         parts.append(b"\x00")
     return b"".join(parts)

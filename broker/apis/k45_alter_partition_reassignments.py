@@ -99,8 +99,9 @@ def _check(
     if asked.replicas is None:
         raise Refusal(ErrorCode.no_reassignment_in_progress, "Nothing is on its way.")
     cluster = request.services.cluster
-    live = {one.node_id for one in cluster.brokers.membership.brokers}
-    if problem := _problem(asked.replicas, live):
+    membership = cluster.brokers.membership
+    known = {one.node_id for one in (*membership.brokers, *membership.dead)}
+    if problem := _problem(asked.replicas, known):
         raise Refusal(ErrorCode.invalid_replica_assignment, problem)
     rack = cluster.rack_of(request.header.client_id)
     replicas = cluster.brokers.replicas(log.partition, topic.topic.replication_factor, rack)
@@ -115,14 +116,14 @@ def _check(
         )
 
 
-def _problem(replicas: Sequence[int], live: set[int]) -> str:
-    """Return what no cluster could do; empty if it is a list of live brokers."""
+def _problem(replicas: Sequence[int], known: set[int]) -> str:
+    """Return what no cluster could do; empty if it is a list of known brokers, alive or not."""
     if not replicas:
         return "A partition needs a replica."
     if len(set(replicas)) < len(replicas):
         return "A broker is named twice."
-    if unknown := sorted(set(replicas) - live):
-        return f"There is no live broker {', '.join(map(str, unknown))}."
+    if unknown := sorted(set(replicas) - known):
+        return f"There is no broker {', '.join(map(str, unknown))}."
     return ""
 
 

@@ -157,6 +157,28 @@ def test_each_partition_is_served_by_its_leader_and_by_one_broker_in_each_other_
             assert owner == leader or leader.rack != rack
 
 
+@pytest.mark.parametrize("factor", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("racks", [(None,), ("a", "b")])
+def test_as_many_replicas_are_shown_when_brokers_go(
+    racks: Sequence[str | None], factor: int
+) -> None:
+    # Given four brokers, two of which go
+    everybody = brokers(4, racks)
+    before = BrokerSet(Membership(node_id=0, generation=1, brokers=everybody))
+    after = BrokerSet(
+        Membership(node_id=0, generation=2, brokers=everybody[:2], dead=everybody[2:])
+    )
+    for index in range(8):
+        partition = Partition(TOPICS[0], index)
+
+        # Then each partition keeps its number of replicas, those that are gone behind the others
+        replicas = after.replicas(partition, factor, None)
+        assert len(set(replicas)) == len(replicas) == min(max(factor, len(racks)), 4)
+        assert len(before.replicas(partition, factor, None)) == len(replicas)
+        assert replicas[0] == after.owner(partition).node_id
+        assert (set(replicas[:2]) | {0, 1}, set(replicas[2:]) | {2, 3}) == ({0, 1}, {2, 3})
+
+
 def test_in_a_rack_all_its_brokers_own_partitions_that_are_led_elsewhere() -> None:
     everybody = BrokerSet(Membership(node_id=0, generation=1, brokers=brokers(6, ("a", "b"))))
     owned = Counter(

@@ -24,7 +24,8 @@ from protocol.throttle_time import throttle_time
 VERSIONS = range(14)
 INT32 = st.integers(-(2**31), 2**31 - 1)
 TEXT = st.text(max_size=200)
-PLACES = st.builds(Placement, INT32, INT32, st.lists(INT32, max_size=3).map(tuple))
+NODES = st.lists(INT32, max_size=3).map(tuple)
+PLACES = st.builds(Placement, INT32, INT32, NODES, NODES)
 COUNTS = st.sampled_from([126, 127, 300])  # a length of one byte, and of two
 PARTITIONS = st.builds(PartitionAnswer, st.sampled_from([0, 5, 72]), INT32, PLACES)
 TOPICS = st.builds(
@@ -86,5 +87,7 @@ def check_topic(version: int, topic: TopicAnswer, seen: Any) -> None:
         assert (found.error_code, found.partition_index) == partition[:2]
         assert found.leader_id == place.leader_id
         assert version < 7 or found.leader_epoch == place.leader_epoch
-        assert found.replica_nodes == found.isr_nodes == place.replicas
-        assert version < 5 or found.offline_replicas == ()
+        offline = () if version == 0 else place.offline  # its clients know no other brokers
+        assert found.replica_nodes == place.in_sync + offline
+        assert found.isr_nodes == place.in_sync
+        assert version < 5 or found.offline_replicas == place.offline

@@ -1,6 +1,7 @@
 """What tools are told by several brokers, together and after one of them has gone."""
 
 import asyncio
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from tests.broker.admin.questions import (
     APPEND,
     DESCRIBE_CLUSTER,
     TOPIC,
+    add_partitions,
     change,
     create,
     partitions_of,
@@ -25,6 +27,7 @@ from tests.broker.admin.wire import Api, Wire
 from tests.support.wire import WireClient
 
 PARTITIONS: Final = 8
+METADATA_API: Final = 3
 SEEN_S: Final = 20.0
 GLANCE_S: Final = 0.05
 
@@ -107,9 +110,12 @@ def test_a_partition_stays_where_the_brokers_agree_that_it_is(pair: Pair, topic:
     assert unmoved.partitions[0].replica_nodes == replicas
 
 
-async def test_a_broker_that_is_gone_is_fenced_until_it_is_forgotten(pair: Pair) -> None:
-    # Given two brokers in a quorum, the second of which has stopped
+async def test_a_broker_that_is_gone_is_fenced_until_it_is_forgotten(
+    pair: Pair, topic: str
+) -> None:
+    # Given two brokers in a quorum, the second of which has stopped, and a topic made for more
     one, _ = pair.wires
+    assert create(one, topic, replicas=3).error_code == 0
     assert voters(one) == [0, 1]
     assert pair.brokers[1].stop() == 0
     async with asyncio.timeout(SEEN_S):
@@ -120,11 +126,20 @@ async def test_a_broker_that_is_gone_is_fenced_until_it_is_forgotten(pair: Pair)
     assert fenced(one, asked=True) == {0: False, 1: True}
     assert fenced(one, asked=False) == {0: False}
 
+    # And topics keep their replicas, of which tools hear that one is offline
+    assert replicas(one, topic) == {((0, 1), (0,), (1,))}
+    assert reassign(one, topic, (0, 1)).error_code is ErrorCode.none
+    assert reassign(one, topic, (0,)).error_code is ErrorCode.invalid_replica_assignment
+    assert add_partitions(one, topic, 2, assignments=[(0, 1)]).error_code is ErrorCode.none
+
     # When it is unregistered, then it is gone for good
     unregister = Api(UNREGISTER_BROKER, 0).request(broker_id=1)
     assert one.ask(unregister).error_code is ErrorCode.none
     assert fenced(one, asked=True) == {0: False}
     assert one.ask(unregister).error_code is ErrorCode.broker_id_not_registered
+    async with asyncio.timeout(SEEN_S):
+        while replicas(one, topic) != {((0,), (0,), ())}:
+            await asyncio.sleep(GLANCE_S)
 
 
 def voters(wire: Wire) -> list[int]:
@@ -134,6 +149,31 @@ def voters(wire: Wire) -> list[int]:
         voter.replica_id for voter in partition.current_voters
     ]
     return [voter.replica_id for voter in partition.current_voters]
+
+
+def replicas(wire: Wire, topic: str) -> set[tuple[Any, ...]]:
+    """Return all replicas, those in sync and those that are offline, as any partition has them."""
+    ((described,), _) = partitions_of(wire, topic)
+    partitions = list(described.partitions)
+    for version in (5, 13):
+        partitions += metadata(wire, topic, version)
+    offline = {one.offline_replicas for one in partitions}
+    partitions += metadata(wire, topic, 4)  # has none to tell of them
+    return {(one.replica_nodes, one.isr_nodes, gone) for one in partitions for gone in offline}
+
+
+def metadata(wire: Wire, topic: str, version: int) -> Sequence[Any]:
+    """Return the partitions of a topic."""
+    api = Api(METADATA_API, version)
+    asked = (api.part("MetadataRequestTopic", topic_id=None, name=topic),)
+    request = api.request(
+        topics=asked,
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+    partitions: Sequence[Any] = wire.ask(request).topics[0].partitions
+    return partitions
 
 
 def fenced(wire: Wire, *, asked: bool) -> dict[int, bool]:

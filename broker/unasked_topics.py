@@ -1,5 +1,7 @@
 """Topics that are created because somebody asks about them (auto.create.topics.enable)."""
 
+from typing import Final
+
 from kio.schema.errors import ErrorCode
 
 from broker.refusals import Refusal
@@ -7,6 +9,10 @@ from broker.requests import Request
 from broker.topic_requests import NewTopic, plan_topics
 from broker.topics import KnownTopic
 from storage.errors import TopicAlreadyExists
+
+NEVER_UNASKED: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+"""Where Kafka keeps groups and transactions. Monitors look for them, and would find ordinary topics
+of these names, for good, to which nobody writes. CreateTopics makes them for who asks it to."""
 
 
 async def create_unasked(request: Request, name: str) -> KnownTopic:

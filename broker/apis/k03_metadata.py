@@ -33,7 +33,7 @@ from broker.security.authorized_operations import (
 from broker.security.topic_access import find_topic
 from broker.sent_away import send_away
 from broker.topics import KnownTopic
-from broker.unasked_topics import create_unasked
+from broker.unasked_topics import NEVER_UNASKED, create_unasked
 from protocol.acl import Operation, ResourceType
 from protocol.metadata_response import (
     BrokerAnswer,
@@ -211,7 +211,7 @@ async def _find(request: Request, name: str, topic_id: UUID | None, may_create: 
     topic = None if problem else await services.topics.find(name)
     if topic is not None:
         return topic
-    creates = may_create and services.config.auto_create_topics_enable
+    creates = may_create and services.config.auto_create_topics_enable and name not in NEVER_UNASKED
     if creates and not request.allows(Operation.CREATE, ResourceType.CLUSTER, audit=False):
         request.authorize(Operation.CREATE, ResourceType.TOPIC, name)
     if problem:

@@ -177,3 +177,8 @@ def test_who_asks_about_a_topic_gets_none_that_could_not_be_created(wire: Wire, 
     assert asked(f"{name}.a") is ErrorCode.invalid_topic_exception
     assert asked("__cluster_metadata") is ErrorCode.invalid_request
     assert asked(f"{name}.a") is ErrorCode.invalid_topic_exception
+
+    # And none that monitors look for because Kafka keeps groups and transactions there
+    for internal in ("__consumer_offsets", "__transaction_state"):
+        assert asked(internal) is ErrorCode.unknown_topic_or_partition
+        assert asked(internal) is ErrorCode.unknown_topic_or_partition  # it is not made behind it

@@ -1,63 +1,53 @@
-"""The folders of a directory store: made durable once, and those in use kept open.
+"""The folders of a directory store that are in use: durable, and kept open.
 
-Threads of the store call it, several at a time.
+Threads of the store call it, several at a time. Others may remove a folder in which nothing is. So
+nothing is believed of a folder by its path: one that was durable when it was opened is so as long
+as something can be named in it, for whoever removes one above it has to remove it first.
 """
 
 from pathlib import Path
 from typing import Final
 
-from storage.objects.incoming_folder import flush_folder
-from storage.objects.open_folder import OpenFolder, open_folder
+from storage.objects.open_folder import OpenFolder, flush_names, open_folder
 
-MAX_KNOWN_FOLDERS: Final = 65_536
 MAX_OPEN_FOLDERS: Final = 512
-"""Of them: those that a file was put into lately. What the writer puts has 256."""
+"""Those that a file was put into lately, and those above them. What the writer puts has 256."""
 
 
 class DurableFolders:
-    """What one store knows of the folders below its root."""
+    """What one store has open of the folders below its root.
+
+    Attributes:
+        root: of the store.
+    """
 
     def __init__(self, root: Path) -> None:
-        self._root = root
-        self._known: dict[str, Path] = {}  # to be there and durable
+        self.root = root
         self._open: dict[str, OpenFolder] = {}
 
-    def find(self, path: str) -> Path:
-        """Return a durable folder: itself, and its name in all folders above it up to the root."""
-        if not path:
-            return self._root
-        known = self._known.get(path)
-        if known is not None:
-            return known
-        parent = self.find(path.rpartition("/")[0])
-        folder = self._root / path
-        folder.mkdir(exist_ok=True)
-        flush_folder(parent)  # another thread may have made, and not yet flushed it
-        if len(self._known) >= MAX_KNOWN_FOLDERS:
-            self._known.clear()
-        self._known[path] = folder
-        return folder
-
     def open(self, path: str) -> OpenFolder:
-        """Return a durable folder, open.
+        """Return a durable folder: itself, and its name in all folders above it up to the root.
 
         Raises:
-            FileNotFoundError: it was known, and somebody has removed it.
+            FileNotFoundError: somebody has removed it, or one above it.
         """
         known = self._open.get(path)
         if known is not None:
             return known
-        folder = open_folder(self.find(path))
+        folder = self._make(path) if path else open_folder(self.root)
         if len(self._open) >= MAX_OPEN_FOLDERS:
             self._open.clear()
         self._open[path] = folder
         return folder
 
-    def forget(self) -> None:
-        """Look at all folders again."""
-        self._known.clear()
-        self.close()
+    def _make(self, path: str) -> OpenFolder:
+        """Return a folder that is made if it is not there."""
+        above, _, name = path.rpartition("/")
+        parent = self.open(above)
+        folder = parent.make(name)
+        flush_names(parent)  # another thread may have made, and not yet flushed it
+        return folder
 
     def close(self) -> None:
-        """Keep none open."""
+        """Keep none open; whoever asks again finds out which of them were removed."""
         self._open.clear()

@@ -8,13 +8,17 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from storage.errors import ObjectConflict
 from storage.objects.disk_room import check_room
 from storage.objects.durable_file import write_durably
 from storage.objects.durable_folders import DurableFolders
-from storage.objects.open_folder import flush_names
+from storage.objects.open_folder import OpenFolder, flush_names
 from storage.objects.port import Buffer
+
+TRIES: Final = 8
+"""Whoever finds a folder empty removes it, which may be the one that was just made."""
 
 
 class ObjectPut:
@@ -63,25 +67,30 @@ class ObjectPut:
             ObjectConflict: other bytes have that name.
             OSError: the file system did not do it.
         """
-        folders = self._folders
-        folder_path, _, name = self._path.rpartition("/")
-        folders.find(folder_path)
         self._unfinished = unfinished = self._next_unfinished()
         check_room(unfinished.parent, sum(map(len, self.parts)))
         self._file = write_durably(unfinished, self.parts)
         if self.cancelled:  # the caller may have changed the parts while they were copied
             return
-        try:
-            folder = folders.open(folder_path)
-            linked = folder.link(unfinished, name)
-        except FileNotFoundError:  # somebody removed the folder: it is not as we know it
-            folders.forget()
-            folder = folders.open(folder_path)
-            linked = folder.link(unfinished, name)
-        if not linked and not _holds(folders.find(folder_path) / name, self.parts):
+        folder, linked = self._link(unfinished)
+        if not linked and not _holds(self._folders.root / self._path, self.parts):
             raise ObjectConflict(f"{self._path} holds other bytes")
         # Also if it was there before: whoever linked it may have crashed before this flush.
         flush_names(folder)
+
+    def _link(self, unfinished: Path) -> tuple[OpenFolder, bool]:
+        """Name the file in its folder, which is returned, unless that name is taken."""
+        folder_path, _, name = self._path.rpartition("/")
+        tries = 1
+        while True:
+            try:
+                folder = self._folders.open(folder_path)
+                return folder, folder.link(unfinished, name)
+            except FileNotFoundError:  # somebody removed the folder: it is not as we know it
+                self._folders.close()
+                if tries == TRIES:
+                    raise
+                tries += 1
 
     def tidy(self) -> None:
         """Close the file and remove its first name; what is left goes with the store's folder."""

@@ -4,7 +4,8 @@ One object is one file. A put writes a file under `.incoming/`, flushes it, link
 name (a link fails where something is already, a rename would replace it) and flushes the folder.
 Every open store has a folder of its own under `.incoming/` and holds a lock on it; whoever opens
 the store next removes those that nobody holds any more. So several brokers may share a directory,
-and a crash leaves nothing behind. The file system must have hard links and flock.
+and a crash leaves nothing behind. A folder of built segments goes with the last of them. The file
+system must have hard links and flock.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from typing import Final, Self, TypeVar, TypeVarTuple
 from storage.config import MiB
 from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
 from storage.objects.durable_folders import DurableFolders
+from storage.objects.empty_folders import remove_empty
 from storage.objects.incoming_folder import INCOMING, close_incoming, open_incoming
 from storage.objects.object_put import ObjectPut
 from storage.objects.object_read import ObjectRead, ReadOnce
@@ -120,7 +122,7 @@ class DirectoryStore:
     async def delete(self, paths: Sequence[str]) -> Mapping[str, str]:
         for path in paths:
             check_path(path)
-        return await self._run(self._reads, _delete, self._root, paths)
+        return await self._run(self._reads, _delete_with_folders, self._root, paths)
 
     async def list(self, prefix: str) -> AsyncIterator[StoredObject]:
         check_prefix(prefix)
@@ -174,15 +176,20 @@ def _delete(root: Path, paths: Iterable[str]) -> dict[str, str]:
 
 
 def _scan(root: Path, folder: str, prefix: str) -> tuple[list[StoredObject], list[str]]:
-    """Return the objects and the folders right below `folder` that `prefix` leads to."""
+    """Return the objects and the folders right below `folder` that `prefix` leads to.
+
+    One that is empty is removed: a crash, or an older version, left it.
+    """
     files: list[StoredObject] = []
     below: list[str] = []
     try:
         entries = os.scandir(root / folder)
     except (FileNotFoundError, NotADirectoryError):  # no path begins so
         return files, below
+    is_empty = True
     with entries:
         for entry in entries:
+            is_empty = False
             path = f"{folder}/{entry.name}" if folder else entry.name
             if path == INCOMING or not path.startswith(prefix):
                 continue
@@ -195,4 +202,13 @@ def _scan(root: Path, folder: str, prefix: str) -> tuple[list[StoredObject], lis
                 continue
             modified_ms = found.st_mtime_ns // 1_000_000
             files.append(StoredObject(path=path, size=found.st_size, modified_ms=modified_ms))
+    if is_empty:
+        remove_empty(root, folder)
     return files, below
+
+
+def _delete_with_folders(root: Path, paths: Sequence[str]) -> dict[str, str]:
+    refused = _delete(root, paths)
+    for folder in {path.rpartition("/")[0] for path in paths}:
+        remove_empty(root, folder)
+    return refused

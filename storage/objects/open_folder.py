@@ -6,7 +6,11 @@ first finds out: no file can be named in a folder that was removed.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
+
+_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY
 
 
 class OpenFolder:
@@ -32,6 +36,16 @@ class OpenFolder:
             return False
         return True
 
+    def make(self, name: str) -> "OpenFolder":
+        """Return the folder of that name in this one, made if it is not there.
+
+        Raises:
+            FileNotFoundError: one of the two was removed.
+        """
+        with suppress(FileExistsError):
+            os.mkdir(name, dir_fd=self.descriptor)
+        return OpenFolder(os.open(name, _FLAGS, dir_fd=self.descriptor))
+
 
 def open_folder(path: Path) -> OpenFolder:
     """Open a folder.
@@ -39,7 +53,7 @@ def open_folder(path: Path) -> OpenFolder:
     Raises:
         OSError: there is none, or it cannot be opened.
     """
-    return OpenFolder(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+    return OpenFolder(os.open(path, _FLAGS))
 
 
 def flush_names(folder: OpenFolder) -> None:

@@ -196,7 +196,7 @@ async def test_a_put_flushes_the_file_and_every_folder_that_changed(
         await store.put("wal/ab/1", [b"x"])
 
         # Then its bytes are flushed, and its name, and the names of the folders above
-        *folders, file, name = flushed
+        file, *folders, name = flushed
         assert folders == [root, root / "wal"]
         assert file.parent.parent == root / INCOMING
         assert name == root / "wal" / "ab"

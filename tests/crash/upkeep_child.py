@@ -171,7 +171,7 @@ def step_through_files(steps: Steps) -> None:
         return refused
 
     puts.write_durably, puts.flush_names = stepped_write, stepped(puts.flush_names)
-    folders.flush_folder = stepped(folders.flush_folder)
+    folders.flush_names = stepped(folders.flush_names)
     store._delete = stepped_delete
 
 

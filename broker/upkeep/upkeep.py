@@ -25,6 +25,7 @@ from broker.configs.broker_configs import BrokerConfig
 from broker.configs.dynamic_broker_config import DynamicBrokerConfig
 from broker.configs.entity_configs import EntityConfigs
 from broker.memory_return import return_memory
+from broker.upkeep.old_transactions import warn_if_old
 from broker.upkeep.spare_processors import SpareProcessors, UnhurriedStore
 from broker.upkeep.upkeep_loops import Loops
 from broker.upkeep.upkeep_report import Count, UpkeepCounts, UpkeepReport, Work
@@ -45,6 +46,7 @@ from storage.usage_counter import UsageCounter
 TOPICS_S: Final = 1.0
 REPORT_S: Final = 1.0
 BACKLOG_S: Final = 10.0
+TRANSACTIONS_S: Final = 60.0
 
 _NOT_WHOLE: Final = "not all configs of the cluster can be read"
 
@@ -102,6 +104,7 @@ class Upkeep:
             for work in (
                 self._follow_topics(),
                 self._look_at_backlog(),
+                self._look_at_transactions(),
                 self._report(tell),
                 self._usage.run(),
                 return_memory(),
@@ -150,6 +153,13 @@ class Upkeep:
         while True:
             self._counts.backlog = await self._loops.insist("backlog", self._metadata.backlog)
             await asyncio.sleep(BACKLOG_S)
+
+    async def _look_at_transactions(self) -> None:
+        while True:
+            ask = self._metadata.oldest_transaction
+            self._counts.oldest_transaction = await self._loops.insist("transactions", ask)
+            warn_if_old(self._counts.oldest_transaction)
+            await asyncio.sleep(TRANSACTIONS_S)
 
     async def _report(self, tell: Callable[[UpkeepReport], None]) -> None:
         while True:

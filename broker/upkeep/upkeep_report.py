@@ -1,6 +1,7 @@
 """What the upkeep process tells the broker that started it, and how that is exported."""
 
 import json
+import math
 from collections import Counter as Tally
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -9,6 +10,8 @@ from functools import partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from storage.metadata.oldest_transaction import OldestTransaction
 
 
 class Work(StrEnum):
@@ -78,12 +81,17 @@ class UpkeepReport:
         succeeded: how often each round was done, since that process began.
         failed: how often anything got no answer, since that process began.
         backlog: what waits, by kind; empty until it is known.
+        oldest_transaction_s: how old the oldest is for which Postgres keeps rows; NaN if it does
+            not tell, 0 if there is none.
+        oldest_transaction_age: how many were begun since.
     """
 
     counts: Mapping[Count, int]
     succeeded: Mapping[Work, int]
     failed: Mapping[str, int]
     backlog: Mapping[str, int]
+    oldest_transaction_s: float = 0.0
+    oldest_transaction_age: int = 0
 
     def to_line(self) -> bytes:
         return json.dumps(asdict(self)).encode() + b"\n"
@@ -97,6 +105,8 @@ def read_report(line: bytes) -> UpkeepReport:
         succeeded={Work(name): number for name, number in values["succeeded"].items()},
         failed=values["failed"],
         backlog=values["backlog"],
+        oldest_transaction_s=values["oldest_transaction_s"],
+        oldest_transaction_age=values["oldest_transaction_age"],
     )
 
 
@@ -111,6 +121,7 @@ class UpkeepCounts:
         self._succeeded: Tally[Work] = Tally()
         self._failed: Tally[str] = Tally()
         self.backlog: Mapping[str, int] = {}
+        self.oldest_transaction: OldestTransaction | None = None
 
     def add(self, count: Count, number: int) -> None:
         self._counts[count] += number
@@ -123,11 +134,15 @@ class UpkeepCounts:
 
     def report(self, others: Mapping[Count, int]) -> UpkeepReport:
         """Return everything, and `others` that are counted elsewhere."""
+        oldest = self.oldest_transaction
+        seconds = 0.0 if oldest is None else oldest.seconds
         return UpkeepReport(
             counts={**self._counts, **others},
             succeeded=dict(self._succeeded),
             failed=dict(self._failed),
             backlog=dict(self.backlog),
+            oldest_transaction_s=math.nan if seconds is None else seconds,
+            oldest_transaction_age=0 if oldest is None else oldest.transactions,
         )
 
 
@@ -163,6 +178,17 @@ class UpkeepMetrics:
             ("kind",),
             registry=registry,
         )
+        self._oldest_s = Gauge(
+            "streamhouse_postgres_oldest_transaction_seconds",
+            "Age of the oldest transaction for which Postgres keeps dead rows, which slow commits"
+            " down. NaN where it does not tell: look at the other.",
+            registry=registry,
+        )
+        self._oldest_age = Gauge(
+            "streamhouse_postgres_oldest_transaction_age",
+            "Transactions that were begun since the oldest for which Postgres keeps dead rows.",
+            registry=registry,
+        )
         self._succeeded_s = dict.fromkeys(works, clock())
         ages = Gauge(
             "streamhouse_upkeep_seconds_since_success",
@@ -190,6 +216,8 @@ class UpkeepMetrics:
                 self._succeeded_s[work] = self._clock()
         for kind, waiting in report.backlog.items():
             self._backlog.labels(kind).set(waiting)
+        self._oldest_s.set(report.oldest_transaction_s)
+        self._oldest_age.set(report.oldest_transaction_age)
         self._last = report
 
     def died(self) -> None:

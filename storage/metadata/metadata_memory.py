@@ -28,6 +28,7 @@ from storage.metadata.metadata_memory_retention import MemoryRetention
 from storage.metadata.metadata_memory_segments import MemorySegments
 from storage.metadata.metadata_memory_transactions import MemoryTransactions
 from storage.metadata.metadata_memory_usage import MemoryUsage
+from storage.metadata.oldest_transaction import OldestTransaction
 from storage.metadata.port import BatchCommit, BatchOutcome, SegmentLookup
 from storage.metadata.topics import Topic, TopicChanges
 from storage.partition_offsets import PartitionOffsets
@@ -235,6 +236,9 @@ class MemoryMetadata(
             configs={key: value for key, value in wanted.items() if value is not None},
         )
         return self._save(altered, old_count=topic.partition_count)
+
+    async def oldest_transaction(self) -> OldestTransaction | None:
+        return None
 
     async def close(self) -> None:
         """Nothing to release."""

@@ -23,6 +23,7 @@ from storage.errors import StorageError
 from storage.metadata.brokers import BrokerStore
 from storage.metadata.entity_configs import EntityConfigStore
 from storage.metadata.groups import GroupStore
+from storage.metadata.oldest_transaction import OldestTransaction
 from storage.metadata.progress import ProgressStore
 from storage.metadata.segments import SegmentStore
 from storage.metadata.topics import TopicStore
@@ -214,6 +215,9 @@ class MetadataStore(
         They ascend: a partition tells by a producer's id whether it can have forgotten it. A
         standby that takes over leaves out more of them than it may have missed.
         """
+
+    async def oldest_transaction(self) -> OldestTransaction | None:
+        """Return who keeps dead rows from being removed longest; None if nobody does."""
 
     async def close(self) -> None:
         """Release connections. No other call may be under way."""

@@ -310,8 +310,20 @@ def test_an_upkeep_process_with_patience_gives_way(data: Path, patience_ms: int)
         assert os.sched_getscheduler(upkeep.pid) == policy
 
 
+@contextmanager
+def old_snapshot(broker: KillableBroker) -> Iterator[None]:
+    """Be somebody who backs the database up."""
+    dsn = unix_socket_dsn(socket_directory(broker.embedded_postgres))
+    with asyncio.Runner() as runner:
+        connection: Connection = runner.run(asyncpg.connect(dsn))
+        begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM streamhouse.topics"
+        runner.run(connection.execute(begin))
+        yield
+        connection.terminate()
+
+
 def test_an_upkeep_process_that_is_killed_comes_back(data: Path) -> None:
-    with quick_broker(data) as broker:
+    with quick_broker(data) as broker, old_snapshot(broker):
         # Given a broker with its upkeep process
         upkeep = the_upkeep_of(broker.process)
         assert not re.search("postgresql://|password", " ".join(upkeep.cmdline()))
@@ -326,6 +338,10 @@ def test_an_upkeep_process_that_is_killed_comes_back(data: Path) -> None:
         age = 'streamhouse_upkeep_seconds_since_success{work="retain"}'
         until(lambda: (metric(broker.process, age) or 99) < 2 or None, age)
         assert '"event": "upkeep died"' in broker.log()
+
+        # And sees who keeps rows of the database
+        oldest = "streamhouse_postgres_oldest_transaction_seconds"
+        until(lambda: metric(broker.process, oldest) or None, oldest)
         assert "Traceback" not in broker.log()
 
 

@@ -1,11 +1,14 @@
 """What goes between broker and upkeep process: the order one way, reports the other."""
 
+import math
+
 import pytest
 from prometheus_client import CollectorRegistry
 
 from broker.config import read_settings
 from broker.upkeep.upkeep_order import read_order, upkeep_order
 from broker.upkeep.upkeep_report import Count, UpkeepCounts, UpkeepMetrics, Work, read_report
+from storage.metadata.oldest_transaction import OldestTransaction
 
 DSN = "postgresql://user:secret@host/database"
 
@@ -58,6 +61,38 @@ def test_counts_go_on_when_the_process_begins_anew() -> None:
     assert value("restarts_total") == 1
     assert value("failures_total", work="build") == 1
     assert value("backlog", kind="doomed") == 9
+
+
+@pytest.mark.parametrize("seconds", [12.5, None])
+def test_who_keeps_rows_is_exported_as_far_as_it_is_known(seconds: float | None) -> None:
+    # Given a process that has found somebody, how old Postgres may not tell
+    registry = CollectorRegistry()
+    metrics, counts = UpkeepMetrics(registry, [], lambda: 0.0), UpkeepCounts()
+    counts.oldest_transaction = OldestTransaction(
+        kind="standby",
+        name="x",
+        application="y",
+        pid=1,
+        transactions=7,
+        seconds=seconds,
+    )
+
+    def values() -> list[float | None]:
+        names = ("seconds", "age")
+        return [
+            registry.get_sample_value(f"streamhouse_postgres_oldest_transaction_{name}")
+            for name in names
+        ]
+
+    # When it reports, and once more after that one has gone
+    metrics.take(read_report(counts.report({}).to_line()))
+    known = values()
+    counts.oldest_transaction = None
+    metrics.take(read_report(counts.report({}).to_line()))
+
+    # Then so much is exported
+    assert known == [pytest.approx(math.nan if seconds is None else seconds, nan_ok=True), 7]
+    assert values() == [0, 0]
 
 
 def test_the_age_of_a_round_is_since_its_last_success() -> None:

@@ -2,11 +2,14 @@
 
 All steps that a database lacks are applied in one transaction under an advisory lock: brokers that
 start together wait for the first, and a crash leaves nothing half done. Brokers of older versions
-serve meanwhile, so a step that does not get a table in time gives up its place before it: all of
-their statements would stand behind it. A step that they cannot work beside waits for their end; who
-was silent then finds that he is a broker no more, and who registers after it looks once more.
+serve meanwhile, so a step that does not get a table at once gives up its place before it: all of
+their statements would stand behind it. It takes it again when those who used it then have ended. A
+step that they cannot work beside waits for their end; who was silent then finds that he is a broker
+no more, and who registers after it looks once more.
 """
 
+import asyncio
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -32,6 +35,8 @@ from storage.postgres.postgres_connection import (
 from storage.postgres.postgres_pool import PostgresPool
 
 MIGRATE_TIMEOUT_S: Final = 300.0
+AT_ONCE_S: Final = 0.2
+LOOK_S: Final = 0.1
 SILENT_MS: Final = 10_000
 """A broker that has not said for so long that it is alive is not waited for."""
 
@@ -95,7 +100,28 @@ async def _apply_missing(connection: Connection) -> list[str]:
     missing = find_missing(applied, migrations())
     if not missing:
         return []
-    await connection.execute(query("migration_hurry"), f"{int(LOCK_TIMEOUT_S * 1000)}ms")
+    at_once = connection.transaction()
+    await at_once.start()
+    try:
+        await _apply(connection, applied, missing, lock_timeout_s=AT_ONCE_S)
+    except asyncpg.LockNotAvailableError:
+        await at_once.rollback()  # and with it the tables that it has got
+        if not await _users_end(connection):
+            raise
+        await _apply(connection, applied, missing, lock_timeout_s=LOCK_TIMEOUT_S)
+    else:
+        await at_once.commit()
+    return [migration.name for migration in missing]
+
+
+async def _apply(
+    connection: Connection,
+    applied: Mapping[str, Applied],
+    missing: Sequence[Migration],
+    *,
+    lock_timeout_s: float,
+) -> None:
+    await connection.execute(query("migration_hurry"), f"{int(lock_timeout_s * 1000)}ms")
     await connection.execute(query("migration_mark_table"))
     if applied and any(migration.stops_older for migration in missing):
         await _end_older_brokers(connection)
@@ -104,7 +130,23 @@ async def _apply_missing(connection: Connection) -> list[str]:
     await connection.executemany(
         query("migration_record"), [(one.name, one.checksum, one.stops_older) for one in missing]
     )
-    return [migration.name for migration in missing]
+
+
+async def _users_end(connection: Connection) -> bool:
+    """Wait for those who use tables now, in nobody's way; return whether they have ended in time.
+
+    A commit has soon; a backup has not.
+    """
+    deadline_s = time.monotonic() + LOCK_TIMEOUT_S
+    users = await _users(connection)
+    while users and time.monotonic() < deadline_s:
+        await asyncio.sleep(LOOK_S)
+        users &= await _users(connection)
+    return not users
+
+
+async def _users(connection: Connection) -> set[str]:
+    return {row["name"] for row in await connection.fetch(query("migration_find_users"))}
 
 
 async def _applied(connection: Connection) -> dict[str, Applied]:

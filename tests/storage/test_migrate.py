@@ -97,6 +97,35 @@ async def test_a_migration_does_not_stand_in_the_way_for_long(
     assert await migrate_to(STOPPING, dsn, monkeypatch) == [STOPPING.name]
 
 
+async def test_a_migration_that_waits_for_a_reader_lets_others_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given somebody who reads a table, and a migration that wants it and has time to wait
+    dsn = await create_database()
+    reader, other = await asyncpg.connect(dsn), await asyncpg.connect(dsn)
+    await reader.execute("BEGIN; SELECT FROM streamhouse_internal.topics")
+    monkeypatch.setattr("storage.postgres.migrate.LOCK_TIMEOUT_S", 60.0)
+    migrating = asyncio.create_task(migrate_to(STOPPING, dsn, monkeypatch))
+
+    # When it has seen that somebody uses the table
+    async def waits() -> bool | None:
+        found: bool | None = await other.fetchval(
+            "SELECT true FROM pg_stat_activity WHERE datname = current_database() "
+            "AND state = 'idle in transaction' AND query LIKE '%.virtualtransaction AS name%'"
+        )
+        return found
+
+    await until(waits)
+
+    # Then it is in nobody's way, and goes through when that reader has ended
+    await other.execute("SET lock_timeout = '30s'; DELETE FROM streamhouse_internal.topics")
+    assert not migrating.done()
+    await reader.execute("ROLLBACK")
+    assert await migrating == [STOPPING.name]
+    await reader.close()
+    await other.close()
+
+
 async def test_a_migration_ends_with_the_broker_that_was_killed_in_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

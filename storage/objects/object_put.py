@@ -4,6 +4,7 @@ Every call of the system costs more than itself, because the thread has to get t
 again, in competition with the event loop. So what nobody waits for is left to `tidy`.
 """
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,6 +17,9 @@ from storage.objects.durable_file import write_durably
 from storage.objects.durable_folders import DurableFolders
 from storage.objects.open_folder import OpenFolder, flush_names
 from storage.objects.port import Buffer
+
+REMOVED: Final = frozenset({errno.ENOENT, errno.ESTALE})
+"""What is said of a folder that somebody has removed; by another machine, on NFS, the latter."""
 
 TRIES: Final = 8
 """Whoever finds a folder empty removes it, which may be the one that was just made."""
@@ -86,10 +90,10 @@ class ObjectPut:
             try:
                 folder = self._folders.open(folder_path)
                 return folder, folder.link(unfinished, name)
-            except FileNotFoundError:  # somebody removed the folder: it is not as we know it
-                self._folders.close()
-                if tries == TRIES:
+            except OSError as error:
+                if error.errno not in REMOVED or tries == TRIES:
                     raise
+                self._folders.close()
                 tries += 1
 
     def tidy(self) -> None:

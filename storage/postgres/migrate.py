@@ -74,19 +74,22 @@ async def migrate(dsn: str, config: PostgresConfig) -> list[str]:
             )
         with unavailable_without_answer():
             await watch_client(connection)  # if killed, it must not hold tables until it is done
+            transaction = connection.transaction()
+            await transaction.start()
             try:
-                async with connection.transaction():
-                    applied = await _apply_missing(connection)
+                applied = await _apply_missing(connection)
             except asyncpg.InsufficientPrivilegeError as error:
+                await transaction.rollback()
                 raise await _refusal(connection, error) from error
             except asyncpg.LockNotAvailableError as error:
                 raise TableInUse(
                     "a table that this version has to change is in use, by a backup or a query "
                     "that takes long; it is free when that has ended"
                 ) from error
+            await transaction.commit()
             await connection.close()
     finally:
-        connection.terminate()
+        connection.terminate()  # and with it a transaction that failed, or was cancelled
     if applied:
         log.info("database migrated", migrations=applied)
     return applied

@@ -43,7 +43,11 @@ class PostgresPool:
         """
 
         async def set_up(connection: Connection) -> None:
-            await configure(connection, config)
+            try:
+                await configure(connection, config)
+            except BaseException:  # cancelled, too: asyncpg would wait for the answer to a goodbye
+                connection.terminate()
+                raise
 
         async def keep(_connection: Connection) -> None:
             """Leave the session as it is; nothing here changes it, and RESET costs a round trip."""
@@ -142,9 +146,11 @@ class PostgresPool:
         with unavailable_without_answer():
             try:
                 yield connection
-            except NO_ANSWER:
+            except (*NO_ANSWER, asyncio.CancelledError):
                 # Its session may sit on a demoted server, or still be busy; waiting for it to be
-                # polite would hang on a dead network. One that broke is out of the pool already.
+                # polite would hang on a dead network, and what release() says when that has taken
+                # too long would take the place of the cancellation. One that broke is out of the
+                # pool already.
                 with suppress(asyncpg.InterfaceError):
                     connection.terminate()
                 raise

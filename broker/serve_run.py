@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from broker.node import Running
 
 SHUTDOWN_S: Final = 5.0
+POSTGRES_STOP_S: Final = 4.0
+"""An embedded Postgres that hangs is asked to stop for 2.5 s, and then killed."""
 
 
 async def run_one(
@@ -51,16 +53,13 @@ async def run_one(
     serving = asyncio.create_task(_serve(settings, config, stop, ready))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+    _end_in_time(serving)
     if not ready.done():  # told to stop, or failed, before it served
         serving.cancel()
     try:
-        async with asyncio.timeout(SHUTDOWN_S):
-            await serving
+        await serving
     except asyncio.CancelledError:
         return 0
-    except TimeoutError:  # before OSError, which it is a kind of
-        _tell(f"not down after {SHUTDOWN_S} s, ending all the same")
-        os._exit(1)  # the loop, and then Python, would wait for a thread that a disk holds
     except (OSError, StorageError, DatabaseNotSupported, EmbeddedPostgresError) as error:
         _tell(start_failure(error))
         return 1
@@ -96,6 +95,7 @@ async def run_several(settings: Settings, flags: dict[str, Any], config_file: Pa
     running, stopping = asyncio.create_task(run()), asyncio.create_task(stop.wait())
     await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
     if not serving.is_set():  # told to stop while Postgres starts
+        _end_in_time(running)
         running.cancel()
     try:
         await running
@@ -108,6 +108,23 @@ async def run_several(settings: Settings, flags: dict[str, Any], config_file: Pa
         structlog.get_logger().exception("the embedded postgres failed; ending the workers")
         return 1
     return 0
+
+
+def _end_in_time(work: "asyncio.Task[None]") -> None:
+    """End this process if its event loop still runs after SHUTDOWN_S.
+
+    What `work` waits for then is given up; an embedded Postgres is stopped after that. The loop,
+    and then Python, would wait for a thread that a disk holds.
+    """
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        _tell(f"not down after {SHUTDOWN_S} s, ending all the same")
+        work.cancel()
+        work.add_done_callback(lambda _: os._exit(1))
+        loop.call_later(POSTGRES_STOP_S, os._exit, 1)
+
+    loop.call_later(SHUTDOWN_S, end)
 
 
 def _tell(why: str) -> None:

@@ -26,6 +26,7 @@ from storage.errors import (
     TableInUse,
 )
 from storage.postgres.postgres_connection import (
+    IDLE_IN_TRANSACTION_S,
     LOCK_TIMEOUT_S,
     Connection,
     unavailable_without_answer,
@@ -74,6 +75,9 @@ async def migrate(dsn: str, config: PostgresConfig) -> list[str]:
             )
         with unavailable_without_answer():
             await watch_client(connection)  # if killed, it must not hold tables until it is done
+            # Nor if it stands still, or nothing of it comes through any more.
+            idle = f"{int(IDLE_IN_TRANSACTION_S * 1000)}ms"
+            await connection.execute(query("session_bound_silence"), idle)
             transaction = connection.transaction()
             await transaction.start()
             try:

@@ -17,10 +17,12 @@ from storage.errors import (
     TableInUse,
 )
 from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.postgres import migrate as migrate_module
 from storage.postgres.migrate import Applied, find_missing, migrate, missing_migrations
 from storage.postgres.postgres_connection import Connection
 from tests.storage.later_versions import NEW_ONLY, SLOW, STOPPING, migrate_to
 from tests.support.lossy_proxy import LossyProxy
+from tests.support.patience import PATIENCE_S
 from tests.support.postgres import (
     create_database,
     create_empty_database,
@@ -156,6 +158,34 @@ async def test_a_migration_ends_with_the_broker_that_was_killed_in_it(
             await database.execute("SELECT FROM streamhouse_internal.brokers FOR UPDATE")
             assert await missing_migrations(dsn, PostgresConfig()) == []
     await database.close()
+
+
+async def test_a_migration_ends_with_the_broker_that_stands_still_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a broker that does not go on at the end of a migration
+    dsn = await create_database()
+    stands = asyncio.Event()
+
+    async def stand_still(connection: Connection) -> list[str]:
+        await apply_missing(connection)
+        stands.set()
+        return await asyncio.Future()
+
+    apply_missing = migrate_module._apply_missing
+    with monkeypatch.context() as patched:
+        patched.setattr(migrate_module, "_apply_missing", stand_still)
+        patched.setattr(migrate_module, "IDLE_IN_TRANSACTION_S", 1.0)
+        migrating = asyncio.create_task(migrate_to(NEW_ONLY, dsn, monkeypatch))
+        await asyncio.wait(
+            [migrating, asyncio.ensure_future(stands.wait())], return_when=asyncio.FIRST_COMPLETED
+        )
+
+    # When another one starts, then its turn comes, and nothing is changed before
+    async with asyncio.timeout(PATIENCE_S):
+        assert await migrate_to(NEW_ONLY, dsn, monkeypatch) == [NEW_ONLY.name]
+    migrating.cancel()
+    await asyncio.wait([migrating])
 
 
 async def test_a_migration_takes_as_long_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from broker.shared_load import shared_task
 from storage.metadata.port import MetadataStore
 
 
@@ -9,36 +10,40 @@ class ProducerIds:
     """Each id is given once, ever. Who asks at the same time shares one question to Postgres.
 
     No block of them is kept for later, as Apache Kafka's brokers do: a partition tells by its id
-    whether a producer can be one that it has forgotten (migration 0017).
+    whether a producer can be one that it has forgotten (migration 0017). So an id of one who goes
+    away before it is there is nobody's.
     """
 
     def __init__(self, metadata: MetadataStore) -> None:
         self._metadata = metadata
-        self._next = self._end = 0
-        self._asking = 0
-        self._lock = asyncio.Lock()
+        self._end = 0
+        self._turn = asyncio.Lock()
+        self._next: asyncio.Task[int] | None = None  # a question that is not asked yet
+        self._asking = 0  # how many share it
 
     async def take(self) -> int:
         """Return a producer id that nobody has.
 
         Raises:
-            MetadataUnavailable: Postgres does not answer.
+            MetadataUnavailable: Postgres does not answer, as all are told who share the question.
         """
+        if self._next is None:
+            self._next = shared_task(self._reserve_in_turn())
+            self._asking = 0
+        place = self._asking
         self._asking += 1
-        try:
-            async with self._lock:
-                if self._next == self._end:
-                    await self._reserve(self._asking)
-                self._next += 1
-                return self._next - 1
-        finally:
-            self._asking -= 1
-            if self._asking == 0:  # what is left is of those who went away, and old by and by
-                self._next = self._end
+        return await asyncio.shield(self._next) + place
 
-    async def _reserve(self, count: int) -> None:
+    async def _reserve_in_turn(self) -> int:
+        async with self._turn:
+            self._next = None
+            return await self._reserve(self._asking)
+
+    async def _reserve(self, count: int) -> int:
+        """Return the first of so many ids that nobody has."""
         first = await self._metadata.allocate_producer_ids(count)
         if first < self._end:  # Postgres has gone back, to a standby that lagged
             count += self._end - first
             first = await self._metadata.allocate_producer_ids(count)
-        self._next, self._end = max(first, self._end), first + count
+        reserved, self._end = max(first, self._end), first + count
+        return reserved

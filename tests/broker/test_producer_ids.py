@@ -40,13 +40,13 @@ async def test_who_asks_at_the_same_time_shares_a_question() -> None:
     ids = ProducerIds(metadata)
     taken = await asyncio.gather(*(ids.take() for _ in range(1000)))
 
-    # Then each has an id of its own, the second question was for all the others, none is left over
+    # Then each has an id of its own, one question was for all of them, none is left over
     assert len(set(taken)) == 1000
-    assert metadata.asked == [1, 999]
+    assert metadata.asked == [1000]
     assert await ids.take() == max(taken) + 1
 
 
-async def test_who_goes_away_or_meets_an_error_costs_nobody_else_an_id() -> None:
+async def test_who_goes_away_or_meets_an_error_keeps_nobody_else_from_an_id() -> None:
     # Given some that ask, of which one goes away meanwhile
     metadata = CountedMetadata()
     ids = ProducerIds(metadata)
@@ -54,15 +54,31 @@ async def test_who_goes_away_or_meets_an_error_costs_nobody_else_an_id() -> None
     await asyncio.sleep(0)
     asking[1].cancel()
     taken = await asyncio.gather(*asking, return_exceptions=True)
-    assert [taken[0], taken[2]] == [0, 1]
+    assert [taken[0], taken[2]] == [0, 2]
 
     # When Postgres is away, then who asks is told so; and when it is back, ids go on
-    assert await ids.take() == 2
+    assert await ids.take() == 3
     metadata.is_away = True
     with pytest.raises(MetadataUnavailable):
         await ids.take()
     metadata.is_away = False
-    assert await ids.take() == 3
+    assert await ids.take() == 4
+
+
+async def test_who_waits_for_a_question_that_fails_waits_for_no_other() -> None:
+    # Given a question that is under way while Postgres is away, and many who come after it
+    metadata = CountedMetadata()
+    metadata.is_away = True
+    ids = ProducerIds(metadata)
+    asking = [asyncio.create_task(ids.take())]
+    while not metadata.asked:
+        await asyncio.sleep(0)
+    asking += [asyncio.create_task(ids.take()) for _ in range(20)]
+
+    # Then one more question fails, and all of them are told
+    taken = await asyncio.gather(*asking, return_exceptions=True)
+    assert {type(one) for one in taken} == {MetadataUnavailable}
+    assert metadata.asked == [1, 20]
 
 
 async def test_an_id_of_one_who_went_away_is_not_given_out_later() -> None:
@@ -70,7 +86,7 @@ async def test_an_id_of_one_who_went_away_is_not_given_out_later() -> None:
     metadata = CountedMetadata()
     ids, other = ProducerIds(metadata), ProducerIds(metadata)
     asking = [asyncio.create_task(ids.take()) for _ in range(3)]
-    while metadata.asked != [1, 2]:
+    while metadata.asked != [3]:
         await asyncio.sleep(0)
     asking[2].cancel()
     await asyncio.wait(asking)

@@ -29,12 +29,12 @@ from broker.broker_set import BrokerSet
 from storage.backoff import Backoff
 from storage.errors import IdentityTaken, MetadataUnavailable
 from storage.metadata.brokers import BrokerRecord, BrokerStore, Membership
+from storage.outage import Outage
 
 HEARTBEAT_S: Final = 0.25
 TIME_TO_LIVE_MS: Final = 2_200
 LEAVE_S: Final = 1.0
 IDENTITY_S: Final = 10.0
-WARN_AGAIN_S: Final = 60.0
 LINGER_S: Final = 10.0
 
 CUT_OFF_S: Final = 3.0
@@ -63,7 +63,7 @@ class Members:
         self._list_watchers: list[ListWatcher] = []
         self._left = False
         self._departed: dict[int, tuple[BrokerRecord, float]] = {}  # until when, by the loop's time
-        self._warned_s = float("-inf")
+        self._outage = Outage()
         self._answered_s = float("-inf")  # when that was asked which was answered last
         self._asking = asyncio.Lock()  # a heartbeat must not come after the goodbye
         self._known_generation = -1  # the highest of which is known that it was given
@@ -161,7 +161,7 @@ class Members:
         except MetadataUnavailable as error:
             self._warn(error)
             return
-        self._warned_s = float("-inf")
+        self._outage.end()
         self._answered_s = asked_s
         if membership.brokers:  # the last one to leave stays the owner of everything to its end
             self._take(membership)
@@ -174,10 +174,7 @@ class Members:
             self._follow(BrokerSet(self.current.membership, is_cut_off=is_cut_off))
 
     def _warn(self, error: MetadataUnavailable) -> None:
-        """Log that there is no news, once a minute while that lasts."""
-        now_s = asyncio.get_running_loop().time()
-        if now_s - self._warned_s >= WARN_AGAIN_S:
-            self._warned_s = now_s
+        if self._outage.take_warning():
             log.warning("no news of other brokers", reason=str(error))
 
     def _take(self, membership: Membership) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from storage.errors import MetadataUnavailable
+from storage.outage import Outage
 
 POLL_S: Final = 1.0
 
@@ -47,12 +48,15 @@ class SharedLoad:
 
     async def poll(self, news: str, every_s: float = POLL_S) -> None:
         """Load every so many seconds until cancelled; while Postgres is away, the log says so."""
+        outage = Outage()
         while True:
             await asyncio.sleep(every_s)
             try:
                 await self.run()
+                outage.end()
             except MetadataUnavailable as error:
-                log.warning("no news", of=news, reason=str(error))
+                if outage.take_warning():
+                    log.warning("no news", of=news, reason=str(error))
 
     async def _load_in_turn(self) -> None:
         async with self._turn:

@@ -22,6 +22,7 @@ from storage.errors import MetadataUnavailable, MetadataWentBack, StorageError
 from storage.known_ends import KnownEnds, check_offsets, known_ends
 from storage.metadata.port import BatchOutcome, MetadataStore, TransactionUse
 from storage.metrics import StorageMetrics
+from storage.outage import Outage
 from storage.partition_log import PartitionLog
 from storage.partition_offsets import PartitionOffsets
 from storage.reading.block_cache import BlockCache
@@ -253,6 +254,7 @@ class Log:
         Raises:
             MetadataWentBack: whoever asked has found that nothing known here holds any more.
         """
+        outage = Outage()
         while True:
             await asyncio.sleep(POLL_S)
             if self._went_back is not None:
@@ -265,8 +267,10 @@ class Log:
                     self._read.difference_update(set(piece).difference(awaited))
                     if awaited:
                         await self._look_for_changes(awaited)
+                        outage.end()
             except MetadataUnavailable as error:
-                log.warning("no news of other brokers' commits", reason=str(error))
+                if outage.take_warning():
+                    log.warning("no news of other brokers' commits", reason=str(error))
 
     async def _look_for_changes(self, logs: Sequence[PartitionLog]) -> None:
         """Ask Postgres which of them have changed: most have not, so it says little."""

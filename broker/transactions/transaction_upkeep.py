@@ -13,6 +13,7 @@ import structlog
 from broker.transactions.transactions import OVERDUE, Transactions
 from storage.errors import MetadataUnavailable
 from storage.metadata.transactions import Producer, TransactionStore, Verdict
+from storage.outage import Outage
 
 SWEEP_S: Final = 1.0
 FORGET_S: Final = 3600.0
@@ -44,12 +45,15 @@ class TransactionUpkeep:
             tasks.create_task(self._forget_unused())
 
     async def _abort_overdue(self) -> None:
+        outage = Outage()
         while True:
             await asyncio.sleep(SWEEP_S)
             try:
                 await self.sweep()
+                outage.end()
             except MetadataUnavailable as error:
-                log.warning("overdue transactions not aborted yet", reason=str(error))
+                if outage.take_warning():
+                    log.warning("overdue transactions not aborted yet", reason=str(error))
 
     async def sweep(self) -> None:
         """Abort all transactions that are past their deadlines, and fence their producers.

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, cast
 
-import structlog
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
@@ -25,8 +24,6 @@ from broker.services import Services
 from broker.topic_looks import LOOK
 from protocol.codec import encode_response, error_response, read_request_header
 from protocol.errors import MalformedRequest, UnsupportedVersion
-
-log = structlog.get_logger()
 
 _ENCODED: Final = (bytes, list, tuple, type(None))
 """What an Answer is made of (see LATER); all else that handlers return is a response to encode."""
@@ -141,16 +138,7 @@ class Dispatch:
             raise error
         if isinstance(error, CONDITIONS):
             return self._error(request, code_of(error))
-        header = request.header
-        # a bug costs this request, not the broker; test_guards.py lists where else one is caught
-        log.error(
-            "bug in a handler",
-            api=APIS[header.api_key].name,
-            version=header.api_version,
-            client_id=header.client_id,
-            peer=request.peer,
-            exc_info=error,
-        )
+        request.log_bug(error)  # test_guards.py lists where else one is caught
         return self._error(request, ErrorCode.unknown_server_error)
 
     def _error(self, request: Request, code: ErrorCode) -> Answer:

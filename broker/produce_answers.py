@@ -59,6 +59,17 @@ def refuse(result: PartitionResult, condition: Exception) -> None:
     result.log_append_time_ms = NO_TIMESTAMP
 
 
+def refuse_for_bug(request: Request, result: PartitionResult, error: BaseException) -> None:
+    """Have one partition pay for what nobody expects.
+
+    Produce has no code for all of it: its connection would be closed, and the client would send
+    the other partitions' batches again, which are in the log by then.
+    """
+    request.log_bug(error, partition=result.index)
+    result.error_code = ErrorCode.unknown_server_error
+    result.log_append_time_ms = NO_TIMESTAMP
+
+
 def answer_later(
     request: Request, produce: ProduceRequest, results: Results, appended: list[Appended]
 ) -> AnswerWhen:
@@ -84,7 +95,7 @@ def _answer(
     late: list[asyncio.Future[BatchOutcome]] = []
     for one in appended:
         if one.outcome.done():
-            _complete(one, request.header.api_version)
+            _complete(request, one)
         else:
             one.result.error_code = ErrorCode.request_timed_out
             late.append(one.outcome)
@@ -133,10 +144,13 @@ def _hold_memory(request: Request, late: Sequence[asyncio.Future[BatchOutcome]])
     settled.add_done_callback(lambda _: memory.give_back(size))
 
 
-def _complete(one: Appended, version: int) -> None:
+def _complete(request: Request, one: Appended) -> None:
     condition = one.outcome.exception()
     if isinstance(condition, CONDITIONS):  # raised, it would hold these frames, and they hold it
         refuse(one.result, condition)
+        return
+    if condition is not None:
+        refuse_for_bug(request, one.result, condition)
         return
     outcome = one.outcome.result()
     if outcome.refusal is not None:
@@ -144,7 +158,7 @@ def _complete(one: Appended, version: int) -> None:
         if (
             one.transaction is not TransactionUse.NONE
             and isinstance(outcome.refusal, InvalidTransactionState)
-            and version >= _FIRST_ABORTABLE
+            and request.header.api_version >= _FIRST_ABORTABLE
         ):
             one.result.error_code = ErrorCode.transaction_abortable
         return

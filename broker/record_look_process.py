@@ -77,12 +77,23 @@ class RecordLookProcess:
             raise NothingWritten("the broker stops")
         if self._process is None or self._pipe is None or not self._process.is_alive():
             self._end()
-            self._pipe, theirs = _spawn.Pipe()
-            self._process = _spawn.Process(target=answer_looks, args=(theirs,), daemon=True)
-            self._process.start()
-            theirs.close()
-            _next_from(self._pipe)  # it has started
+            self._pipe = self._start()
         return self._pipe
+
+    def _start(self) -> Connection:
+        pipe, theirs = _spawn.Pipe()
+        try:
+            with theirs:
+                process = _spawn.Process(target=answer_looks, args=(theirs,), daemon=True)
+                process.start()
+            self._process = process  # not before: what has not begun cannot be ended
+            if self._closed:  # meanwhile, and `close` did not see it
+                process.kill()
+            _next_from(pipe)  # it has started
+        except (EOFError, OSError):
+            pipe.close()
+            raise
+        return pipe
 
     def _end(self) -> None:
         if self._process is not None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+import structlog
 from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map
 from kio.static.primitive import i32Timedelta
@@ -23,6 +24,8 @@ from protocol.guard import decode_request, decode_walked
 from protocol.walk import Walk
 
 Result = TypeVar("Result")
+
+log = structlog.get_logger()
 
 NOT_THROTTLED: Final = i32Timedelta.parse(dt.timedelta(0))
 
@@ -160,6 +163,18 @@ class Request:
         """Take note of codes within the answer: dispatch knows only of those of whole requests."""
         for code, count in Counter(codes).items():
             self.services.count_error(self.api_name, ErrorCode(code).name, count)
+
+    def log_bug(self, error: BaseException, **where: object) -> None:
+        """Tell of what nobody expects: it costs this request, or `where` in it, not the broker."""
+        log.error(
+            "bug in a handler",
+            api=self.api_name,
+            version=self.version,
+            client_id=self.header.client_id,
+            peer=self.peer,
+            exc_info=error,
+            **where,
+        )
 
     def check_is_awaited(self) -> None:
         """Begin nothing more for who is gone: who comes back would wait behind that.

@@ -28,7 +28,7 @@ from broker.batch_checks import (
 )
 from broker.cluster import LOG_EPOCH
 from broker.network.answer_when import AnswerWhen
-from broker.produce_answers import Appended, Results, answer_later, refuse
+from broker.produce_answers import Appended, Results, answer_later, refuse, refuse_for_bug
 from broker.refusals import CONDITIONS, Refusal
 from broker.requests import Request
 from broker.security.topic_access import find_topic
@@ -82,6 +82,8 @@ async def handle(request: Request) -> AnswerWhen:
                     appended.append(await _append(request, produce, topic, batch, result))
             except CONDITIONS as condition:
                 refuse(result, condition)
+            except Exception as error:  # noqa: BLE001 (told of there)
+                refuse_for_bug(request, result, error)
         results.append((data, of_topic))
     return answer_later(request, produce, results, appended)
 

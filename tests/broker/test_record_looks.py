@@ -1,6 +1,7 @@
 """Looks into records: few at a time, so that memory and processors are left for others."""
 
 import asyncio
+import errno
 import gc
 import os
 import signal
@@ -8,6 +9,7 @@ import threading
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from multiprocessing.context import SpawnProcess
 from random import Random
 
 import pytest
@@ -220,6 +222,38 @@ async def test_a_process_that_dies_is_started_again(records: RecordLooks) -> Non
     with pytest.raises(NothingWritten):
         await records.look(ANN, die, batch)
     assert await records.look(ANN, pid_of, batch) > 0
+
+
+async def test_a_process_that_cannot_be_started_is_started_later(
+    records: RecordLooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a machine that has no descriptor left for it
+    def refuse(_: SpawnProcess) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(SpawnProcess, "start", refuse)
+    batch = with_keys(MANY_RECORDS)
+
+    # When it is asked, then the client may ask again, and be answered once there is one
+    for _ in range(2):
+        with pytest.raises(NothingWritten):
+            await records.look(ANN, pid_of, batch)
+    monkeypatch.undo()
+    assert await records.look(ANN, pid_of, batch) > 0
+
+
+def test_one_that_could_not_be_started_can_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given one whose process could not be started
+    def refuse(_: SpawnProcess) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(SpawnProcess, "start", refuse)
+    process = RecordLookProcess()
+    with pytest.raises(NothingWritten):
+        process.ask(pid_of, with_keys(1))
+
+    # When the broker stops, then nothing keeps it from that
+    process.close()
 
 
 def test_nothing_is_begun_once_it_is_closed() -> None:

@@ -100,39 +100,48 @@ class Worker:
         """Run it until it is stopped.
 
         Raises:
-            WorkerFailed: it ended before it served for the first time.
+            OSError, WorkerFailed: it could not be started, or ended before it served, the first
+                time; later it is tried again.
         """
         backoff = Backoff(most_s=RESTART_AT_MOST_S)
         loop = asyncio.get_running_loop()
         while not self._stopping.is_set():
             began_s = loop.time()
-            receiver, sender = _spawn.Pipe(duplex=False)
-            self._process = _spawn.Process(target=target, args=(self._order, sender))
-            self._process.start()
-            sender.close()
-            await self._wait(receiver)
-            code = self._process.exitcode
-            if self._stopping.is_set():
-                return
-            if not self.ready.done():
-                raise WorkerFailed(f"worker {self._order.flags['worker']} did not start")
-            log.error("worker died", worker=self._order.flags["worker"], exit_code=code)
+            number = self._order.flags["worker"]
+            try:
+                code = await self._run_once(target)
+            except OSError as error:  # as when no descriptor, or no process, is left
+                if not self.ready.done():
+                    raise
+                log.error("worker not started", worker=number, reason=str(error))  # noqa: TRY400
+            else:
+                if self._stopping.is_set():
+                    return
+                if not self.ready.done():
+                    raise WorkerFailed(f"worker {number} did not start")
+                log.error("worker died", worker=number, exit_code=code)
             if loop.time() - began_s > STEADY_S:
                 backoff = Backoff(most_s=RESTART_AT_MOST_S)
             await _first_of(backoff.wait(), self._stopping.wait())
 
-    async def _wait(self, receiver: Connection) -> None:
-        """Return when the process has ended; its ready message resolves `ready` meanwhile."""
-        assert self._process is not None
-        with _readable(receiver.fileno()) as message:
-            await message.wait()
-        with receiver, suppress(EOFError):  # nothing came: it ended first
-            where = receiver.recv()
-            if not self.ready.done():
-                self.ready.set_result(where)
-        with _readable(self._process.sentinel) as ended:
+    async def _run_once(self, target: Target) -> int | None:
+        """Return its exit code when it has ended; its ready message resolves `ready` meanwhile."""
+        receiver, sender = _spawn.Pipe(duplex=False)
+        with receiver:
+            with sender:
+                process = _spawn.Process(target=target, args=(self._order, sender))
+                process.start()
+            self._process = process  # not before: what has not begun cannot be ended
+            with _readable(receiver.fileno()) as message:
+                await message.wait()
+            with suppress(EOFError):  # nothing came: it ended first
+                where = receiver.recv()
+                if not self.ready.done():
+                    self.ready.set_result(where)
+        with _readable(process.sentinel) as ended:
             await ended.wait()
-        self._process.join()
+        process.join()
+        return process.exitcode
 
     def stop(self) -> None:
         """Ask it to stop."""

@@ -2,8 +2,9 @@
 
 It is started when the broker has served for as long as between two looks for what is to be built:
 until then whoever comes back to a broker that was started again has the processors.
-If it dies the broker goes on, says so in log, metrics and health, and starts it again. It ends with
-the broker: told to (its standard input is closed) it has STOP_S, then it is killed.
+If it dies, or cannot be started, the broker goes on, says so in log, metrics and health, and starts
+it again. It ends with the broker: told to (its standard input is closed) it has STOP_S, then it is
+killed.
 """
 
 import asyncio
@@ -61,8 +62,11 @@ class UpkeepProcess:
         backoff = Backoff(RESTART_FIRST_S, RESTART_AT_MOST_S)
         while True:
             began_s = time.monotonic()
-            code = await self._run_once()
-            log.error("upkeep died", exit_code=code)
+            try:
+                code = await self._run_once()
+                log.error("upkeep died", exit_code=code)
+            except OSError as error:  # as when no descriptor, or no process, is left
+                log.error("upkeep not started", reason=str(error))  # noqa: TRY400
             self._heard_s = None
             self._deaths += 1
             self._metrics.died()
@@ -71,7 +75,11 @@ class UpkeepProcess:
             await backoff.wait()
 
     async def _run_once(self) -> int:
-        """Return its exit code when it has ended."""
+        """Return its exit code when it has ended.
+
+        Raises:
+            OSError: it cannot be started.
+        """
         path = os.pathsep.join(filter(None, sys.path))  # it runs the same code as this process
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", MODULE),  # -P: no module of the working directory

@@ -38,10 +38,16 @@ def open_incoming(root: Path) -> tuple[Path, int]:
 
 
 def close_incoming(incoming: Path, lock: int) -> None:
-    """Remove the folder and give the lock back."""
-    with _nobody_else_in(incoming.parent):
-        shutil.rmtree(incoming)
-    os.close(lock)
+    """Remove the folder and give the lock back.
+
+    Raises:
+        OSError: the folder is left for whoever opens the store next.
+    """
+    try:
+        with _nobody_else_in(incoming.parent):
+            shutil.rmtree(incoming)
+    finally:
+        os.close(lock)
 
 
 def flush_folder(folder: Path) -> None:

@@ -17,6 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Self, TypeVar, TypeVarTuple
 
+import structlog
+
 from storage.config import MiB
 from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
 from storage.objects.durable_folders import DurableFolders
@@ -34,6 +36,8 @@ WRITE_THREADS: Final = 8  # WriterConfig.max_uploads, and as many for the builde
 READ_THREADS: Final = 8
 SEGMENT_BYTES: Final = 80 * MiB
 """A segment of the default size, and what is read ahead of it: all of it is let go at once."""
+
+log = structlog.get_logger()
 
 Arguments = TypeVarTuple("Arguments")
 Result = TypeVar("Result")
@@ -157,7 +161,10 @@ class DirectoryStore:
         self._gets.shutdown()
         self._reads.shutdown()
         self._folders.close()
-        close_incoming(self._incoming, self._lock)
+        try:
+            close_incoming(self._incoming, self._lock)
+        except OSError as error:  # raised, it would be told instead of what ended the broker
+            log.warning("folder of unfinished objects not removed", reason=str(error))
 
 
 def _delete(root: Path, paths: Iterable[str]) -> dict[str, str]:

@@ -47,6 +47,15 @@ def folders_of_stores(root: Path) -> list[Path]:
     return list((root / INCOMING).iterdir())
 
 
+async def test_a_store_whose_folder_somebody_removed_can_be_closed(tmp_path: Path) -> None:
+    # Given an open store, and somebody who takes what is unfinished for rubbish
+    store = await DirectoryStore.open(tmp_path)
+    shutil.rmtree(tmp_path / INCOMING)
+
+    # When its broker ends, for that or another reason, then that is all there is to tell of
+    await store.close()
+
+
 def test_no_other_user_of_the_machine_gets_into_a_new_store(tmp_path: Path) -> None:
     # Given a folder that everybody may pass, and a mask that takes nothing away
     tmp_path.chmod(0o755)

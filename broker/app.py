@@ -24,6 +24,7 @@ from broker.configs.broker_configs import BrokerConfig
 from broker.configs.start_settings import compare_starts
 from broker.garbage import collect_garbage, settle_garbage_collector
 from broker.memory_return import return_memory
+from broker.network.file_limit import warn_of_few_files
 from broker.network.server import Server
 from broker.node import Broker, Running
 from broker.parts import Parts
@@ -64,6 +65,7 @@ async def serve(
         StorageError: a store cannot be used.
     """
     warn_of_plain_connections(dsn, settings.store_url)
+    warn_of_few_files(config.max_connections)
     async with AsyncExitStack() as stack:
         traffic = StoreTraffic()
         metadata, objects = await stack.enter_async_context(

@@ -10,6 +10,7 @@ import asyncio
 import ctypes
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -76,7 +77,7 @@ class MemoryReturn:
         self._looks += 1
         now_bytes = self._resident()
         self._least_bytes = min(self._least_bytes, now_bytes)
-        if now_bytes - self._least_bytes > GROWN_BYTES or self._looks == LOOKS:
+        if now_bytes - self._least_bytes > GROWN_BYTES or self._looks >= LOOKS:
             await asyncio.to_thread(self._trim, 0)
             self._looks, self._least_bytes = 0, self._resident()
 
@@ -94,4 +95,5 @@ async def return_memory() -> None:
     memory = MemoryReturn(trim, resident_bytes)
     while True:
         await asyncio.sleep(LOOK_S)
-        await memory.look()
+        with suppress(OSError, RuntimeError):  # no descriptor, or no thread, is left for now
+            await memory.look()

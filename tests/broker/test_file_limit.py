@@ -7,7 +7,9 @@ from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
 import pytest
+from structlog.testing import capture_logs
 
+from broker.network import file_limit
 from tests.support.broker import BrokerProcess, running_broker
 from tests.support.wire import API_VERSIONS, WireClient, build, request_entities
 
@@ -40,3 +42,18 @@ def test_more_clients_are_served_than_the_soft_limit_lets_in(broker: BrokerProce
             return [int((await client.ask(request)).error_code) for client in clients]
 
     assert asyncio.run(ask()) == [0] * MORE
+
+
+@pytest.mark.parametrize(("limit", "is_told"), [(10_999, True), (11_000, False), (-1, False)])
+def test_that_clients_may_take_all_descriptors_is_told(
+    monkeypatch: pytest.MonkeyPatch, limit: int, *, is_told: bool
+) -> None:
+    # Given a limit, which is none if it is negative
+    monkeypatch.setattr(file_limit, "getrlimit", lambda _: (limit, limit))
+
+    # When a broker starts that may have 10,000 connections
+    with capture_logs() as logs:
+        file_limit.warn_of_few_files(10_000)
+
+    # Then it tells if it needs more
+    assert [line["needed"] for line in logs] == [11_000] * is_told

@@ -1,12 +1,17 @@
 """Memory that is free goes back to the operating system."""
 
 import asyncio
+import errno
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import psutil
+import pytest
 
+from broker import memory_return
 from broker.memory_return import (
     GROWN_BYTES,
     LOOKS,
@@ -16,6 +21,7 @@ from broker.memory_return import (
 )
 
 PIECE_BYTES = 64 * 1024
+PATIENCE_S = 60.0
 PIECES = 2000
 LARGE = """
 import psutil
@@ -132,6 +138,31 @@ async def test_memory_that_has_become_less_may_grow_from_there() -> None:
     held[0] = GROWN_BYTES + 1
     await memory.look()
     assert trimmed.is_set()
+
+
+async def test_it_goes_on_when_there_is_no_descriptor_to_look_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a process that has grown, and whose clients have taken all descriptors for a while
+    trimmed, sizes = threading.Event(), iter([0, None, GROWN_BYTES + 1])
+
+    def resident() -> int:
+        size = next(sizes, 0)
+        if size is None:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return size
+
+    monkeypatch.setattr(memory_return, "LOOK_S", 0.0)
+    monkeypatch.setattr(memory_return, "resident_bytes", resident)
+    monkeypatch.setattr(memory_return, "find_trim", lambda: lambda _: trimmed.set())
+
+    # When it looks, then it looks again when there are some, and gives memory back
+    returning = asyncio.create_task(memory_return.return_memory())
+    try:
+        assert await asyncio.to_thread(trimmed.wait, PATIENCE_S)
+    finally:
+        returning.cancel()
+        await asyncio.wait([returning])
 
 
 def test_resident_memory_is_what_others_see() -> None:

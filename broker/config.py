@@ -3,7 +3,6 @@
 With config_sources.py the only reader of the environment. Every mistake is listed at once.
 """
 
-import os
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -16,7 +15,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from broker.config_sources import read_file, read_pairs, read_sources
+from broker.config_sources import read_file, read_names, read_pairs, read_sources
 from broker.configs.broker_configs import BrokerConfig, read_broker_config
 from broker.http.http_problems import http_problems
 from broker.http.metrics_config import MetricsConfig
@@ -167,8 +166,8 @@ def read_settings(flags: dict[str, Any], config_file: Path | None) -> tuple[Sett
     known = {f"{PREFIX}{name}".upper() for name in names}
     problems += [
         f"{name}: no such setting"
-        for name in os.environ
-        if name.startswith(PREFIX) and name.split("__")[0] not in known
+        for name in read_names(PREFIX)
+        if name.split("__")[0] not in known
     ]
     problems += _address_problems(settings)
     problems += http_problems(settings.http, settings.secrets.http_token)

@@ -1,5 +1,6 @@
 """What flags, STREAMHOUSE_… variables and --config FILE.toml say, one over the other."""
 
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +14,20 @@ from broker.process_title import hide_secrets
 _COMMA_BEFORE_NAME: Final = re.compile(r",(?=\s*[a-z][\w.-]*\s*=)")
 """Values have commas, too. Kafka's names begin with a small letter, those in a distinguished name
 (CN=…,OU=…) with a capital one."""
+
+_OF_KUBERNETES: Final = re.compile(
+    r"_SERVICE_(HOST|PORT(_\w+)?)=|_PORT=(tcp|udp|sctp)://|_PORT_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?="
+)
+"""What tells pods of a Service, by its name: of one called `streamhouse`, STREAMHOUSE_PORT=tcp://…"""
+
+
+def read_names(prefix: str) -> list[str]:
+    """Return the names of variables that begin so, but of those that Kubernetes makes."""
+    return [
+        name
+        for name, value in os.environ.items()
+        if name.startswith(prefix) and _OF_KUBERNETES.search(f"{name}={value}") is None
+    ]
 
 
 def read_sources(

@@ -119,6 +119,38 @@ def test_all_mistakes_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert part in str(mistakes.value)
 
 
+KUBERNETES = """\
+STREAMHOUSE_SERVICE_HOST=10.0.0.1
+STREAMHOUSE_SERVICE_PORT=9092
+STREAMHOUSE_SERVICE_PORT_HTTP=9644
+STREAMHOUSE_PORT=tcp://10.0.0.1:9092
+STREAMHOUSE_PORT_9092_TCP=tcp://10.0.0.1:9092
+STREAMHOUSE_PORT_9092_TCP_PROTO=tcp
+STREAMHOUSE_PORT_9092_TCP_PORT=9092
+STREAMHOUSE_PORT_9092_TCP_ADDR=10.0.0.1
+STREAMHOUSE_POSTGRES_SERVICE_HOST=10.0.0.2
+STREAMHOUSE_POSTGRES_PORT=udp://10.0.0.2:5432
+STREAMHOUSE_POSTGRES_PORT_5432_UDP=udp://10.0.0.2:5432
+"""
+
+
+def test_what_kubernetes_tells_of_services_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a pod beside Services called streamhouse and streamhouse-postgres
+    for line in KUBERNETES.splitlines():
+        monkeypatch.setenv(*line.split("=", 1))
+
+    # When the settings are read, then those variables are passed over, and mistakes are not
+    assert read_settings({}, None)[0].postgres == ""
+    monkeypatch.setenv("STREAMHOUSE_PORT", "9092")
+    monkeypatch.setenv("STREAMHOUSE_LISTNE", "typo:1")
+    with pytest.raises(InvalidSettings) as mistakes:
+        read_settings({}, None)
+    assert sorted(str(mistakes.value).splitlines()) == [
+        "STREAMHOUSE_LISTNE: no such setting",
+        "STREAMHOUSE_PORT: no such setting",
+    ]
+
+
 def test_mistakes_are_told_in_plain_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMHOUSE_WORKERS", "two")
     monkeypatch.setenv("STREAMHOUSE_UPKEEP__ENABLED", "{maybe}")

@@ -97,12 +97,12 @@ class DirectoryStore:
             put.cancelled = True
             raise
         except ObjectConflict:
-            health.answered(clock() - began_s, 0)
+            health.answered("PUT", clock() - began_s, 0)
             raise
         except OSError as error:
-            health.failed()
+            health.failed("PUT")
             raise ObjectStoreUnavailable(str(error)) from error
-        health.answered(clock() - began_s, sum(map(len, put.parts)))
+        health.answered("PUT", clock() - began_s, sum(map(len, put.parts)))
 
     async def get(self, path: str, start: int, length: int) -> Owned:
         check_path(path)
@@ -114,12 +114,12 @@ class DirectoryStore:
         try:
             data = await self._gets.run(read)
         except ObjectMissing:
-            health.answered(clock() - began_s, 0)
+            health.answered("GET", clock() - began_s, 0)
             raise
         except OSError as error:
-            health.failed()
+            health.failed("GET")
             raise ObjectStoreUnavailable(str(error)) from error
-        health.answered(clock() - began_s, length)
+        health.answered("GET", clock() - began_s, length)
         self._buffers.trim_later()
         return data
 

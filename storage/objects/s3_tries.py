@@ -97,14 +97,14 @@ class S3Tries:
     def _answered(self, verb: str, began_s: float, size: int, places: FlowLimit) -> None:
         places.answered()
         if verb in _WATCHED:
-            self._traffic.health.answered(self._traffic.clock() - began_s, size)
+            self._traffic.health.answered(verb, self._traffic.clock() - began_s, size)
 
     def _failed(self, verb: str, error: Exception, places: FlowLimit, number: int) -> None:
         if is_throttle(error):
             places.refused(number)
-            self._traffic.health.throttled()
+            self._traffic.health.throttled(verb)
         elif verb in _WATCHED:
-            self._traffic.health.failed()
+            self._traffic.health.failed(verb)
 
 
 def _no_matter() -> None:

@@ -12,7 +12,7 @@ CHECK_S: Final = 1.5
 
 
 async def check_store(objects: ObjectStore, path: str, traffic: StoreTraffic) -> StoreState:
-    """Return how the store is doing, after a look at it.
+    """Return how the store is doing, after a look at it; UNAVAILABLE if it takes no PUTs.
 
     Args:
         objects: asked for the first byte of an object.

@@ -29,12 +29,12 @@ async def test_only_an_unavailable_store_makes_a_broker_not_ready(
     traffic = StoreTraffic()
     match state:
         case StoreState.SLOW:
-            traffic.health.failed()
+            traffic.health.failed("GET")
         case StoreState.THROTTLED:
-            traffic.health.throttled()
+            traffic.health.throttled("GET")
         case StoreState.UNAVAILABLE:
             for _ in range(UNAVAILABLE_FAILURES):
-                traffic.health.failed()
+                traffic.health.failed("GET")
         case StoreState.OK:
             pass
 

@@ -18,6 +18,9 @@ from storage.errors import ObjectStoreUnavailable
 from storage.objects.disk_room import RESERVE_BYTES
 from storage.objects.incoming_folder import INCOMING, close_incoming, open_incoming
 from storage.objects.objects_directory import DirectoryStore
+from storage.objects.store_check import check_store
+from storage.objects.store_health import UNAVAILABLE_FAILURES, StoreState
+from storage.objects.store_traffic import StoreTraffic
 from tests.contracts.object_stores import content, directory_store, sizes
 
 REPOSITORY = Path(__file__).parents[2]
@@ -53,6 +56,22 @@ async def test_a_store_whose_folder_somebody_removed_can_be_closed(tmp_path: Pat
     shutil.rmtree(tmp_path / INCOMING)
 
     # When its broker ends, for that or another reason, then that is all there is to tell of
+    await store.close()
+
+
+async def test_one_that_is_read_and_not_written_is_unavailable(tmp_path: Path) -> None:
+    # Given a store that nothing can be written to any more
+    traffic = StoreTraffic()
+    store = await DirectoryStore.open(tmp_path, traffic)
+    await store.put("mark", [b"x"])
+    shutil.rmtree(tmp_path / INCOMING)
+    for at in range(UNAVAILABLE_FAILURES):
+        with pytest.raises(ObjectStoreUnavailable):
+            await store.put(f"wal/{at}", [b"x"])
+
+    # When somebody asks whether the broker is ready, again and again, then it is not
+    for _ in range(2 * UNAVAILABLE_FAILURES):
+        assert await check_store(store, "mark", traffic) is StoreState.UNAVAILABLE
     await store.close()
 
 

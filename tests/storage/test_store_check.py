@@ -39,7 +39,7 @@ def check(store: LateStore, traffic: StoreTraffic) -> StoreState:
 def test_a_store_that_answers_is_as_its_requests_say() -> None:
     traffic = StoreTraffic(lambda: 0.0)
     assert check(LateStore(0.1), traffic) is StoreState.OK
-    traffic.health.throttled()
+    traffic.health.throttled("GET")
     assert check(LateStore(0.1), traffic) is StoreState.THROTTLED
 
 
@@ -48,9 +48,9 @@ def test_a_look_that_fails_counts_unless_others_get_through(store: LateStore) ->
     traffic = StoreTraffic(lambda: 0.0)
     with pytest.raises(ObjectStoreUnavailable, match=f"no answer in {CHECK_S}|no such host"):
         check(store, traffic)
-    traffic.health.throttled()
+    traffic.health.throttled("GET")
     assert check(store, traffic) is StoreState.THROTTLED
     for _ in range(UNAVAILABLE_FAILURES):
-        traffic.health.failed()
+        traffic.health.failed("GET")
     with pytest.raises(ObjectStoreUnavailable):
         check(store, traffic)

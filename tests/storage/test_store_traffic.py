@@ -9,7 +9,13 @@ import pytest
 
 from storage.objects.flow_limit import FlowLimit
 from storage.objects.hedged_gets import LEAST_LIMIT_S, HedgedGets
-from storage.objects.store_health import WINDOW_S, StoreHealth, StoreState
+from storage.objects.store_health import (
+    UNAVAILABLE_FAILURES,
+    WINDOW_S,
+    WRITES_S,
+    StoreHealth,
+    StoreState,
+)
 from tests.support import virtual_time
 
 
@@ -252,26 +258,55 @@ def test_states_follow_the_last_outcomes() -> None:
     assert state_of(health) is StoreState.OK
 
     for _ in range(20):
-        health.answered(0.05, 1000)
+        health.answered("GET", 0.05, 1000)
     assert state_of(health) is StoreState.OK
     for _ in range(3):
-        health.answered(1.5, 1000)
+        health.answered("GET", 1.5, 1000)
     assert state_of(health) is StoreState.SLOW, "a tenth of them was late"
-    health.throttled()
+    health.throttled("GET")
     assert state_of(health) is StoreState.THROTTLED
     for _ in range(3):
-        health.failed()
+        health.failed("GET")
     assert state_of(health) is StoreState.UNAVAILABLE
 
     clock.now_s += 10 * WINDOW_S
     assert state_of(health) is StoreState.UNAVAILABLE, "until something answers"
-    health.answered(0.1, 1)
+    health.answered("GET", 0.1, 1)
+    assert state_of(health) is StoreState.OK
+
+
+@pytest.mark.parametrize(("verb", "other"), [("PUT", "GET"), ("GET", "PUT")])
+def test_who_answers_one_verb_alone_is_unavailable(verb: str, other: str) -> None:
+    # Given a store that is full, say, or does not let itself be read
+    health = StoreHealth(Clock())
+    for _ in range(UNAVAILABLE_FAILURES):
+        health.failed(verb)
+        for _ in range(20):
+            health.answered(other, 0.1, 1)
+
+    # Then it cannot be used, until that verb is answered
+    assert state_of(health) is StoreState.UNAVAILABLE
+    health.answered(verb, 0.1, 1)
+    assert state_of(health) is StoreState.OK
+
+
+def test_puts_that_failed_are_forgotten_where_nobody_puts_any_more() -> None:
+    # Given a store that took nothing, so that clients have gone to other brokers
+    clock = Clock()
+    health = StoreHealth(clock)
+    for _ in range(UNAVAILABLE_FAILURES):
+        health.failed("PUT")
+    clock.now_s += WRITES_S - 1
+    assert state_of(health) is StoreState.UNAVAILABLE
+
+    # When nothing was put for a while, then they may try it here again
+    clock.now_s += 1
     assert state_of(health) is StoreState.OK
 
 
 def test_large_answers_may_take_longer() -> None:
     health = StoreHealth(Clock())
-    health.answered(2.5, 8 * 1024 * 1024)
+    health.answered("GET", 2.5, 8 * 1024 * 1024)
     assert state_of(health) is StoreState.OK
-    health.failed()
+    health.failed("GET")
     assert state_of(health) is StoreState.SLOW

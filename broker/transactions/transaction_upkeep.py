@@ -56,7 +56,7 @@ class TransactionUpkeep:
                     log.warning("overdue transactions not aborted yet", reason=str(error))
 
     async def sweep(self) -> None:
-        """Abort all transactions that are past their deadlines, and fence their producers.
+        """Abort all transactions that are past their deadlines.
 
         One that cannot be ended, because somebody holds its rows, is tried again the next time; it
         is not in the way of the others.

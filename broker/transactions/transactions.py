@@ -47,7 +47,8 @@ class Ending:
 FENCE: Final = Ending(committed=False, bumps_epoch=True, fences=True)
 """Aborts for somebody else than the producer, who is not to go on."""
 
-OVERDUE: Final = replace(FENCE, overdue_only=True)
+OVERDUE: Final = Ending(committed=False, bumps_epoch=True, overdue_only=True)
+"""Aborts what is past its timeout; its producer hears of it when it aborts, too, and goes on."""
 
 
 class Transactions:

@@ -108,7 +108,7 @@ class TransactionalId:
             else:
                 allowed = not end.fences and self.state is _state_after(end)
         elif asker == self.last_identity and client_bumps and not self.is_open:
-            allowed = self.state is _state_after(end)
+            allowed = not end.overdue_only and self.state is _state_after(end)
         else:
             return Verdict.FENCED
         return Verdict.DONE if allowed else Verdict.INVALID_STATE

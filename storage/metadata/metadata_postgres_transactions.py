@@ -26,7 +26,7 @@ from storage.postgres.postgres_pages import fetch_by_pages
 from storage.postgres.postgres_pool import PostgresPool
 from storage.postgres.postgres_text import from_stored, to_stored
 
-FENCE_TIMEOUT_S = 60.0  # nobody waits for it, and a large transaction has to end at some time
+UNASKED_TIMEOUT_S = 60.0  # no producer waits for it, and a large transaction has to end some time
 MAX_IDS_PER_FORGETTING = 1000  # what one statement looks at, so that none takes long
 
 
@@ -104,7 +104,7 @@ class PostgresTransactions:
             end.marker,
             end.marker_timestamp_ms,
             end.fresh_producer_id,
-            timeout_s=FENCE_TIMEOUT_S if end.fences else None,
+            timeout_s=UNASKED_TIMEOUT_S if end.fences or end.overdue_only else None,
         )
         verdict = Verdict(row["verdict"])
         if verdict is not Verdict.DONE:

@@ -96,7 +96,8 @@ class TransactionEnd:
         bumps_epoch: the marker carries the next epoch, and the producer goes on with it (KIP-890).
             Once that is past LAST_EPOCH, it goes on with `fresh_producer_id`, from epoch 0.
         fences: not asked by the producer, who is not told the next epoch and so is fenced.
-        overdue_only: do it only if the transaction is past its deadline.
+        overdue_only: do it only if the transaction is past its deadline; nobody has asked for it,
+            and the producer gets the answer once it asks for the same end (KIP-890).
         marker: the control batch, base offset 0, one record, of the epoch that follows from that.
         marker_timestamp_ms: as in the batch.
         fresh_producer_id: that nobody was given; needed where `bumps_epoch`.

@@ -203,7 +203,7 @@ async def test_init_gives_up_if_others_keep_beginning_transactions(world: World)
     assert outcome.verdict is Verdict.OPEN
 
 
-async def test_all_that_is_overdue_is_aborted_and_fenced(world: World) -> None:
+async def test_all_that_is_overdue_is_aborted_and_cannot_go_on(world: World) -> None:
     # Given more transactions than are asked for together, of which one has time left
     count = 2 * TOGETHER + 1
     producers = [await world.producer(f"p{at}") for at in range(count)]

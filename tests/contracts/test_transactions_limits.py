@@ -89,16 +89,52 @@ async def test_a_transaction_is_overdue_after_its_timeout(transactions: Transact
 
     # Then only one becomes overdue
     assert await transactions.overdue() == [short]
-    early = await transactions.end(long, committed=False, fences=True, overdue_only=True)
+    early = await transactions.end(long, committed=False, overdue_only=True)
     assert early == refused(Verdict.INVALID_STATE)
     assert (await transactions.record("long")).state is TransactionState.ONGOING
 
     # And may be aborted, once
-    outcome = await transactions.end(short, committed=False, fences=True, overdue_only=True)
+    outcome = await transactions.end(short, committed=False, overdue_only=True)
     assert (outcome.verdict, list(outcome.markers)) == (Verdict.DONE, [partition])
-    again = await transactions.end(short, committed=False, fences=True, overdue_only=True)
-    assert again == refused(Verdict.FENCED)
+    again = await transactions.end(short, committed=False, overdue_only=True)
+    assert again == refused(Verdict.INVALID_STATE)
     assert await transactions.store.overdue_transactions(100) == []
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+async def test_who_was_overdue_hears_its_next_epoch_until_another_has_one(
+    transactions: Transactions, is_last: bool
+) -> None:
+    # Given a producer whose transaction was past its timeout, maybe one with the last epoch
+    (partition,) = await transactions.partitions(1)
+    producer = await transactions.producer(timeout_ms=1)
+    if is_last:
+        await transactions.set_epoch("t", LAST_EPOCH)
+        producer = named(producer, producer.producer_id, LAST_EPOCH)
+    await transactions.send(producer, partition)
+    assert await transactions.overdue() == [producer]
+    outcome = await transactions.end(producer, committed=False, overdue_only=True)
+    following = outcome.producer
+    assert following is not None
+    if is_last:
+        assert (following.producer_id > producer.producer_id, following.producer_epoch) == (True, 0)
+    else:
+        assert following == bumped(producer)
+
+    # When it ends what it believes to be open, then an abort tells it who it is now
+    assert await transactions.end(producer, committed=False) == repeated(following)
+    assert await transactions.end(producer) == refused(Verdict.INVALID_STATE)
+    for committed in (True, False):
+        older = await transactions.end(producer, committed=committed, bumps=False)
+        assert older == refused(Verdict.FENCED)
+    assert await transactions.producer(expected=producer) == following
+
+    # And once another has started, it hears nothing any more
+    await transactions.producer()
+    fenced = Verdict.UNKNOWN_ID if is_last else Verdict.FENCED
+    assert (await transactions.init(expected=producer)).verdict is Verdict.FENCED
+    for committed in (True, False):
+        assert (await transactions.end(producer, committed=committed)).verdict is fenced
 
 
 async def test_a_transaction_that_goes_on_is_not_given_more_time(

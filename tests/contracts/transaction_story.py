@@ -120,14 +120,15 @@ class Story:
 
     async def end(self, random: Random) -> None:
         producer, committed = self._a_producer(random), random.random() < 0.5
-        bumps, fences = random.random() < 0.6, random.random() < 0.2
-        overdue_only = fences and random.random() < 0.5
+        bumps, for_another = random.random() < 0.6, random.random() < 0.2
+        overdue_only = for_another and random.random() < 0.5
+        fences = for_another and not overdue_only
 
         def tell(side: Side) -> Awaitable[Ended]:
             return side.end(
                 producer,
-                committed=committed and not fences,
-                bumps=bumps or fences,
+                committed=committed and not for_another,
+                bumps=bumps or for_another,
                 fences=fences,
                 overdue_only=overdue_only,
             )

@@ -54,6 +54,11 @@ class TransactionalId:
         return self.state is TransactionState.ONGOING
 
     @property
+    def has_ended(self) -> bool:
+        """Whether a transaction has ended, and no epoch was given out since."""
+        return self.state in {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+
+    @property
     def producer(self) -> Producer:
         return Producer(
             transactional_id=self.name,
@@ -107,7 +112,7 @@ class TransactionalId:
                 allowed = not end.committed and not end.overdue_only
             else:
                 allowed = not end.fences and self.state is _state_after(end)
-        elif asker == self.last_identity and client_bumps and not self.is_open:
+        elif asker == self.last_identity and client_bumps and self.has_ended:
             allowed = not end.overdue_only and self.state is _state_after(end)
         else:
             return Verdict.FENCED

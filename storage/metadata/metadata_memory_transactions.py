@@ -20,6 +20,7 @@ from storage.metadata.transactions import (
     TransactionOffsets,
     TransactionOffsetsOutcome,
     TransactionRecord,
+    TransactionState,
     Verdict,
 )
 from storage.partition_offsets import PartitionOffsets
@@ -64,6 +65,7 @@ class MemoryTransactions(MemoryGroups):
         else:  # the client's own change, of which it has not heard
             found.timeout_ms = timeout_ms
             found.used_ms = now_ms
+            found.state = TransactionState.EMPTY
         return InitOutcome(verdict=Verdict.DONE, producer=found.producer)
 
     async def add_to_transaction(

@@ -250,7 +250,8 @@ class TransactionStore(Protocol):
     async def end_transaction(self, end: TransactionEnd) -> EndOutcome:
         """End the open transaction, or repeat the answer if just this end has happened.
 
-        For a client that bumps epochs, an abort with nothing open is fine, and bumps as well.
+        For a client that bumps epochs, an abort with nothing open is fine, and bumps as well. Once
+        it has been given an epoch (`init_producer`), it is FENCED under the one before.
         """
 
     async def overdue_transactions(self, limit: int) -> list[Producer]:

@@ -172,7 +172,7 @@ async def test_init_by_the_producer_itself_goes_on_from_its_own_abort(world: Wor
     # Then it is aborted, and the producer gets the next epoch
     again = Producer(transactional_id="a", producer_id=expected[0], producer_epoch=1)
     assert outcomes == [InitOutcome(verdict=Verdict.DONE, producer=again)] * 2
-    assert await world.state() is TransactionState.COMPLETE_ABORT
+    assert await world.state() is TransactionState.EMPTY
 
 
 class Busy(MemoryMetadata):

@@ -212,14 +212,11 @@ async def test_a_producer_that_recovered_cannot_end_what_it_was(transactions: Tr
     producer = await transactions.producer()
     await transactions.producer(expected=producer)
 
-    # When the old epoch ends something, then there is nothing, and nothing changes
+    # When the old epoch ends something, then it is fenced, and nothing changes
     for committed in ENDS:
-        assert await transactions.end(producer, committed=committed) == refused(
-            Verdict.INVALID_STATE
-        )
-        assert await transactions.end(producer, committed=committed, bumps=False) == refused(
-            Verdict.FENCED
-        )
+        for bumps in ENDS:
+            outcome = await transactions.end(producer, committed=committed, bumps=bumps)
+            assert outcome == refused(Verdict.FENCED)
     assert (await transactions.record()).producer == bumped(producer)
 
 
@@ -242,5 +239,10 @@ async def test_an_end_with_a_bump_is_a_way_back(transactions: Transactions) -> N
     await transactions.send(producer, partition)
     following = await transactions.goes_on(producer)
 
-    # When it asks for an epoch with the one it knows, then it is that one
-    assert await transactions.producer(expected=producer) == following
+    # When it asks for an epoch with the one it knows, then it is that one, and nothing has begun
+    for _ in range(2):
+        assert await transactions.producer(expected=producer) == following
+        assert (await transactions.record()).state is TransactionState.EMPTY
+
+    # And it has heard of the end, which nobody needs to ask for again
+    assert await transactions.end(producer) == refused(Verdict.FENCED)

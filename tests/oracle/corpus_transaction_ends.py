@@ -113,6 +113,17 @@ END_CASES: Final = (
     ),
     case(
         END_TXN,
+        "a new epoch, then the end of what was open",
+        ALONE,
+        _write(at=12),
+        given(INIT_PRODUCER_ID, at=5, **IDENTITY, transaction_timeout=60_000),
+        ask(66, at=2, duration_filter=-1, transactional_id_pattern="x-~"),
+        _end(committed=False),
+        _end(),
+        versions=(4, 5),
+    ),
+    case(
+        END_TXN,
         "records that are not in a transaction",
         ALONE,
         ask(

@@ -138,7 +138,7 @@ def _committed(runner: GroupRunner, answer: Answered, writing: Committing) -> No
         if not answer.done():
             answer.set_result(writing.result())
         return
-    if isinstance(failure, NothingWritten):  # so the group is as it was
+    if isinstance(failure, NothingWritten):  # nor is anything still to come, so the group goes on
         if not answer.done():
             answer.set_exception(Refusal(ErrorCode.coordinator_not_available, str(failure)))
         return

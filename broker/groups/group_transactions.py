@@ -1,6 +1,6 @@
 """Offsets that groups commit in transactions (KIP-447), on their way to Postgres.
 
-Each is a statement of its own, beside those of group_writes.py: it may have to wait for the end of
+Each has statements of its own, beside those of group_writes.py: it may have to wait for the end of
 another statement of its transaction, and no other group's offsets shall wait with it.
 
 A member that was shut out of its group may have one under way that was begun before. Whoever owns

@@ -27,6 +27,7 @@ from storage.postgres.postgres_pool import PostgresPool
 from storage.postgres.postgres_text import from_stored, to_stored
 
 UNASKED_TIMEOUT_S = 60.0  # no producer waits for it, and a large transaction has to end some time
+MAX_OFFSETS = 10_000  # in one statement: all records of its producer, and those behind, wait for it
 MAX_IDS_PER_FORGETTING = 1000  # what one statement looks at, so that none takes long
 
 
@@ -75,14 +76,26 @@ class PostgresTransactions:
     async def write_transaction_offsets(
         self, offsets: TransactionOffsets
     ) -> TransactionOffsetsOutcome:
+        unknown: set[Partition] = set()
         partitions = list(offsets.offsets)
-        committed = offsets.offsets.values()
+        for first in range(0, max(len(partitions), 1), MAX_OFFSETS):
+            piece = partitions[first : first + MAX_OFFSETS]
+            outcome = await self._write_offsets(offsets, piece)
+            if outcome.verdict is not Verdict.DONE:
+                return outcome
+            unknown |= outcome.unknown
+        return TransactionOffsetsOutcome(verdict=Verdict.DONE, unknown=frozenset(unknown))
+
+    async def _write_offsets(
+        self, whole: TransactionOffsets, partitions: Sequence[Partition]
+    ) -> TransactionOffsetsOutcome:
+        committed = [whole.offsets[each] for each in partitions]
         (row,) = await self._steps.fetch_durable(
             "transaction_write_offsets",
-            *_identity(offsets.producer),
-            to_stored(offsets.group_id),
-            offsets.owner_epoch,
-            offsets.joins,
+            *_identity(whole.producer),
+            to_stored(whole.group_id),
+            whole.owner_epoch,
+            whole.joins,
             *partition_columns(partitions),
             [each.offset for each in committed],
             [each.leader_epoch for each in committed],

@@ -245,7 +245,10 @@ class TransactionStore(Protocol):
     async def write_transaction_offsets(
         self, offsets: TransactionOffsets
     ) -> TransactionOffsetsOutcome:
-        """Keep offsets that a group will have committed once the transaction is."""
+        """Keep offsets that a group will have committed once the transaction is.
+
+        Many are kept piece by piece: some may be if it is refused, or fails.
+        """
 
     async def end_transaction(self, end: TransactionEnd) -> EndOutcome:
         """End the open transaction, or repeat the answer if just this end has happened.

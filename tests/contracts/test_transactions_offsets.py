@@ -197,6 +197,29 @@ async def test_unknown_partitions_are_told_and_not_written(transactions: Transac
     assert await transactions.groups.committed("g") == {partition: 2}
 
 
+async def test_each_unknown_partition_of_many_is_told(
+    transactions: Transactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given topics, and a store that writes few offsets with one statement
+    monkeypatch.setattr("storage.metadata.metadata_postgres_transactions.MAX_OFFSETS", 5)
+    topics = [await transactions.partitions(2) for _ in range(4)]
+    known = [partition for topic in topics for partition in topic]
+    unknown = [Partition(uuid4(), 0), Partition(known[0].topic_id, 2), Partition(uuid4(), 1)]
+    unknown += [Partition(known[-1].topic_id, -1)]
+    epoch = await transactions.groups.take("g")
+    producer = await transactions.producer()
+
+    # When offsets of all of them are written, those that exist among those that do not
+    mixed = known[:3] + unknown[:2] + known[3:6] + unknown[2:] + known[6:]
+    offsets = {partition: at for at, partition in enumerate(mixed)}
+    outcome = await transactions.write_offsets(producer, "g", epoch, offsets)
+
+    # Then what does not exist is told, and what does is committed with the transaction
+    assert outcome == TransactionOffsetsOutcome(verdict=Verdict.DONE, unknown=frozenset(unknown))
+    await transactions.end(producer)
+    assert await transactions.groups.committed("g") == {each: offsets[each] for each in known}
+
+
 async def test_the_last_offsets_of_a_transaction_count(transactions: Transactions) -> None:
     # Given a transaction with offsets of two groups, some of them written twice
     first, second = await transactions.partitions(2)

@@ -1,15 +1,24 @@
 """How transactions reach rows in big tables, and what people see of them."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import asyncpg
 import pytest
 
 from protocol.ids import Partition
 from sql import query
+from storage.metadata.groups import CommittedOffset, CommittedOffsets
 from storage.metadata.metadata_commit import to_arguments
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import TransactionUse
+from storage.metadata.transactions import (
+    TransactionEnd,
+    TransactionOffsets,
+    TransactionOffsetsOutcome,
+    Verdict,
+)
 from storage.postgres.postgres_connection import Connection, connect
 from storage.postgres.postgres_pages import ROWS_OF_PAGE
 from tests.contracts.metadata_stores import a_batch
@@ -253,4 +262,66 @@ async def test_answers_of_before_are_repeated_without_what_is_stable(dsn: str) -
     assert [each.base_offset for each in again] == [each.base_offset for each in first] == [0, 10]
     assert [(each.last_stable_offset, each.aborted_count) for each in first] == [(20, 0)] * 2
     assert [(each.last_stable_offset, each.aborted_count) for each in again] == [(-1, -1)] * 2
+    await store.close()
+
+
+async def test_many_offsets_are_not_written_with_one_statement(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a store that writes few offsets with one statement, and a producer
+    monkeypatch.setattr("storage.metadata.metadata_postgres_transactions.MAX_OFFSETS", 2)
+    store = await PostgresMetadata.open(dsn, PATIENT)
+    topic = await store.create_topic("t", partition_count=5, replication_factor=1, configs={})
+    (taken,) = await store.take_groups(["g"], create=True)
+    outcome = await store.init_producer(
+        "x", timeout_ms=HOUR_MS, expected=None, fresh_producer_id=FRESH_ID
+    )
+    assert outcome.producer is not None
+    write = TransactionOffsets(
+        producer=outcome.producer,
+        group_id="g",
+        owner_epoch=taken.owner_epoch,
+        joins=True,
+        offsets={Partition(topic.topic_id, at): CommittedOffset(offset=1) for at in range(5)},
+    )
+    written: list[list[int]] = []
+    behind: list[Callable[[], Awaitable[object]]] = []
+    fetch = store._steps.fetch_durable
+
+    async def watched(name: str, *arguments: Any, **limits: Any) -> list[asyncpg.Record]:
+        rows = await fetch(name, *arguments, **limits)
+        if name == "transaction_write_offsets":
+            written.append(arguments[7])
+            while behind:
+                await behind.pop()()
+        return rows
+
+    monkeypatch.setattr(store._steps, "fetch_durable", watched)
+
+    # When it writes many, then there are several statements, between which others have their turns
+    assert await store.write_transaction_offsets(write) == TransactionOffsetsOutcome(
+        verdict=Verdict.DONE
+    )
+    assert written == [[0, 1], [2, 3], [4]]
+    assert (await store.committed_offsets("g", None)).unstable == write.offsets.keys()
+
+    # And where it is fenced meanwhile, then it is told, and writes no more
+    behind.append(
+        lambda: store.end_transaction(
+            TransactionEnd(
+                producer=write.producer,
+                committed=False,
+                bumps_epoch=True,
+                fences=True,
+                marker=b"marker",
+                marker_timestamp_ms=0,
+            )
+        )
+    )
+    del written[:]
+    assert (await store.write_transaction_offsets(write)).verdict is Verdict.FENCED
+    assert written == [[0, 1], [2, 3]]
+    assert await store.committed_offsets("g", None) == CommittedOffsets(
+        offsets={}, unstable=frozenset()
+    )
     await store.close()

@@ -1,5 +1,6 @@
 -- A client that was given an epoch knows how its last transaction ended, as in Apache Kafka: its state is
 -- 'Empty' then, and the end that was asked for under the epoch before is fenced if it comes once more.
+-- And of many offsets in a transaction, each was looked up among their topics, while records waited.
 
 -- Give a transactional id its next epoch, or a new one p_fresh_producer_id; nothing else may have it.
 -- p_expected_id, p_expected_epoch: null if the client does not say what it calls itself.
@@ -166,5 +167,108 @@ BEGIN
         expires_at = NULL,
         updated_at = clock_timestamp()
     WHERE t.transactional_id = p_transactional_id;
+END
+$function$;
+
+-- Keep offsets that a group has committed once the transaction is. p_joins: the group becomes part of
+-- it, and it begins if need be (KIP-890). The arrays have the same length, no partition twice.
+--
+-- verdict: 0 done, 1 unknown id, 2 fenced, 3 the group is not part of a transaction, 5 the group has
+-- another owner, or is gone; nothing changes unless it is 0. unknown: indexes of offsets whose
+-- partition does not exist: the topic's row is locked as in write_groups, for the reason given there.
+CREATE OR REPLACE FUNCTION streamhouse_internal.write_transaction_offsets(
+    p_transactional_id text, p_producer_id bigint, p_producer_epoch int,
+    p_group_id text, p_owner_epoch bigint, p_joins boolean,
+    p_topic_ids uuid[], p_partitions int[], p_offsets bigint[], p_leader_epochs int[],
+    p_metadata text[],
+    OUT verdict smallint, OUT unknown int[]
+)
+LANGUAGE plpgsql VOLATILE
+AS $function$
+DECLARE
+    done CONSTANT smallint := 0;
+    invalid_state CONSTANT smallint := 3;
+    group_fenced CONSTANT smallint := 5;
+    topic_ids uuid[];  -- none twice
+    partition_counts int[];  -- of these; 0 where it does not exist
+    topics int[];  -- per offset: which of these
+    known boolean[];  -- per offset: its partition exists
+    right_now timestamptz;
+BEGIN
+    unknown := '{}';
+    verdict := streamhouse_internal.lock_transactional_id(
+        p_transactional_id, p_producer_id, p_producer_epoch
+    );
+    IF verdict <> done THEN
+        RETURN;
+    END IF;
+    IF NOT p_joins AND NOT EXISTS (
+        SELECT FROM streamhouse_internal.transaction_groups AS g
+        WHERE g.producer_id = p_producer_id AND g.group_id = p_group_id
+    ) THEN
+        verdict := invalid_state;
+        RETURN;
+    END IF;
+    -- Records of this producer wait meanwhile, with all that is committed behind them.
+    PERFORM set_config('lock_timeout', '300ms', true);
+    PERFORM FROM streamhouse_internal.groups AS g
+    WHERE g.group_id = p_group_id AND g.owner_epoch = p_owner_epoch
+    FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        verdict := group_fenced;
+        RETURN;
+    END IF;
+    right_now := clock_timestamp();
+    IF p_joins THEN
+        PERFORM streamhouse_internal.begin_transaction(p_producer_id);
+        INSERT INTO streamhouse_internal.transaction_groups (producer_id, group_id)
+        VALUES (p_producer_id, p_group_id)
+        ON CONFLICT (producer_id, group_id) DO NOTHING;
+    END IF;
+
+    topic_ids := ARRAY(
+        SELECT DISTINCT w.topic_id FROM unnest(p_topic_ids) AS w (topic_id) ORDER BY w.topic_id
+    );
+    topics := ARRAY(
+        SELECT dense_rank() OVER (ORDER BY w.topic_id)
+        FROM unnest(p_topic_ids) WITH ORDINALITY AS w (topic_id, i)
+        ORDER BY w.i
+    );
+    SELECT array_agg(coalesce(t.partition_count, 0) ORDER BY w.i) INTO partition_counts
+    FROM unnest(topic_ids) WITH ORDINALITY AS w (topic_id, i)
+    LEFT JOIN LATERAL (
+        SELECT found.partition_count
+        FROM streamhouse_internal.topics AS found
+        WHERE found.topic_id = w.topic_id
+        FOR KEY SHARE SKIP LOCKED
+    ) AS t ON true;
+    known := ARRAY(
+        SELECT w.partition BETWEEN 0 AND partition_counts[w.topic] - 1
+        FROM unnest(p_partitions, topics) WITH ORDINALITY AS w (partition, topic, i)
+        ORDER BY w.i
+    );
+    unknown := array_positions(known, false);
+    INSERT INTO streamhouse_internal.transaction_offsets (
+        producer_id, group_id, topic_id, partition, committed_offset, leader_epoch, metadata,
+        written_at
+    )
+    SELECT
+        p_producer_id, p_group_id, w.topic_id, w.partition, w.committed_offset, w.leader_epoch,
+        w.metadata, greatest(right_now, earlier.committed_at)  -- a clock may have been put back
+    FROM unnest(p_topic_ids, p_partitions, p_offsets, p_leader_epochs, p_metadata, known)
+        AS w (topic_id, partition, committed_offset, leader_epoch, metadata, known)
+    LEFT JOIN LATERAL (
+        SELECT o.committed_at FROM streamhouse_internal.group_offsets AS o
+        WHERE o.group_id = p_group_id AND o.topic_id = w.topic_id AND o.partition = w.partition
+        OFFSET 0
+    ) AS earlier ON true
+    WHERE w.known
+    ON CONFLICT (producer_id, group_id, topic_id, partition) DO UPDATE SET
+        committed_offset = excluded.committed_offset,
+        leader_epoch = excluded.leader_epoch,
+        metadata = excluded.metadata,
+        written_at = excluded.written_at;
+    UPDATE streamhouse_internal.groups AS g SET touched_at = right_now
+    WHERE g.group_id = p_group_id;
 END
 $function$;

@@ -4,8 +4,9 @@ v2 leader epochs (KIP-320), v3 flexible and which member commits (KIP-447), v4 T
 and v5 a group takes part without AddOffsetsToTxn (both KIP-890).
 
 It goes to the group's coordinator, which checks the member; the transaction is checked where the
-offsets are written, by one statement (broker/groups/group_transactions.py). To repeat it does no
-harm. Who names no member is not checked at all: only the epoch of its transactional id fences it.
+offsets are written, by the same statements (broker/groups/group_transactions.py). To repeat it does
+no harm. Who names no member is not checked at all: only the epoch of its transactional id fences
+it, and if that is fine, it makes the group if need be.
 
 If Postgres does not answer it is COORDINATOR_NOT_AVAILABLE, which every client repeats: producers
 before 2.0 end at COORDINATOR_LOAD_IN_PROGRESS. A KIP-848 member of another epoch is told

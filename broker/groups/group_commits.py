@@ -92,6 +92,10 @@ class GroupCommits:
                 partial(_committed, runner, answer)
             )
 
+    async def judge(self, to_nobody: TransactionOffsets) -> TransactionOffsetsOutcome:
+        """Tell what is wrong with a commit but for its group; see TransactionalCommits.judge."""
+        return await self._in_transactions.judge(to_nobody)
+
     def check_fetch(
         self, runner: GroupRunner, answer: Answered, member_id: str | None, member_epoch: int
     ) -> None:

@@ -11,6 +11,8 @@ owner epoch, before anybody is told offsets of it.
 """
 
 import asyncio
+from dataclasses import replace
+from typing import Final
 
 from broker.groups.group_writes import failure_of
 from storage.errors import MetadataUnavailable, NothingWritten
@@ -19,6 +21,9 @@ from storage.metadata.transactions import (
     TransactionOffsetsOutcome,
     TransactionStore,
 )
+
+NOBODY: Final = -1
+"""An owner epoch that no group is taken with."""
 
 Committing = asyncio.Task[TransactionOffsetsOutcome]
 """Ends when the write has, or with MetadataUnavailable when nobody knows whether it has."""
@@ -39,6 +44,17 @@ class TransactionalCommits:
         self._under_way[writing] = offsets
         writing.add_done_callback(self._under_way.pop)
         return writing
+
+    async def judge(self, to_nobody: TransactionOffsets) -> TransactionOffsetsOutcome:
+        """Return what is wrong with a commit before its group is looked at, else GROUP_FENCED.
+
+        Nothing is written, as the group is never NOBODY's.
+
+        Raises:
+            MetadataUnavailable: no answer.
+        """
+        assert to_nobody.owner_epoch == NOBODY
+        return await self._store.write_transaction_offsets(replace(to_nobody, offsets={}))
 
     def under_way(self, group_id: str, owner_epoch: int | None = None) -> list[Committing]:
         """Return the writes of a group that have not ended; of one owner epoch, or of all."""

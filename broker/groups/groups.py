@@ -24,12 +24,18 @@ from broker.groups.group_commits import Committer, GroupCommits
 from broker.groups.group_deletions import GroupDeletions
 from broker.groups.group_runner import Answered, GroupRunner
 from broker.groups.group_table import GroupTable, coordinator_refusal
+from broker.groups.group_transactions import NOBODY
 from coordinator.events import ClassicEvent, ConsumerEvent, Token
 from coordinator.group import Group
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
 from storage.metadata.groups import CommittedOffset, CommittedOffsets, GroupListing, GroupStore
-from storage.metadata.transactions import Producer, TransactionOffsets, TransactionOffsetsOutcome
+from storage.metadata.transactions import (
+    Producer,
+    TransactionOffsets,
+    TransactionOffsetsOutcome,
+    Verdict,
+)
 
 MakeEvent = Callable[[Token], ClassicEvent | ConsumerEvent]
 
@@ -105,20 +111,42 @@ class Groups:
     ) -> Awaitable[TransactionOffsetsOutcome | None]:
         """Have offsets committed when the producer's transaction is; TransactionOffsets tells more.
 
-        Who is no member makes the group if need be; for a member it is None without such a group.
+        Who is no member makes the group if need be, and if its producer may commit; for a member it
+        is None without such a group.
         """
+        to_nobody = TransactionOffsets(
+            producer=producer, group_id=group_id, owner_epoch=NOBODY, joins=joins, offsets=offsets
+        )
 
         def work(runner: GroupRunner, answer: Answered) -> None:
-            in_transaction = TransactionOffsets(
-                producer=producer,
-                group_id=group_id,
-                owner_epoch=runner.owner_epoch,
-                joins=joins,
-                offsets=offsets,
-            )
+            in_transaction = replace(to_nobody, owner_epoch=runner.owner_epoch)
             self._commits.commit_in_transaction(runner, answer, committer, in_transaction)
 
-        return self._ask(group_id, work, without=None, create=committer.generation_id < 0)
+        answer = self._ask(group_id, work, without=None)
+        if committer.generation_id >= 0:
+            return answer
+        return self._or_make(answer, to_nobody, work)
+
+    async def _or_make(
+        self,
+        found: Awaitable[TransactionOffsetsOutcome | None],
+        to_nobody: TransactionOffsets,
+        work: Callable[[GroupRunner, Answered], None],
+    ) -> TransactionOffsetsOutcome | None:
+        """Return the answer of a group; where there is none, make it if nothing else is wrong."""
+        outcome = await found
+        if outcome is not None:
+            return outcome
+        try:
+            judged = await self._commits.judge(to_nobody)
+        except MetadataUnavailable as unavailable:
+            raise coordinator_refusal(unavailable) from unavailable
+        if judged.verdict is not Verdict.GROUP_FENCED:
+            return judged
+        made: TransactionOffsetsOutcome | None = await self._ask(
+            to_nobody.group_id, work, without=None, create=True
+        )
+        return made
 
     def may_fetch(
         self, group_id: str, *, member_id: str | None, member_epoch: int

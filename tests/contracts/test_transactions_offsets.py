@@ -148,6 +148,8 @@ async def test_offsets_need_the_current_owner_of_the_group(transactions: Transac
     for group_id, epoch in (("g", old), ("gone", gone)):
         outcome = await transactions.write_offsets(producer, group_id, epoch, {partition: 1})
         assert outcome.verdict is Verdict.GROUP_FENCED
+    nowhere = await transactions.write_offsets(producer, "never", -1, {})
+    assert nowhere.verdict is Verdict.GROUP_FENCED
     assert (await transactions.record()).state is TransactionState.EMPTY
     await transactions.store.add_to_transaction(producer, [], ["g", "gone"])
     for group_id, epoch in (("g", old), ("gone", gone)):

@@ -91,6 +91,14 @@ TXN_OFFSET_COMMIT_CASES: Final = (
     case(TXN_OFFSET_COMMIT, "an unknown transactional id", WRITTEN_TO, _commit(**STRANGER)),
     case(TXN_OFFSET_COMMIT, "another producer id", IN_GROUP, _commit(producer_id=MADE_UP_ID)),
     case(TXN_OFFSET_COMMIT, "another epoch", IN_GROUP, _commit(producer_epoch=9)),
+    case(
+        TXN_OFFSET_COMMIT,
+        "another epoch and a group of nobody",
+        READY,
+        _commit(producer_epoch=9),
+        ask(15, at=5, groups=["g-~"]),
+        versions=(2, 5),
+    ),
     case(TXN_OFFSET_COMMIT, "no group", IN_GROUP, _commit(group_id="")),
     case(TXN_OFFSET_COMMIT, "no transactional id", IN_GROUP, _commit(transactional_id="")),
     case(

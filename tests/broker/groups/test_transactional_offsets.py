@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
+from storage.errors import MetadataUnavailable
 from storage.metadata.transactions import (
     Producer,
     TransactionEnd,
@@ -122,8 +124,42 @@ async def test_a_member_of_a_group_that_is_not_there(
 async def test_what_is_not_to_be_written_is_not(
     here: World, store: HeldGroups, producer: Producer
 ) -> None:
+    await here.commit("g", at(await store.topic(), p0=1))
     assert (await here.transact(producer, "g", {})).verdict is DONE
     assert store.commits == []
+
+
+async def test_a_commit_that_is_refused_makes_no_group(
+    here: World, store: HeldGroups, producer: Producer
+) -> None:
+    # Given one who is not the producer any more, and a store that does not answer
+    offsets = at(await store.topic(), p0=5)
+    fenced = replace(producer, producer_epoch=producer.producer_epoch + 1)
+    assert (await here.transact(fenced, "g", offsets)).verdict is Verdict.FENCED
+    store.hold()
+    commit = here.transact(producer, "g", offsets)
+    store.go_away()
+    store.release()
+    assert await refusal(commit) is ErrorCode.coordinator_not_available
+
+    # Then there is no group, until one commits who may
+    store.come_back()
+    assert [one async for one in store.list_groups()] == []
+    assert (await here.transact(producer, "g", offsets)).verdict is DONE
+    assert (await here.fetched("g")).unstable == offsets.keys()
+
+
+async def test_who_waits_to_make_a_group_is_answered(
+    here: World, store: HeldGroups, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a store that finds no group, and then does not answer who the producer is
+    async def away(_: TransactionOffsets) -> TransactionOffsetsOutcome:
+        raise MetadataUnavailable("away")
+
+    monkeypatch.setattr(store, "write_transaction_offsets", away)
+    commit = here.transact(producer, "g", at(await store.topic(), p0=5))
+    assert await refusal(commit) is ErrorCode.coordinator_not_available
+    assert [one async for one in store.list_groups()] == []
 
 
 async def test_a_commit_of_the_last_generation_is_there_when_the_next_one_fetches(

@@ -11,6 +11,7 @@ from tests.broker.groups.conftest import MakeMember
 from tests.support.group_members import stable
 from tests.support.group_wire import (
     DELETE_GROUPS,
+    LIST_GROUPS,
     codes,
     commit_request,
     committed,
@@ -201,6 +202,10 @@ async def test_who_is_not_the_producer(
     # One who comes after the next has begun
     assert await producer.init(as_new=True) is NONE
     assert await code(me) is ErrorCode.invalid_producer_epoch
+
+    # None of them has made the group
+    listed = await client.ask(named(LIST_GROUPS, 4, states_filter=()))
+    assert group not in {one.group_id for one in listed.groups}
 
 
 @pytest.mark.parametrize("version", range(FIRST_WITH_MEMBERS, NEWEST + 1))

@@ -15,6 +15,7 @@ import structlog
 
 from broker.upkeep.upkeep_report import UpkeepCounts, Work
 from storage.backoff import Backoff
+from storage.config import YEAR_MS
 from storage.errors import MetadataUnavailable, ObjectStoreUnavailable
 from storage.metadata.segments import SegmentStore
 
@@ -50,11 +51,16 @@ class Loops:
 
         Args:
             work: what is done.
-            every_ms: returns the interval as it is now.
+            every_ms: returns the interval as it is now; more than a year, which Postgres may be
+                unable to add to a time, counts as one.
             do: one round.
         """
+
+        def begin() -> Awaitable[bool]:
+            return self._metadata.begin_round(work, min(every_ms(), YEAR_MS))
+
         while True:
-            if await self.insist(work, lambda: self._metadata.begin_round(work, every_ms())):
+            if await self.insist(work, begin):
                 await self.insist(work, do)
                 self._counts.succeeded(work)
                 self._planned[work].set()

@@ -9,8 +9,10 @@ import pytest
 
 from broker.upkeep.upkeep_loops import Loops
 from broker.upkeep.upkeep_report import UpkeepCounts, Work
+from storage.configs.config_types import LONG_MAX
 from storage.errors import MetadataUnavailable, ObjectStoreUnavailable
 from storage.metadata.metadata_memory import MemoryMetadata
+from tests.contracts.metadata_stores import KINDS, open_store
 
 PATIENCE_S = 30.0
 
@@ -93,6 +95,18 @@ async def test_what_gets_no_answer_is_tried_again(error: Exception) -> None:
     report = counts.report({})
     assert report.succeeded == {Work.SWEEP: 1}
     assert report.failed == {Work.SWEEP: 2}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_round_may_be_as_rare_as_can_be_set(kind: str) -> None:
+    # Given an interval that Kafka takes, and that is longer than Postgres can count
+    async with open_store(kind) as opened:
+        loops = Loops(opened.store, UpkeepCounts())
+        work = failing(1, KeyError("reached"), lambda: None)
+
+        # When a round is looked for, then it is done
+        with pytest.raises(KeyError, match="reached"):
+            await loops.rounds(Work.COMPACT, lambda: LONG_MAX, work)
 
 
 async def test_a_bug_ends_the_loop() -> None:

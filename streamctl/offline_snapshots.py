@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from rich.markup import escape
 
+from storage.config import YEAR_MS
 from storage.snapshots import (
     InvalidSnapshotId,
     Snapshot,
@@ -21,6 +22,9 @@ from streamctl.errors import Failure, UsageError
 from streamctl.offline_stores import POOL, as_failures, open_postgres
 from streamctl.output import UNKNOWN, Json, counted, note, print_done, print_json, results, table
 from streamctl.units import INFINITE
+
+LONGEST_KEPT_MS: Final = 1000 * YEAR_MS
+"""Neither Postgres nor Python has dates for all durations of Kafka's 64 bits."""
 
 T = TypeVar("T")
 
@@ -44,6 +48,10 @@ def run_create(
         raise UsageError(
             "it is not said which topics are in it" if not topics else "--all-topics has them all",
             fix="give either --topic NAME, as often as needed, or --all-topics",
+        )
+    if kept_ms > LONGEST_KEPT_MS:
+        raise UsageError(
+            "a snapshot is kept for at most 1,000 years", fix="say --retention infinite"
         )
     retention_ms = None if kept_ms == INFINITE else kept_ms
 

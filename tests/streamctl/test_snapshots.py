@@ -112,6 +112,8 @@ def test_a_snapshot_may_have_all_topics_for_ever(own: Cluster) -> None:
         (("create", "1x", "--all-topics"), 2, "no id of a snapshot"),
         (("create", "x", "--topic", "missing"), 1, "there is no topic missing"),
         (("create", "x", "--all-topics", "--retention", "7"), 2, "no unit"),
+        (("create", "x", "--all-topics", "--retention", "366000d"), 2, "--retention infinite"),
+        (("create", "x", "--all-topics", "--retention", "99999999999d"), 2, "1,000 years"),
         (("describe", "missing"), 1, "there is no snapshot missing"),
         (("delete", "missing"), 1, "there is no snapshot missing"),
     ],

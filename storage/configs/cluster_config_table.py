@@ -19,6 +19,9 @@ BrokerValues = Mapping[str, ConfigValue | None]
 _INT, _LONG = ConfigType.INT, ConfigType.LONG
 _POSITIVE, _NOT_NEGATIVE = Range(1), Range(0)
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
+_STRICTER: Final = {"log.retention.ms": Range(1, also=-1)}
+"""What Kafka checks of a broker config, and not of the topic config that follows it: one topic may
+keep nothing (retention.ms=0), but no slip empties all."""
 
 FALLBACKS: Final = {
     "log.flush.interval.ms": (("log.flush.scheduler.interval.ms", 1),),
@@ -67,7 +70,7 @@ def _topic_default_keys() -> list[BrokerConfigKey]:
             type=key.type,
             default=None if key.broker_name in FALLBACKS else key.default,
             doc=f"For topics without {key.name}: {key.doc}",
-            check=key.check,
+            check=_STRICTER.get(key.broker_name, key.check),
             dynamic=True,
         )
         for key in TOPIC_CONFIGS.values()

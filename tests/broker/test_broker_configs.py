@@ -113,6 +113,15 @@ def test_every_mistake_is_reported_at_once() -> None:
     )
 
 
+def test_only_a_topic_itself_may_keep_nothing() -> None:
+    # As in Apache Kafka, where zero would empty every topic that sets no retention of its own
+    problem = r"'0' for config log\.retention\.ms: must be at least 1, or -1"
+    with pytest.raises(InvalidConfig, match=problem):
+        read_broker_config({"log.retention.ms": "0"})
+    topic = describe_topic_configs({"retention.ms": "0"}, read_broker_config({}))
+    assert topic["retention.ms"].value == "0"
+
+
 def test_timeouts_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(InvalidConfig, match=r"group\.min\.session\.timeout\.ms \(9000\)"):
         read_broker_config(

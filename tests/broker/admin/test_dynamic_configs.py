@@ -146,6 +146,7 @@ def test_the_items_of_a_list_come_and_go(wire: Wire) -> None:
         ("max.connections", 9, "5", INVALID_REQUEST),
         ("unheard.of", SET, "5", INVALID_REQUEST),
         ("log.cleanup.policy", SET, "shred", INVALID_REQUEST),
+        ("log.retention.ms", SET, "0", INVALID_REQUEST),
         ("unheard.of", UNSET, None, NONE),
         ("num.partitions", UNSET, None, NONE),
     ],

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import crc32c
 
+from protocol.compression import MAX_DECOMPRESSED_BYTES
 from protocol.errors import CorruptBatch, InvalidRecords
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
@@ -22,6 +23,7 @@ HEADER_BYTES: Final = HEADER.size
 LENGTH_FIELD_END: Final = 12
 CRC_START: Final = 21
 MAGIC: Final = 2
+MINIMAL_RECORD_BYTES: Final = 7
 NO_PRODUCER_ID: Final = -1
 
 CODEC_MASK: Final = 0x07
@@ -105,6 +107,12 @@ def verify_produced(data: memoryview) -> BatchHeader:
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         count, last = header.record_count, header.last_offset_delta
         raise InvalidRecords(f"{count} records cannot end at offset delta {last}")
+    # Each takes an offset: a client that claims what it never sent must not use them up.
+    room = header.batch_length + LENGTH_FIELD_END - HEADER_BYTES
+    if header.attributes & CODEC_MASK:
+        room = MAX_DECOMPRESSED_BYTES  # what a compressed batch holds is not looked into here
+    if header.record_count * MINIMAL_RECORD_BYTES > room:
+        raise InvalidRecords(f"{room} bytes cannot hold {header.record_count} records")
     if header.producer_id != NO_PRODUCER_ID and (
         header.producer_id < 0 or header.base_sequence < 0 or header.producer_epoch < 0
     ):

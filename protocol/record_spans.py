@@ -7,8 +7,8 @@ is not looked at.
 
 from collections.abc import Iterator
 
+from protocol.batch import MINIMAL_RECORD_BYTES
 from protocol.errors import InvalidRecords
-from protocol.records import MINIMAL_RECORD_BYTES
 
 RecordSpan = tuple[int, int, int, bytes | None, bool]
 """First byte, byte behind the last one, offset delta, key, and whether the value is null."""

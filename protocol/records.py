@@ -25,6 +25,7 @@ from protocol.batch import (
     HEADER_BYTES,
     LENGTH_FIELD_END,
     MAGIC,
+    MINIMAL_RECORD_BYTES,
     BatchHeader,
 )
 from protocol.compression import compress
@@ -32,7 +33,6 @@ from protocol.errors import InvalidRecords
 
 Buffer = bytes | bytearray | memoryview
 
-MINIMAL_RECORD_BYTES: Final = 7
 MAX_HEADERS: Final = 100_000  # of one record: two bytes each on the wire, two objects each here
 
 _VARINT_BYTES: Final = 5

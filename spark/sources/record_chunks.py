@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
+from protocol.batch import MINIMAL_RECORD_BYTES
 from protocol.errors import InvalidRecords
-from protocol.records import MINIMAL_RECORD_BYTES
 from spark.sources.record_starts import find_starts
 from spark.sources.varints import Bytes, Numbers, Places
 

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from protocol.batch import MINIMAL_RECORD_BYTES
 from protocol.errors import InvalidRecords
-from protocol.records import MINIMAL_RECORD_BYTES
 from spark.sources.record_chunks import Chunk
 from spark.sources.varints import VARLONG_BYTES, Bytes, Numbers, Places, read_varints
 

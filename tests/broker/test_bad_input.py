@@ -51,6 +51,14 @@ def changed(start: int, layout: str, value: int, **changes: Any) -> bytes:
     return with_crc(data)
 
 
+def claiming(record_count: int, **changes: Any) -> bytes:
+    """A batch of one record that says to have so many, its checksum right."""
+    data = bytearray(batch(**changes))
+    struct.pack_into(">i", data, 23, record_count - 1)
+    struct.pack_into(">i", data, 57, record_count)
+    return with_crc(data)
+
+
 # --- frames
 
 
@@ -130,6 +138,12 @@ async def test_a_bad_software_name_is_an_invalid_request(wire: WireClient, name:
         pytest.param(changed(8, ">i", -1), ErrorCode.corrupt_message, id="negative length"),
         pytest.param(changed(21, ">h", CONTROL_BIT), ErrorCode.invalid_record, id="control batch"),
         pytest.param(changed(57, ">i", 2), ErrorCode.invalid_record, id="wrong record count"),
+        pytest.param(claiming(2), ErrorCode.invalid_record, id="more records than have room"),
+        pytest.param(
+            claiming(2**31 - 1, attributes=Codec.ZSTD),
+            ErrorCode.invalid_record,
+            id="more records than are ever decompressed",
+        ),
         pytest.param(changed(57, ">i", 0), ErrorCode.invalid_record, id="no records"),
         pytest.param(changed(23, ">i", 1), ErrorCode.invalid_record, id="wrong last offset delta"),
         pytest.param(

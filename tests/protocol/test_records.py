@@ -7,7 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol.batch import HEADER_BYTES, BatchHeader, batch_extents, read_header, verify_produced
+from protocol.batch import (
+    HEADER_BYTES,
+    MINIMAL_RECORD_BYTES,
+    BatchHeader,
+    batch_extents,
+    read_header,
+    verify_produced,
+)
 from protocol.compression import Codec, decompress
 from protocol.errors import InvalidRecords
 from protocol.records import (
@@ -154,6 +161,9 @@ def test_a_built_batch_is_intact(
 def test_a_producers_batch_is_accepted_and_an_empty_one_keeps_its_offsets() -> None:
     produced = build_batch([Record(offset_delta=0, value=b"v")], base_timestamp_ms=5)
     assert verify_produced(memoryview(produced)).max_timestamp_ms == 5
+    smallest = build_batch([Record(offset_delta=at) for at in range(64)])
+    assert len(smallest) == HEADER_BYTES + 64 * MINIMAL_RECORD_BYTES
+    assert verify_produced(memoryview(smallest)).record_count == 64
 
     emptied = read_header(build_batch([], attributes=Codec.ZSTD, last_offset_delta=9))
     assert (emptied.record_count, emptied.last_offset_delta, emptied.codec) == (0, 9, Codec.NONE)

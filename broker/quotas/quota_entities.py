@@ -33,7 +33,7 @@ MAX_NAME_LENGTH: Final = 256
 
 _ANY_NUMBER: Final = math.inf
 _INT: Final = ("an INT", 2**31 - 1)
-_LONG: Final = ("a LONG", 2**63 - 1)
+_LONG: Final = ("a LONG", 2.0**63)  # Long.MAX_VALUE as the double that it is on the wire
 _WHOLE_WITHIN: Final = 1e-6
 _KEYS_OF_CLIENTS: Final = {
     PRODUCER_BYTE_RATE: _LONG,

@@ -45,7 +45,7 @@ def test_entities_that_cannot_have_quotas_are_refused(parts: dict[str, str | Non
 @pytest.mark.parametrize(
     ("kind", "key", "allowed", "refused"),
     [
-        (USER, "producer_byte_rate", [1, 1e12], [0, -1, 0.5, 1e19, float("inf"), float("nan")]),
+        (USER, "producer_byte_rate", [1, 2.0**63], [0, -1, 0.5, 1e19, float("inf"), float("nan")]),
         (CLIENT_ID, "consumer_byte_rate", [1024], [1.5]),
         (USER, "request_percentage", [0.01, 1e6], [0, float("inf"), float("nan")]),
         (CLIENT_ID, "controller_mutation_rate", [0.1, 5], [0, float("nan")]),

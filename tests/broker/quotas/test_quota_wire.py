@@ -169,6 +169,25 @@ async def test_a_fetch_over_the_quota_is_empty(
     assert 19_000 < len(fourth.responses[0].partitions[0].records) < 20_000
 
 
+async def test_the_largest_long_exempts_a_client(
+    broker: BrokerProcess, admin: WireClient, topic: str
+) -> None:
+    # Given a client with what kafka-configs makes of Long.MAX_VALUE: on the wire it is a double
+    await admin.create_topic(topic)
+    largest = {"producer_byte_rate": 2.0**63, "consumer_byte_rate": 2.0**63}
+    await set_quotas(admin, topic, **largest)
+    described = await describe(admin, ("client-id", EXACT, topic))
+    assert shown(described) == {(("client-id", topic),): largest}
+
+    # Then it writes and reads, and waits for nothing
+    async with await WireClient.connect(broker.bootstrap) as client:
+        produced = await ask_as(client, topic, produce_request(topic, batch(250_000)))
+        fetched = await ask_as(client, topic, fetch_request([(topic, 0, 0)]))
+    assert produced.responses[0].partition_responses[0].error_code is ErrorCode.none
+    assert len(fetched.responses[0].partitions[0].records) > 250_000
+    assert produced.throttle_time == fetched.throttle_time == milliseconds(0)
+
+
 async def test_a_session_goes_on_after_an_answer_that_was_over_the_quota(
     broker: BrokerProcess, admin: WireClient, topic: str
 ) -> None:

@@ -54,6 +54,8 @@ AGAIN_S: Final = 1.0
 """A client may begin to authenticate itself again so often: it costs as much as the first time."""
 
 MAX_LIFETIME_MS: Final = 365 * 24 * 3600 * 1000
+"""Of a session, whatever is set and tokens say: not all of 64 bits is a duration of Python's."""
+
 _SIZE: Final = struct.Struct(">i")
 _API_KEY: Final = struct.Struct(">h")
 
@@ -200,8 +202,8 @@ class Authentication:
             raise AuthenticationFailed(FailureReason.CHANGED, user=identity.user, message=text)
         limits = [self._config.max_reauth_ms] if self._config.max_reauth_ms else []
         if identity.expires_ms is not None:  # within the clocks' skew it may have expired already
-            limits.append(min(max(identity.expires_ms - self._now_ms(), 1), MAX_LIFETIME_MS))
-        lifetime_ms = min(limits, default=0)
+            limits.append(max(identity.expires_ms - self._now_ms(), 1))
+        lifetime_ms = min(*limits, MAX_LIFETIME_MS) if limits else 0
         session.expires_s = self._clock() + lifetime_ms / 1000 if limits else float("inf")
         session.principal = identity.user
         session.authenticated = True

@@ -1,11 +1,16 @@
 """What a broker with a SASL listener says when it starts, and what it does not start with."""
 
+from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from broker.config import InvalidSettings, read_settings
-from tests.support.sasl import PASSWORD, running_sasl_broker
+from storage.configs.config_types import LONG_MAX
+from tests.support.broker import BrokerProcess
+from tests.support.sasl import PASSWORD, SaslClient, running_sasl_broker
 
 LISTEN = ("SASL_PLAINTEXT://127.0.0.1:9092",)
 
@@ -65,10 +70,24 @@ def test_what_is_unwise_is_told_once(tmp_path: Path) -> None:
     assert log.count("sasl.oauthbearer.expected.audience is not set") == 1
 
 
-def test_the_password_of_the_first_user_is_nowhere(tmp_path: Path) -> None:
-    with running_sasl_broker(tmp_path) as broker:
-        log = broker.log.read_text()
-        shown = Path(f"/proc/{broker.pid}/cmdline").read_text()
+@pytest.fixture(scope="module")
+def lasting_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker whose sessions last as long as can be set."""
+    configs = {"connections.max.reauth.ms": str(LONG_MAX)}
+    with running_sasl_broker(tmp_path_factory.mktemp("lasting"), configs=configs) as broker:
+        yield broker
+
+
+async def test_a_session_may_last_as_long_as_can_be_set(lasting_broker: BrokerProcess) -> None:
+    async with await SaslClient.connect(lasting_broker.bootstrap) as client:
+        answer = await client.log_in()
+        assert answer.error_code is ErrorCode.none
+        assert answer.session_lifetime >= timedelta(days=365)
+
+
+def test_the_password_of_the_first_user_is_nowhere(lasting_broker: BrokerProcess) -> None:
+    log = lasting_broker.log.read_text()
+    shown = Path(f"/proc/{lasting_broker.pid}/cmdline").read_text()
     assert "first user made" in log
     assert "it comes back" in log
     assert "nobody can log in" not in log

@@ -1,5 +1,6 @@
 """One broker: takes its addresses, joins its cluster, and serves with its parts (parts.py)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from broker.parts import Parts
 from broker.start_patience import StartPatience
 from broker.upkeep.upkeep_order import UpkeepOrder
 from broker.upkeep.upkeep_process import UpkeepProcess
+from storage.configs.topic_config_table import UNLIMITED
 from storage.metadata.entity_configs import EntityKind
 
 
@@ -119,12 +121,13 @@ class Broker:
 
     def _limits(self) -> ServerLimits:
         config = self.parts.config.current
+        idle_ms = config.connections_max_idle_ms
         return ServerLimits(
             max_frame_bytes=config.socket_request_max_bytes,
             max_early_bytes=config.security.max_receive_bytes,
             max_connections=config.max_connections,
             max_connections_per_ip=config.max_connections_per_ip,
-            max_idle_s=config.connections_max_idle_ms / 1000,
+            max_idle_s=math.inf if idle_ms == UNLIMITED else idle_ms / 1000,
             backlog=config.socket_listen_backlog_size,
         )
 

@@ -143,7 +143,7 @@ _KEYS = (
     _key(_INT, "confluent.schema.registry.request.timeout.ms", 3000, _POSITIVE),
     _key(_LIST, "confluent.schema.registry.url", (), _http_urls),
     _key(_STRING, "confluent.schema.validation.on.registry.failure", REFUSE, _ON_FAILURE),
-    _key(_LONG, "connections.max.idle.ms", 600_000, _POSITIVE),
+    _key(_LONG, "connections.max.idle.ms", 600_000, Range(1, also=-1)),
     _key(_INT, "controller.quota.window.num", 11, _POSITIVE),
     _key(_INT, "controller.quota.window.size.seconds", 1, _POSITIVE),
     _key(_INT, "default.replication.factor", 1, Range(1, 2**15 - 1)),

@@ -48,7 +48,7 @@ class BrokerConfig:
         conflicts: what is wrong with values that are each allowed, but not together.
         topic_values: the value of every topic config for a topic that sets nothing.
         topic_defaults: the same, typed.
-        queued_max_request_bytes: UNLIMITED (-1) is no limit.
+        connections_max_idle_ms, queued_max_request_bytes: UNLIMITED (-1) is no limit.
     """
 
     explicit: Mapping[str, str]

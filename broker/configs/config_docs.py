@@ -57,7 +57,8 @@ BROKER_DOCS: Final = {
     "confluent.schema.validation.on.registry.failure": "What happens to records whose schema is not"
     " known while the schema registry does not answer: refuse has clients repeat them, accept"
     " appends them unchecked.",
-    "connections.max.idle.ms": "A connection without traffic is closed after this time.",
+    "connections.max.idle.ms": "A connection without traffic is closed after this time; -1"
+    " is never.",
     "controller.quota.window.num": "Samples over which controller_mutation_rate is averaged: a"
     " client may use what is allowed in all of them at once.",
     "controller.quota.window.size.seconds": "How long one of these samples is.",

@@ -21,7 +21,7 @@ class ServerLimits:
     Attributes:
         max_frame_bytes: socket.request.max.bytes.
         max_early_bytes: sasl.server.max.receive.size: of a frame before authentication.
-        max_idle_s: connections.max.idle.ms, in seconds.
+        max_idle_s: connections.max.idle.ms, in seconds; may be infinite.
         backlog: connections that the kernel holds for us.
     """
 

@@ -1,5 +1,6 @@
 """What a broker with a SASL listener says when it starts, and what it does not start with."""
 
+import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -9,10 +10,12 @@ from kio.schema.errors import ErrorCode
 
 from broker.config import InvalidSettings, read_settings
 from storage.configs.config_types import LONG_MAX
+from tests.broker.test_upkeep_process import metric
 from tests.support.broker import BrokerProcess
-from tests.support.sasl import PASSWORD, SaslClient, running_sasl_broker
+from tests.support.sasl import PASSWORD, SaslClient, metadata, running_sasl_broker
 
 LISTEN = ("SASL_PLAINTEXT://127.0.0.1:9092",)
+GLANCE_S = 0.2
 
 
 def problems(**configs: str) -> str:
@@ -70,10 +73,15 @@ def test_what_is_unwise_is_told_once(tmp_path: Path) -> None:
     assert log.count("sasl.oauthbearer.expected.audience is not set") == 1
 
 
+def looks(broker: BrokerProcess) -> float:
+    """Return how often the broker has looked at its connections."""
+    return metric(broker, "streamhouse_event_loop_lag_seconds_count") or 0.0
+
+
 @pytest.fixture(scope="module")
 def lasting_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker whose sessions last as long as can be set."""
-    configs = {"connections.max.reauth.ms": str(LONG_MAX)}
+    configs = {"connections.max.reauth.ms": str(LONG_MAX), "connections.max.idle.ms": "-1"}
     with running_sasl_broker(tmp_path_factory.mktemp("lasting"), configs=configs) as broker:
         yield broker
 
@@ -83,6 +91,22 @@ async def test_a_session_may_last_as_long_as_can_be_set(lasting_broker: BrokerPr
         answer = await client.log_in()
         assert answer.error_code is ErrorCode.none
         assert answer.session_lifetime >= timedelta(days=365)
+
+
+async def test_no_connection_is_idle_for_too_long_without_a_limit(
+    lasting_broker: BrokerProcess,
+) -> None:
+    async with await SaslClient.connect(lasting_broker.bootstrap) as client:
+        # Given a client that is in, and says nothing
+        assert (await client.log_in()).error_code is ErrorCode.none
+
+        # When the broker has looked at its connections several times
+        looked = await asyncio.to_thread(looks, lasting_broker)
+        while await asyncio.to_thread(looks, lasting_broker) < looked + 3:
+            await asyncio.sleep(GLANCE_S)
+
+        # Then the client is there
+        assert (await client.ask(metadata())).brokers
 
 
 def test_the_password_of_the_first_user_is_nowhere(lasting_broker: BrokerProcess) -> None:

@@ -3,6 +3,6 @@
 -- $4 group_id text, $5 owner_epoch bigint, $6 joins boolean;
 -- per offset: $7 topic_id uuid[], $8 partition int[], $9 offset bigint[], $10 leader_epoch int[],
 --   $11 metadata text[].
--- Function: migrations/0036_late_ends_and_many_offsets.sql
+-- Function: migrations/0035_late_ends_and_many_offsets.sql
 SELECT verdict, unknown
 FROM streamhouse_internal.write_transaction_offsets($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)

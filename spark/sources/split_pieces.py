@@ -7,14 +7,14 @@ that the split does not want are not got.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
 from spark.sources.cut import Range
 from storage.config import MiB
-from storage.errors import StorageError
+from storage.errors import CorruptObject, StorageError
 from storage.objects.port import ObjectStore, Owned
 from storage.reading.read_plan import Piece, piece_of_row, pieces_of_segment, squares
 from storage.segment_entry import SegmentEntry
@@ -26,10 +26,15 @@ MAX_GETS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Pieces from an offset on cannot be read: of this row, which is the last thing yielded."""
+    """Pieces from an offset on cannot be read: of this row, which is the last thing yielded.
+
+    Attributes:
+        last_offset: of what cannot be.
+    """
 
     row: SegmentEntry
     offset: int
+    last_offset: int
     error: StorageError
 
 
@@ -87,6 +92,22 @@ async def read_pieces(
         await asyncio.gather(*(task for _, task in ahead), return_exceptions=True)
 
 
+def cut(got: Got, wanted: Range) -> Generator[memoryview, None, Failed | None]:
+    """Yield the batches of pieces up to the first that is damaged; return that."""
+    view = memoryview(got.data)
+    at = 0
+    for piece in got.pieces:
+        data = view[at : at + piece.length]
+        at += piece.length
+        try:
+            run = piece.parse(data)
+        except CorruptObject as error:
+            return Failed(piece.entry, piece.first_offset, piece.last_offset, error)
+        batches, _, _ = run.read(wanted.start, run.size, wanted.end)
+        yield from batches
+    return None
+
+
 async def _plan(
     objects: ObjectStore,
     rows: Sequence[SegmentEntry],
@@ -100,7 +121,7 @@ async def _plan(
         try:
             index = await read_index(objects, row)
         except StorageError as error:
-            yield Failed(row, row.start_offset, error)
+            yield Failed(row, row.start_offset, row.end_offset, error)
             return
         blocks = [
             piece
@@ -145,4 +166,5 @@ async def _finish(fetch: _Fetch) -> Got | Failed:
     try:
         return Got(pieces, await task)
     except StorageError as error:
-        return Failed(pieces[0].entry, pieces[0].first_offset, error)
+        row = pieces[0].entry
+        return Failed(row, pieces[0].first_offset, row.end_offset, error)

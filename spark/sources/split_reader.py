@@ -7,11 +7,12 @@ Rows are swapped while they are read: objects of the writer become segments, seg
 The bytes of what was replaced stay for a minute; a task that comes later than that finds an object
 missing. It asks the index once more from the offset on that it has reached, and goes on with what
 is there now: batches keep their offsets. What the index still names and the store has not, or has
-damaged, or what retention has taken meanwhile, is data loss: an error, or with
+damaged, three times, or what retention has taken meanwhile, is data loss: an error, or with
 failOnDataLoss=false a warning that says what is left out. So is what compaction has taken, where a
 snapshot is read; elsewhere that is what a compacted topic means.
 """
 
+import time
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, closing
@@ -34,8 +35,9 @@ from spark.sources.planning import lose
 from spark.sources.record_chunks import Payload
 from spark.sources.record_columns import RecordColumns
 from spark.sources.split import Split
-from spark.sources.split_pieces import Failed, Got, read_pieces
+from spark.sources.split_pieces import Failed, Got, cut, read_pieces
 from spark.sources.stores import Stores, stores
+from storage.bad_answers import AGAIN_AFTER_S
 from storage.config import MiB
 from storage.errors import CorruptObject, ObjectMissing
 from storage.partition_offsets import PartitionOffsets
@@ -80,6 +82,7 @@ class SplitReader:
     def __init__(self, split: Split, stores_: Stores) -> None:
         self._split = split
         self._stores = stores_
+        self._bad: tuple[int, Iterator[float]] = (-1, iter(()))
         self._columns = RecordColumns(
             split.partition.topic,
             split.partition.partition,
@@ -153,7 +156,9 @@ class SplitReader:
                     if isinstance(got, Failed):
                         failed = got
                         break
-                    yield from self._cut(got, wanted)
+                    failed = yield from cut(got, wanted)
+                    if failed is not None:
+                        break
                     offset = got.pieces[-1].last_offset + 1
             if failed is None:
                 return
@@ -167,20 +172,6 @@ class SplitReader:
         async with aclosing(source) as pieces:
             async for piece in pieces:
                 yield piece
-
-    def _cut(self, got: Got, wanted: Range) -> Iterator[memoryview]:
-        view = memoryview(got.data)
-        at = 0
-        for piece in got.pieces:
-            data = view[at : at + piece.length]
-            at += piece.length
-            try:
-                run = piece.parse(data)
-            except CorruptObject as error:
-                self._lose_range(piece.first_offset, piece.last_offset, error)
-                continue
-            batches, _, _ = run.read(wanted.start, run.size, wanted.end)
-            yield from batches
 
     def _after(self, failed: Failed, offset: int) -> tuple[int, Sequence[SegmentEntry]]:
         """Return where to go on, and the rows of the index from there on.
@@ -207,10 +198,24 @@ class SplitReader:
                 f"{name}: compacted since snapshot {snapshot_id}, or that was deleted while it was"
                 f" read: records from offset {offset} on may be gone"
             )
-        if rows and rows[0] == failed.row:
-            self._lose_range(offset, failed.row.end_offset, failed.error)
-            return failed.row.end_offset + 1, rows[1:]
+        if rows and rows[0] == failed.row and not self._is_tried_again(offset):
+            self._lose_range(offset, failed.last_offset, failed.error)
+            offset = failed.last_offset + 1
+            rows = [row for row in rows if row.end_offset >= offset]
         return offset, rows
+
+    def _is_tried_again(self, offset: int) -> bool:
+        """Return whether it is too early to leave out what is there, after a pause if it is.
+
+        One bad answer says nothing of an object, and who leaves out a record of a stream does not
+        come back to it.
+        """
+        if self._bad[0] != offset:
+            self._bad = offset, iter(AGAIN_AFTER_S)
+        pause_s = next(self._bad[1], None)
+        if pause_s is not None:
+            time.sleep(pause_s)
+        return pause_s is not None
 
     async def _look_again(
         self, offsets: Range

@@ -14,14 +14,16 @@ from confluent_kafka.admin._resource import ResourceType
 
 from spark.jobs.task_errors import advice
 from spark.log_location import LogLocation
-from spark.sources import kept_connection
+from spark.sources import kept_connection, split_reader
 from spark.sources.choosing import Chooser, NoSuchTime, UnknownTopic
 from spark.sources.direct_stream import DirectStreamReader
 from spark.sources.log_index import LogIndex
 from spark.sources.planning import DataLoss
 from spark.sources.read_options import ReadOptions
 from spark.sources.split import Split
-from storage.errors import MetadataWentBack
+from spark.sources.stores import stores
+from storage.errors import MetadataWentBack, ObjectMissing
+from storage.objects.port import Owned
 from storage.snapshots import Snapshots
 from tests.clients.confluent import CALL_TIMEOUT_S, Confluent
 from tests.clients.long_logs import LongLogs, running_long_logs
@@ -326,6 +328,53 @@ def test_a_damaged_block_of_a_segment_is_left_out_alone(long_logs: LongLogs) -> 
     found = read_records({**options, "failOnDataLoss": "false"})
     assert [record for record in whole if record in found] == found
     assert len(found) < len(whole)
+
+
+def is_missing(path: str, _: Owned) -> Owned:
+    raise ObjectMissing(path)
+
+
+def is_damaged(_: str, data: Owned) -> Owned:
+    return bytearray(bytes(data[:65]) + bytes([data[65] ^ 1]) + bytes(data[66:]))
+
+
+@pytest.mark.parametrize("answer", [is_missing, is_damaged])
+@pytest.mark.parametrize("place", ["row", "index", "block"])
+def test_a_bad_answer_is_not_the_last_one(
+    still: BrokerProcess,
+    long_logs: LongLogs,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    answer: Callable[[str, Owned], Owned],
+) -> None:
+    # Given objects of the writer, or a segment
+    topic = f"once-{place}-{answer.__name__}"
+    broker = still if place == "row" else long_logs
+    Confluent(bootstrap=broker.bootstrap).create_topic(topic, partition_count=1, configs=KEPT)
+    write(broker.bootstrap, topic, 4)
+    if place != "row":
+        long_logs.await_built(topic)
+    options = at(broker, topic, failOnDataLoss="false")
+    whole = read_records(options)
+    (split,) = plan_read(options)
+    row = split.rows[-1]
+    start = row.start + row.length if place == "index" else row.start
+
+    # And a store of which the first two answers to what lies in one place are bad
+    objects = stores().run(stores().store(split.location))
+    get, bad = objects.get, iter((answer, answer))
+
+    async def answer_badly(path: str, first: int, length: int) -> Owned:
+        data = await get(path, first, length)
+        how = next(bad, None) if (path, first) == (row.path, start) else None
+        return data if how is None else how(path, data)
+
+    monkeypatch.setattr(objects, "get", answer_badly)
+    monkeypatch.setattr(split_reader, "AGAIN_AFTER_S", (0.0, 0.0))
+
+    # When it is read, then nothing is left out
+    assert [record_of(one) for one in read_rows([split])] == whole
+    assert next(bad, None) is None
 
 
 def test_a_topic_deleted_meanwhile_is_data_loss(long_logs: LongLogs) -> None:

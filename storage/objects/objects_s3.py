@@ -22,12 +22,14 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from aiobotocore.config import AioConfig
 from aiobotocore.session import get_session
 from botocore.exceptions import ClientError, IncompleteReadError
+from botocore.parsers import ResponseParserError
 from crc32c import crc32c
 
 from storage.config import KiB, S3Config
 from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
 from storage.objects.path_rules import check_path, check_prefix
 from storage.objects.port import Buffer, StoredObject
+from storage.objects.s3_answers import check_is_of_object, check_roots, readable
 from storage.objects.s3_body import PartsBody
 from storage.objects.s3_credentials import tell_of_credentials
 from storage.objects.s3_dialects import LargeBodies, adapt, length_of
@@ -45,7 +47,7 @@ from storage.objects.store_traffic import StoreTraffic
 
 if TYPE_CHECKING:  # the stubs are there for development only
     from types_aiobotocore_s3 import S3Client
-    from types_aiobotocore_s3.type_defs import GetObjectOutputTypeDef, ListObjectsV2OutputTypeDef
+    from types_aiobotocore_s3.type_defs import GetObjectOutputTypeDef
 
 CONNECT_TIMEOUT_S: Final = 1.0
 DELETE_LIMIT: Final = 1000  # keys that one DeleteObjects takes
@@ -109,6 +111,7 @@ class S3Store:
                 f"s3://{config.bucket}: {describe_client(error)}"
             ) from error
         adapt(client)
+        check_roots(client)
         return cls(config, client, resources, traffic or StoreTraffic())
 
     async def put(self, path: str, parts: Sequence[Buffer]) -> None:
@@ -128,8 +131,8 @@ class S3Store:
         # botocore takes all that can be read; its stubs say otherwise
         body: Any = PartsBody(parts, moved)
         try:
-            with self._large_bodies.sending(size):
-                await self._client.put_object(
+            with self._large_bodies.sending(size), readable():
+                answer = await self._client.put_object(
                     Bucket=self._bucket,
                     Key=self._root + path,
                     Body=body,
@@ -145,19 +148,25 @@ class S3Store:
                 raise
             if not held:
                 raise ObjectConflict(f"{self._url(path)} holds other bytes") from refusal
+            return
+        check_is_of_object(answer)
+        if answer.get("ChecksumCRC32C", checksum) != checksum:
+            raise ResponseParserError("the server tells the checksum of other bytes")
 
     async def _holds(
         self, path: str, size: int, checksum: str, parts: Sequence[Buffer], moved: Moved
     ) -> bool | None:
         """Tell whether the object has these bytes; None if there is none (yet)."""
         try:
-            head = await self._client.head_object(
-                Bucket=self._bucket, Key=self._root + path, ChecksumMode="ENABLED"
-            )
+            with readable():
+                head = await self._client.head_object(
+                    Bucket=self._bucket, Key=self._root + path, ChecksumMode="ENABLED"
+                )
         except ClientError as error:
             if status_of(error) == 404:
                 return None
             raise
+        check_is_of_object(head)
         if (length := head.get("ContentLength")) is None:
             raise ObjectStoreUnavailable(f"{self._url(path)}: the server tells no length")
         if length != size:
@@ -186,12 +195,14 @@ class S3Store:
             Range=f"bytes={start}-{start + length - 1}",
         )
         try:
-            response = await self._hedges.first(ask, _close_body)
+            with readable():
+                response = await self._hedges.first(ask, _close_body)
         except ClientError as error:
             if code_of(error) in {"NoSuchKey", "InvalidRange"}:
                 raise ObjectMissing(f"{self._url(path)} from {start}: {describe(error)}") from error
             raise
         async with response["Body"] as body:
+            check_is_of_object(response)
             found = length_of(response)
             if found is None:
                 raise ObjectStoreUnavailable(f"{self._url(path)}: the server tells no length")
@@ -222,9 +233,11 @@ class S3Store:
 
     async def _delete(self, paths: Sequence[str], _: Moved) -> dict[str, str]:
         keys = [self._root + path for path in paths]
-        response = await self._client.delete_objects(
-            Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
-        )
+        with readable():
+            response = await self._client.delete_objects(
+                Bucket=self._bucket,
+                Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True},
+            )
         refused: dict[str, str] = {}
         for failed in response.get("Errors", ()):
             code = failed.get("Code", "")
@@ -240,31 +253,41 @@ class S3Store:
         check_prefix(prefix)
         token = ""
         while True:
-            page = await self._tries.run(
+            page, following = await self._tries.run(
                 "LIST", self._url(prefix), 0, partial(self._page, prefix, token)
             )
-            for entry in page.get("Contents", ()):
-                yield StoredObject(
-                    path=entry["Key"][len(self._root) :],
-                    size=entry["Size"],
-                    modified_ms=int(entry["LastModified"].timestamp() * 1000),
-                )
-            if page.get("IsTruncated") is False:
+            for stored in page:
+                yield stored
+            if following is None:
                 return
-            last, token = token, page.get("NextContinuationToken", "")
+            last, token = token, following
             if token in {"", last}:
                 raise ObjectStoreUnavailable(
                     f"LIST {self._url(prefix)}: the server tells no new continuation token"
                 )
 
-    async def _page(self, prefix: str, token: str, _: Moved) -> "ListObjectsV2OutputTypeDef":
+    async def _page(
+        self, prefix: str, token: str, _: Moved
+    ) -> tuple[Sequence[StoredObject], str | None]:
+        """Return what a page has, and the token of the next one; None if it is the last."""
         ask = partial(
             self._client.list_objects_v2,
             Bucket=self._bucket,
             Prefix=self._root + prefix,
             MaxKeys=LIST_LIMIT,
         )
-        return await (ask(ContinuationToken=token) if token else ask())
+        with readable():
+            page = await (ask(ContinuationToken=token) if token else ask())
+            found = [
+                StoredObject(
+                    path=entry["Key"][len(self._root) :],
+                    size=entry["Size"],
+                    modified_ms=int(entry["LastModified"].timestamp() * 1000),
+                )
+                for entry in page.get("Contents", ())
+            ]
+        is_last = page.get("IsTruncated") is False
+        return found, None if is_last else page.get("NextContinuationToken", "")
 
     async def close(self) -> None:
         await self._resources.aclose()

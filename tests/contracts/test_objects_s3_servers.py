@@ -1,9 +1,11 @@
 """Servers that speak S3 in their own way, and what proxies before them make of it."""
 
+import asyncio
 import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 
 import pytest
 
@@ -12,9 +14,16 @@ from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
 from storage.objects import objects_s3, s3_tries
 from storage.objects.objects_s3 import S3Store
 from tests.contracts.object_stores import PATIENCE_S, content, s3_store, sizes
-from tests.support.odd_s3_server import OddS3Server, error
+from tests.support.odd_s3_server import ETAG, Answer, OddS3Server, error
+from tests.support.postgres import until
 
 REFUSED = b"HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+NO_S3: Final = [
+    Answer(),
+    Answer(200, b"<html><body>Back soon</body></html>", {"Content-Type": "text/html"}),
+]
+"""What a proxy answers to everything, whatever becomes of it."""
 
 
 @pytest.fixture
@@ -138,6 +147,108 @@ async def test_what_a_server_does_not_know_is_told_at_once(
             await store.put("wal/1", [b"x"])
         assert server.asked["PUT"] == 1
         assert time.monotonic() - began_s < PATIENCE_S
+
+
+@pytest.mark.parametrize("said", NO_S3, ids=["nothing", "a page"])
+async def test_what_no_s3_server_answers_is_no_success(server: OddS3Server, said: Answer) -> None:
+    async with store_of(server) as store:
+        # Given an object, and a proxy that takes all requests for a while, and says that all is
+        # well
+        await store.put("wal/1", [b"x" * 100])
+        server.refusals = dict.fromkeys(("GET", "PUT", "POST"), said)
+
+        # When the store is used
+        calls = asyncio.gather(
+            *(store.put("wal/2", [b"x"]), store.get("wal/1", 0, 100), sizes(store, "wal/1")),
+            store.delete(["wal/3"]),
+        )
+
+        # Then nothing counts as stored, missing, listed or deleted: all is asked again
+        async def asked_again() -> bool:
+            return server.asked["PUT"] > 2 and server.asked["GET"] > 4 and server.asked["POST"] > 1
+
+        await until(asked_again)
+        assert not calls.done()
+        server.objects["wal/3"] = b"x"
+        server.refusals.clear()
+        _, read, listed, refused = await calls
+        assert (bytes(read), listed["wal/1"], refused) == (b"x" * 100, 100, {})
+        assert server.objects.keys() == {"wal/1", "wal/2"}
+
+
+async def test_an_object_is_compared_with_what_an_s3_server_says_only(server: OddS3Server) -> None:
+    async with store_of(server) as store:
+        # Given an object that is stored, and a proxy that answers for the server whether it is
+        await store.put("wal/1", [b"first"])
+        server.refusals["HEAD"] = Answer(200, b"<html/>")
+
+        # When the same is put, then it is no conflict: it is asked again
+        put = asyncio.create_task(store.put("wal/1", [b"first"]))
+
+        async def asked_again() -> bool:
+            return server.asked["HEAD"] > 1
+
+        await until(asked_again)
+        server.refusals.clear()
+        await put
+
+
+async def test_other_bytes_than_were_sent_are_not_stored(server: OddS3Server) -> None:
+    async with store_of(server) as store:
+        # Given a server that got other bytes than were sent, and says so
+        server.refusals["PUT"] = Answer(headers={**ETAG, "x-amz-checksum-crc32c": "AAAAAA=="})
+
+        # When an object is put, then it is put again
+        put = asyncio.create_task(store.put("wal/1", [b"first"]))
+
+        async def asked_again() -> bool:
+            return server.asked["PUT"] > 1
+
+        await until(asked_again)
+        server.refusals.clear()
+        await put
+        assert server.objects == {"wal/1": b"first"}
+
+
+NO_DATE: Final = (
+    b"<ListBucketResult><IsTruncated>false</IsTruncated>"
+    b"<Contents><Key>wal/1</Key><Size>1</Size></Contents></ListBucketResult>"
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("PUT", Answer(headers={**ETAG, "x-amz-object-size": "large"})),
+        ("HEAD", Answer(headers={**ETAG, "Last-Modified": "yesterday"})),
+        ("GET", Answer(206, b"x", {**ETAG, "Last-Modified": "yesterday"})),
+        ("GET", Answer(200, NO_DATE)),
+    ],
+    ids=["put", "head", "get", "list"],
+)
+async def test_an_answer_that_cannot_be_read_is_none(
+    server: OddS3Server, method: str, said: Answer
+) -> None:
+    async with store_of(server, deadline_s=1.0) as store:
+        # Given a server that says what is none of what S3 says
+        server.objects["wal/1"] = b"x"
+        server.refusals[method] = said
+
+        async def ask() -> None:
+            match method:
+                case "PUT":
+                    await store.put("wal/2", [b"x"])
+                case "HEAD":
+                    await store.put("wal/1", [b"x"])
+                case _ if said.body == NO_DATE:
+                    await sizes(store)
+                case _:
+                    await store.get("wal/1", 0, 1)
+
+        # When it is asked, again and again, then the error says so
+        with pytest.raises(ObjectStoreUnavailable, match="its answer cannot be read"):
+            await ask()
+        assert server.asked[method] > 1
 
 
 async def test_a_listing_that_does_not_go_on_ends(

@@ -14,6 +14,7 @@ PIECE_BYTES: Final = 64 * 1024
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 RANGE: Final = re.compile(r"bytes=(\d+)-(\d+)")
 KEY: Final = re.compile(r"<Key>(.*?)</Key>")
+ETAG: Final = {"ETag": '"odd"'}
 ENTRY: Final = (
     "<Contents><Key>{}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
     "<Size>{}</Size></Contents>"
@@ -133,7 +134,7 @@ class OddS3Server:
             if asked.key in self.objects:
                 return error(412, "PreconditionFailed")
             self.objects[asked.key] = asked.body
-            return Answer()
+            return Answer(headers=ETAG)
         if asked.method == "POST":
             return await self._delete(asked)
         return self._read(asked) if asked.key else self._list(asked)
@@ -151,9 +152,9 @@ class OddS3Server:
         if stored is None:
             return error(404, "NoSuchKey")
         if (wanted := RANGE.fullmatch(asked.headers.get("range", ""))) is None:
-            return Answer(200, stored)
+            return Answer(200, stored, ETAG)
         first, last = int(wanted[1]), min(int(wanted[2]), len(stored) - 1)
-        told = {"Content-Range": f"bytes {first}-{last}/{len(stored)}"}
+        told = {"Content-Range": f"bytes {first}-{last}/{len(stored)}", **ETAG}
         return Answer(206, stored[first : last + 1], told)
 
     def _list(self, asked: Asked) -> Answer:

@@ -12,7 +12,7 @@ import asyncio
 import errno
 import itertools
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Self, TypeVar, TypeVarTuple
@@ -167,18 +167,27 @@ class DirectoryStore:
             log.warning("folder of unfinished objects not removed", reason=str(error))
 
 
-def _delete(root: Path, paths: Iterable[str]) -> dict[str, str]:
+def _delete(root: Path, paths: Sequence[str]) -> dict[str, str]:
+    """Delete what can be; return what cannot, and why.
+
+    Raises:
+        OSError: nothing can, and not for want of a permission.
+    """
     refused: dict[str, str] = {}
+    failures: list[OSError] = []
     for path in paths:
         try:
             (root / path).unlink(missing_ok=True)
         except (NotADirectoryError, IsADirectoryError):  # no object can be there
             continue
-        except PermissionError as error:
-            refused[path] = str(error)
         except OSError as error:
-            if error.errno != errno.ENAMETOOLONG:  # nor there
-                raise
+            if error.errno == errno.ENAMETOOLONG:  # nor there
+                continue
+            refused[path] = str(error)
+            if not isinstance(error, PermissionError):
+                failures.append(error)
+    if failures and len(failures) == len(paths):
+        raise failures[0]
     return refused
 
 

@@ -32,6 +32,7 @@ from storage.objects.port import Buffer, StoredObject
 from storage.objects.s3_answers import check_is_of_object, check_roots, readable
 from storage.objects.s3_body import PartsBody
 from storage.objects.s3_credentials import tell_of_credentials
+from storage.objects.s3_deletion import DELETE_LIMIT, S3Deletion
 from storage.objects.s3_dialects import LargeBodies, adapt, length_of
 from storage.objects.s3_errors import (
     CLIENT_ERRORS,
@@ -39,7 +40,6 @@ from storage.objects.s3_errors import (
     code_of,
     describe,
     describe_client,
-    is_transient,
     status_of,
 )
 from storage.objects.s3_tries import Moved, S3Tries
@@ -50,7 +50,6 @@ if TYPE_CHECKING:  # the stubs are there for development only
     from types_aiobotocore_s3.type_defs import GetObjectOutputTypeDef
 
 CONNECT_TIMEOUT_S: Final = 1.0
-DELETE_LIMIT: Final = 1000  # keys that one DeleteObjects takes
 LIST_LIMIT: Final = 1000  # keys that one answer to ListObjectsV2 holds
 # DeleteObjects has the time of so many bytes for each key: some servers delete one after the other,
 # and a try that is given up and made again begins with the same keys.
@@ -226,27 +225,14 @@ class S3Store:
         refused: dict[str, str] = {}
         for first in range(0, len(paths), DELETE_LIMIT):
             chunk = paths[first : first + DELETE_LIMIT]
-            attempt = partial(self._delete, chunk)
+            deletion = S3Deletion(self._client, self._bucket, self._root, chunk)
             size = len(chunk) * DELETE_KEY_BYTES
-            refused |= await self._tries.run("DELETE", self._url(chunk[0]), size, attempt)
-        return refused
-
-    async def _delete(self, paths: Sequence[str], _: Moved) -> dict[str, str]:
-        keys = [self._root + path for path in paths]
-        with readable():
-            response = await self._client.delete_objects(
-                Bucket=self._bucket,
-                Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True},
-            )
-        refused: dict[str, str] = {}
-        for failed in response.get("Errors", ()):
-            code = failed.get("Code", "")
-            error = ClientError({"Error": {"Code": code}}, "DeleteObjects")
-            key = failed.get("Key")  # some that speak S3 leave it out
-            if is_transient(error) or (key is None and code != "NoSuchKey"):
-                raise error
-            if key is not None and code != "NoSuchKey":
-                refused[key[len(self._root) :]] = describe(error)
+            try:
+                await self._tries.run("DELETE", self._url(chunk[0]), size, deletion.attempt)
+            except ObjectStoreUnavailable:
+                if not deletion.give_up():
+                    raise
+            refused |= deletion.refused
         return refused
 
     async def list(self, prefix: str) -> AsyncIterator[StoredObject]:

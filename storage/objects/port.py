@@ -6,8 +6,9 @@ Contract, checked for every implementation by tests/contracts/test_objects.py:
 - `put` is safe to repeat. A path that already holds the same bytes counts as stored (an earlier try
   may have succeeded with its answer lost); other bytes under that path are ObjectConflict.
 - `get` returns exactly the range asked for. A missing object or one too short is ObjectMissing.
-- `delete` of what is not there is no error, and what cannot be deleted (a permission, a legal hold)
-  keeps nothing else. Nothing may depend on the order of `list`.
+- `delete` of what is not there is no error, and what cannot be deleted (a permission, a legal
+  hold, a key that the store fails with) keeps nothing else.
+- Nothing may depend on the order of `list`.
 - Transient trouble (timeouts, 5xx, SlowDown, resets) is retried inside, with full jitter, until the
   store's own deadline; then ObjectStoreUnavailable. What only an operator can mend (no bucket, no
   permission, a full disk) is ObjectStoreUnavailable at once, and its message says what to mend.
@@ -69,7 +70,7 @@ class ObjectStore(Protocol):
         """Delete all `paths` that can be; those that do not exist are no error.
 
         Returns:
-            those that the store does not let go, though it is well, and why.
+            those that the store does not let go, though it does others, and why.
 
         Raises:
             ObjectStoreUnavailable: no answer in time; any of them may be deleted.

@@ -53,6 +53,7 @@ class OddS3Server:
             interim answer, nothing, or 417.
         lengths: whether bodies have a Content-Length, or come in chunks.
         refusals: what is answered, by method, in place of what was asked for.
+        kept: codes that deleting a key is refused with.
         delete_s: what it takes to delete one key, whether it is there or not.
         piece_s: what it takes to take, or to send, PIECE_BYTES of a body.
         needs_md5: DeleteObjects must have a Content-MD5, whatever other checksum there is.
@@ -65,6 +66,7 @@ class OddS3Server:
     continues: bytes = CONTINUE
     lengths: bool = True
     refusals: dict[str, Answer] = field(default_factory=dict)
+    kept: dict[str, str] = field(default_factory=dict)
     delete_s: float = 0
     piece_s: float = 0
     needs_md5: bool = False
@@ -142,10 +144,14 @@ class OddS3Server:
     async def _delete(self, asked: Asked) -> Answer:
         if self.needs_md5 and "content-md5" not in asked.headers:
             return error(400, "InvalidRequest", "Missing required header: Content-MD5")
+        errors = ""
         for key in KEY.findall(asked.body.decode()):
             await asyncio.sleep(self.delete_s)
-            self.objects.pop(key, None)
-        return Answer(body=b"<DeleteResult/>")
+            if key in self.kept:
+                errors += f"<Error><Key>{key}</Key><Code>{self.kept[key]}</Code></Error>"
+            else:
+                self.objects.pop(key, None)
+        return Answer(body=f"<DeleteResult>{errors}</DeleteResult>".encode())
 
     def _read(self, asked: Asked) -> Answer:
         stored = self.objects.get(asked.key)

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from protocol.errors import ProtocolError
 from protocol.ids import Partition
-from storage.errors import CorruptObject, ObjectMissing, ObjectStoreUnavailable
+from storage.errors import CorruptObject, ObjectMissing, ObjectStoreUnavailable, ObjectUnreadable
 from storage.partition_log import PartitionLog
 
 AGAIN_S: Final = 10.0
@@ -24,6 +24,7 @@ _UNAVAILABLE: Final = "unavailable"
 _REASONS: Final[dict[str, tuple[type[Exception], ...]]] = {
     "missing": (ObjectMissing,),
     "damaged": (CorruptObject, ProtocolError),
+    "refused": (ObjectUnreadable,),
     _UNAVAILABLE: (ObjectStoreUnavailable,),
 }
 

@@ -60,15 +60,23 @@ class ObjectStoreUnavailable(StorageError):
     """The object store gave no answer in time; retrying is safe."""
 
 
-class ObjectMissing(StorageError):
+class BadObject(StorageError):
+    """This one object cannot be had, though the store answers: what is around it can be."""
+
+
+class ObjectMissing(BadObject):
     """The index names an object, or a range of it, that the store does not have."""
+
+
+class ObjectUnreadable(BadObject):
+    """The store does not give an object out that it may well have: never take it for deleted."""
 
 
 class ObjectConflict(StorageError):
     """Another object is already stored under that path."""
 
 
-class CorruptObject(StorageError):
+class CorruptObject(BadObject):
     """Stored bytes are not the record batches that the index promises."""
 
 

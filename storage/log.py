@@ -231,7 +231,7 @@ class Log:
         """Return the first record, in offset order, whose timestamp is >= `timestamp_ms`.
 
         Raises:
-            CorruptObject, ObjectMissing, ObjectStoreUnavailable: the record's bytes cannot be read.
+            BadObject, ObjectStoreUnavailable: the record's bytes cannot be read.
             MetadataUnavailable: the index gave no answer.
         """
         return await self._timestamps.first_at_or_after(

@@ -11,7 +11,7 @@ from spark.sources.log_index import LogIndex, Topics
 from spark.sources.offsets_by_time import first_offset_at
 from spark.sources.read_options import EARLIEST, LATEST, Bound, OfPartitions, ReadOptions
 from spark.sources.read_options import Topics as WantedTopics
-from storage.errors import ObjectMissing
+from storage.errors import ObjectMissing, ObjectUnreadable
 from storage.objects.port import ObjectStore
 from storage.partition_offsets import PartitionOffsets
 
@@ -45,7 +45,7 @@ class Chooser:
             UnknownTopic: one that is named does not exist.
             NoSuchTime: no record is late enough to start at.
             ValueError: offsets or timestamps are given for other partitions than are read.
-            ObjectMissing, CorruptObject, ObjectStoreUnavailable: a timestamp cannot be looked up.
+            BadObject, ObjectStoreUnavailable: a timestamp cannot be looked up.
         """
         found = await self.partitions()
         starts = await self.starts(found)
@@ -120,7 +120,7 @@ class Chooser:
         """Look a time up, in rows of now where those of the snapshot were swapped and are gone."""
         try:
             return await first_offset_at(self.index, objects, partition, timestamp_ms, start_offset)
-        except ObjectMissing:
+        except (ObjectMissing, ObjectUnreadable):
             async with LogIndex.open(self.location.postgres) as index:
                 return await first_offset_at(index, objects, partition, timestamp_ms, start_offset)
 

@@ -27,7 +27,7 @@ async def first_offset_at(
     than that may name some that are gone.
 
     Raises:
-        CorruptObject, ObjectMissing, ObjectStoreUnavailable: the record's bytes cannot be read.
+        BadObject, ObjectStoreUnavailable: the record's bytes cannot be read.
         MetadataUnavailable: Postgres gave no answer.
     """
     while True:

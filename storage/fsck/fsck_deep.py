@@ -12,7 +12,7 @@ from typing import Final
 from protocol.batch import batch_extents
 from protocol.errors import CorruptBatch
 from protocol.ids import Partition
-from storage.errors import CorruptObject, ObjectMissing
+from storage.errors import BadObject, CorruptObject
 from storage.fsck.fsck_findings import Checked, Findings, Kind
 from storage.fsck.fsck_tiling import PartitionState
 from storage.metadata.segments import SegmentStore
@@ -68,7 +68,7 @@ class DeepCheck:
                     if part.is_last:
                         position += 1
                         offset = part.entry.end_offset + 1
-            except (CorruptObject, CorruptBatch, ObjectMissing) as error:
+            except (BadObject, CorruptBatch) as error:
                 failed, reason = rows[position], str(error)
         if failed is None:
             return offset

@@ -14,7 +14,7 @@ from typing import Final
 
 from protocol.ids import Partition
 from storage import segment, wal_index
-from storage.errors import CorruptObject, MetadataWentBack, ObjectMissing
+from storage.errors import BadObject, MetadataWentBack
 from storage.fsck.fsck_objects import PAGE
 from storage.fsck.index_tail import read_tail
 from storage.metadata.port import MetadataStore
@@ -89,7 +89,7 @@ async def _told_ends(objects: ObjectStore, stored: StoredObject) -> LogEnds:
             objects, stored, wal_index.FOOTER_BYTES, wal_index.parse_index_length
         )
         index = wal_index.parse_index(data)
-    except (CorruptObject, ObjectMissing):  # cut short, none of ours, or gone meanwhile
+    except BadObject:  # cut short, none of ours, not given out, or gone meanwhile
         return {}
     told = [
         *((topic, partition, max(offsets)) for topic, partition, _, offsets in index.places),

@@ -22,7 +22,7 @@ async def read_tail(
 
     Raises:
         CorruptObject: it does not end like one.
-        ObjectMissing, ObjectStoreUnavailable: it cannot be read.
+        BadObject, ObjectStoreUnavailable: it cannot be read.
     """
     if stored.size < footer_bytes:
         raise CorruptObject(f"{stored.size} bytes are too few")

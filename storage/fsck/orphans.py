@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from protocol.ids import Partition
 from storage import segment, wal_index
 from storage.bad_answers import read_thrice
-from storage.errors import CorruptObject, ObjectMissing
+from storage.errors import BadObject, CorruptObject, ObjectUnreadable
 from storage.fsck.index_tail import read_tail
 from storage.objects.port import ObjectStore, StoredObject
 
@@ -29,13 +29,13 @@ async def extents_of(objects: ObjectStore, orphan: StoredObject) -> Extents:
     """Return which offsets its records have, as far as it knows; none if nobody can tell.
 
     Raises:
-        OrphanNeeded: it is a segment, and cannot be read.
-        ObjectMissing, ObjectStoreUnavailable: no answer.
+        OrphanNeeded: it is a segment, and cannot be read; or the store does not give it out.
+        BadObject, ObjectStoreUnavailable: no answer.
     """
     try:
-        return await read_thrice(lambda _: _read(objects, orphan), (CorruptObject, ObjectMissing))
-    except CorruptObject as error:
-        if is_segment(orphan):
+        return await read_thrice(lambda _: _read(objects, orphan), (BadObject,))
+    except (CorruptObject, ObjectUnreadable) as error:
+        if is_segment(orphan) or isinstance(error, ObjectUnreadable):
             raise OrphanNeeded(
                 f"{orphan.path} has no row, and cannot be read: {error}",
                 fix=(

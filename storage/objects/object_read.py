@@ -5,18 +5,24 @@ segment of it, goes past it: a row of a megabyte is no more than a disk's one an
 tenth of the CPU time that it takes to find pages for it, to copy it, and to throw the pages away.
 """
 
+import errno
 import os
 from contextlib import suppress
 from typing import Final
 
 from storage.config import MiB
-from storage.errors import ObjectMissing
+from storage.errors import ObjectMissing, ObjectUnreadable
 from storage.objects.direct_io import ALIGNMENT, O_DIRECT, address_of, rounded_up
 from storage.objects.port import Owned
 from storage.reading.read_buffers import LEAST_BYTES, ReadBuffers
 
 TRUSTED_BYTES: Final = 16 * MiB
 """Memory for more is taken only after a look at how long the file is."""
+
+UNREADABLE: Final = frozenset(
+    (errno.EACCES, errno.EIO, errno.EPERM, errno.ESTALE, getattr(errno, "EUCLEAN", errno.EIO))
+)
+"""What is wrong with one file (a sector, its mode), not with the file system."""
 
 
 class ObjectRead:
@@ -40,7 +46,8 @@ class ObjectRead:
 
         Raises:
             ObjectMissing: there is no such file, or it ends before the range does.
-            OSError: the file system did not do it.
+            ObjectUnreadable: the file system does not give these bytes out.
+            OSError: it did not do it.
         """
         try:
             self._file = os.open(self._target, os.O_RDONLY)
@@ -59,6 +66,11 @@ class ObjectRead:
             raise ObjectMissing(f"{self._target} does not exist") from error
         except IsADirectoryError as error:
             raise ObjectMissing(f"{self._target} is not an object") from error
+        except OSError as error:
+            if error.errno in UNREADABLE:
+                told = f"{self._target} cannot be read: {error.strerror}"
+                raise ObjectUnreadable(told) from error
+            raise
         return data
 
     def tidy(self) -> None:

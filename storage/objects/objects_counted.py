@@ -7,7 +7,7 @@ finds nothing, too. What the store itself tries again, and what it never answere
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
-from storage.errors import ObjectConflict, ObjectMissing
+from storage.errors import BadObject, ObjectConflict
 from storage.objects.port import Buffer, ObjectStore, Owned, StoredObject
 from storage.usage_counter import UsageCounter
 
@@ -33,7 +33,7 @@ class CountedStore:
     async def get(self, path: str, start: int, length: int) -> Owned:
         try:
             data = await self._objects.get(path, start, length)
-        except ObjectMissing:
+        except BadObject:
             self._usage.get(0)
             raise
         self._usage.get(length)

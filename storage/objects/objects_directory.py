@@ -20,7 +20,7 @@ from typing import Final, Self, TypeVar, TypeVarTuple
 import structlog
 
 from storage.config import MiB
-from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
+from storage.errors import BadObject, ObjectConflict, ObjectStoreUnavailable
 from storage.objects.durable_folders import DurableFolders
 from storage.objects.empty_folders import remove_empty
 from storage.objects.incoming_folder import INCOMING, close_incoming, open_incoming
@@ -113,7 +113,7 @@ class DirectoryStore:
         began_s = clock()
         try:
             data = await self._gets.run(read)
-        except ObjectMissing:
+        except BadObject:
             health.answered("GET", clock() - began_s, 0)
             raise
         except OSError as error:

@@ -26,7 +26,7 @@ from botocore.parsers import ResponseParserError
 from crc32c import crc32c
 
 from storage.config import KiB, S3Config
-from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
+from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable, ObjectUnreadable
 from storage.objects.path_rules import check_path, check_prefix
 from storage.objects.port import Buffer, StoredObject
 from storage.objects.s3_answers import check_is_of_object, check_roots, readable
@@ -40,6 +40,7 @@ from storage.objects.s3_errors import (
     code_of,
     describe,
     describe_client,
+    is_of_object,
     status_of,
 )
 from storage.objects.s3_tries import Moved, S3Tries
@@ -177,6 +178,8 @@ class S3Store:
             return size == 0 or await self._fetch(path, 0, size, moved) == b"".join(parts)
         except ObjectMissing:  # it was deleted since
             return None
+        except ObjectUnreadable as error:
+            raise ObjectStoreUnavailable(f"cannot be compared: {error}") from error
 
     async def get(self, path: str, start: int, length: int) -> bytearray:
         check_path(path)
@@ -199,6 +202,8 @@ class S3Store:
         except ClientError as error:
             if code_of(error) in {"NoSuchKey", "InvalidRange"}:
                 raise ObjectMissing(f"{self._url(path)} from {start}: {describe(error)}") from error
+            if is_of_object(error):
+                raise ObjectUnreadable(f"{self._url(path)}: {describe(error)}") from error
             raise
         async with response["Body"] as body:
             check_is_of_object(response)

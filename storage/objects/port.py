@@ -5,7 +5,8 @@ Contract, checked for every implementation by tests/contracts/test_objects.py:
   cut loses nothing; when it raises, no part of it can be read as that object.
 - `put` is safe to repeat. A path that already holds the same bytes counts as stored (an earlier try
   may have succeeded with its answer lost); other bytes under that path are ObjectConflict.
-- `get` returns exactly the range asked for. A missing object or one too short is ObjectMissing.
+- `get` returns exactly the range asked for. A missing object or one too short is ObjectMissing,
+  one that the store does not give out, though it answers (archived, a bad sector) ObjectUnreadable.
 - `delete` of what is not there is no error, and what cannot be deleted (a permission, a legal
   hold, a key that the store fails with) keeps nothing else.
 - Nothing may depend on the order of `list`.
@@ -63,6 +64,7 @@ class ObjectStore(Protocol):
 
         Raises:
             ObjectMissing: no such object, or it ends before the range does.
+            ObjectUnreadable: the store does not give it out, and others it does.
             ObjectStoreUnavailable: no answer in time; retrying is safe.
         """
 

@@ -53,6 +53,7 @@ _THROTTLE_CODES: Final = frozenset(
     (
         *("SlowDown", "SlowDownRead", "SlowDownWrite", "TooManyRequests", "RequestLimitExceeded"),
         *("Throttling", "ThrottlingException", "RequestThrottled", "BandwidthLimitExceeded"),
+        "KMS.ThrottlingException",
     )
 )
 _CREDENTIALS_FIX: Final = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the bucket's policy"
@@ -110,6 +111,18 @@ def status_of(error: ClientError) -> int:
 def code_of(error: ClientError) -> str:
     """Return S3's name of the error; for HEAD, which has no body, the status as text."""
     return error.response.get("Error", {}).get("Code", "")
+
+
+def is_of_object(error: ClientError) -> bool:
+    """Tell whether a GET failed because of the one object: it is archived, or its key is gone.
+
+    A 404, or 416, without S3's name for it is one of a proxy's, or of a server that has no more to
+    say. Without credentials for it (AccessDenied), most often nothing can be had.
+    """
+    code = code_of(error)
+    if code == "NoSuchBucket" or is_transient(error):
+        return False
+    return code == "InvalidObjectState" or code.startswith("KMS.") or status_of(error) in {404, 416}
 
 
 def is_transient(error: Exception) -> bool:

@@ -19,7 +19,7 @@ import structlog
 
 from storage.backoff import Backoff
 from storage.config import MiB
-from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
+from storage.errors import BadObject, ObjectConflict, ObjectStoreUnavailable
 from storage.objects.flow_limit import FlowLimit
 from storage.objects.s3_errors import S3_ERRORS, describe, is_throttle, is_transient
 from storage.objects.store_traffic import StoreTraffic
@@ -57,7 +57,7 @@ class S3Tries:
 
         Raises:
             ObjectStoreUnavailable: none did in time, or what is wrong does not pass.
-            ObjectConflict, ObjectMissing: as `attempt`.
+            ObjectConflict, BadObject: as `attempt`.
         """
         failure: Exception | None = None
         patience_s = FIRST_ANSWER_S + size / SLOW_BYTES_PER_S
@@ -77,7 +77,7 @@ class S3Tries:
                         except S3_ERRORS as error:
                             failure, reason = error, describe(error)
                             self._failed(verb, error, places, number)
-                        except (ObjectConflict, ObjectMissing):
+                        except (ObjectConflict, BadObject):
                             self._answered(verb, began_s, 0, places)
                             raise
                         else:

@@ -43,7 +43,7 @@ class Hold:
         """Return a piece that is ready.
 
         Raises:
-            CorruptObject, ObjectMissing, ObjectStoreUnavailable: it cannot be read.
+            BadObject, ObjectStoreUnavailable: it cannot be read.
         """
         if piece.entry.inline is not None:
             return piece.parse(memoryview(bytearray(piece.entry.inline)))

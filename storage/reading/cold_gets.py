@@ -34,7 +34,7 @@ class ColdGets:
             ahead: nobody waits for it yet.
 
         Raises:
-            ObjectMissing, ObjectStoreUnavailable: the bytes cannot be read.
+            BadObject, ObjectStoreUnavailable: the bytes cannot be read.
         """
         if not ahead:
             return await self._get(path, start, length)

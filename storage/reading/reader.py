@@ -27,7 +27,13 @@ from itertools import chain
 from typing import Final
 
 from protocol.batch import read_header
-from storage.errors import MetadataUnavailable, ObjectMissing, OffsetOutOfRange, StorageError
+from storage.errors import (
+    MetadataUnavailable,
+    ObjectMissing,
+    ObjectUnreadable,
+    OffsetOutOfRange,
+    StorageError,
+)
 from storage.metadata.port import MetadataStore
 from storage.metrics import StorageMetrics
 from storage.reading.block_cache import BlockCache
@@ -163,7 +169,7 @@ class Reader:
             records = self._records(read, plan, found, ahead_bytes)
             if records is not None:
                 return records
-            if failure is not None and (is_fresh or not isinstance(failure, ObjectMissing)):
+            if failure is not None and (is_fresh or not isinstance(failure, _MOVED)):
                 return failure
             is_at_end = found.offset == offset or found.offset >= read.end_offset
             if failure is None and is_at_end and plan.route is None:
@@ -238,6 +244,7 @@ class Reader:
 
 
 _NOTHING: Final = Records((), 0)
+_MOVED: Final = (ObjectMissing, ObjectUnreadable)  # perhaps: its row may have been swapped since
 
 
 def _is_ahead_due(plans: Sequence[Plan], served: Sequence[int]) -> bool:

@@ -32,7 +32,7 @@ class SegmentIndexes:
         """Return the index of a built segment.
 
         Raises:
-            CorruptObject, ObjectMissing, ObjectStoreUnavailable: it cannot be read.
+            BadObject, ObjectStoreUnavailable: it cannot be read.
         """
         index, _ = await asyncio.shield(self._task(entry, ahead=False))  # others share it
         return index
@@ -45,7 +45,7 @@ class SegmentIndexes:
         """Return all blocks of a built segment, in offset order.
 
         Raises:
-            CorruptObject, ObjectMissing, ObjectStoreUnavailable: its index cannot be read.
+            BadObject, ObjectStoreUnavailable: its index cannot be read.
         """
         task = self._task(entry, ahead=False)
         _, pieces = task.result() if task.done() else await asyncio.shield(task)

@@ -18,7 +18,7 @@ from protocol.batch_scan import (
     may_be_later,
 )
 from protocol.ids import Partition
-from storage.errors import ObjectMissing
+from storage.errors import ObjectMissing, ObjectUnreadable
 from storage.metadata.port import MetadataStore
 from storage.reading.block_cache import BlockCache
 from storage.reading.block_hold import Hold
@@ -43,7 +43,7 @@ class TimestampSearch:
         """Return the first record from `start_offset` on with that timestamp or a later one.
 
         Raises:
-            CorruptObject, ObjectMissing, ObjectStoreUnavailable: the record's bytes cannot be read.
+            BadObject, ObjectStoreUnavailable: the record's bytes cannot be read.
             MetadataUnavailable: the index gave no answer.
         """
         is_fresh = False
@@ -53,7 +53,7 @@ class TimestampSearch:
                 return None
             try:
                 found = await self._first_in_row(row, timestamp_ms, start_offset)
-            except ObjectMissing:
+            except (ObjectMissing, ObjectUnreadable):
                 if is_fresh:
                     raise
                 is_fresh = True  # the row may have been swapped since: ask again, once
@@ -71,7 +71,7 @@ class TimestampSearch:
         """
         try:
             return await self._latest(partition, start_offset)
-        except ObjectMissing:
+        except (ObjectMissing, ObjectUnreadable):
             return await self._latest(partition, start_offset)  # the row may have been swapped
 
     async def _latest(self, partition: Partition, start_offset: int) -> FoundTimestamp | None:

@@ -94,7 +94,7 @@ class Recovery:
         Raises:
             CorruptObject: the store's mark of a cluster cannot be read.
             MetadataUnavailable, ObjectStoreUnavailable: no answer.
-            ObjectMissing: somebody has removed an object since it was listed.
+            BadObject: an object that was read before cannot be read any more.
         """
         try:
             scan = Scan(self._objects, self._scratch)

@@ -52,7 +52,7 @@ async def place_in_gaps(
         markers: offsets that ends of transactions have, which nothing else gets.
 
     Raises:
-        ObjectMissing, ObjectStoreUnavailable: no answer.
+        BadObject, ObjectStoreUnavailable: no answer.
     """
     start = chosen[0].start_offset
     gaps = [(0, start - 1)] if start else []

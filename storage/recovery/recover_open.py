@@ -13,7 +13,7 @@ from protocol.batch import read_header
 from protocol.control_batch import read_end_marker
 from protocol.errors import ProtocolError
 from storage.config import MiB
-from storage.errors import CorruptObject, ObjectMissing
+from storage.errors import BadObject
 from storage.objects.port import ObjectStore
 from storage.recovery.recover_producers import OpenTransaction
 from storage.recovery.recover_scratch import FoundSegment
@@ -63,7 +63,7 @@ async def open_before(
                 left -= BLOCKS_OF_A_GET
                 await found.read(objects, segment.path, blocks[-BLOCKS_OF_A_GET:])
                 del blocks[-BLOCKS_OF_A_GET:]
-        except (CorruptObject, ObjectMissing, ProtocolError):  # who reads the tail, or fsck, tells
+        except (BadObject, ProtocolError):  # who reads the tail, or fsck, tells
             break
     return found.open
 
@@ -89,7 +89,7 @@ class _Backwards:
         """Take the batches of adjacent blocks.
 
         Raises:
-            CorruptObject, ObjectMissing, ObjectStoreUnavailable, ProtocolError: it cannot be read.
+            BadObject, ObjectStoreUnavailable, ProtocolError: it cannot be read.
         """
         start, end = blocks[0].start, blocks[-1].start + blocks[-1].length
         data = memoryview(await objects.get(path, start, end - start))
@@ -116,7 +116,7 @@ async def blocks_of(objects: ObjectStore, segment: FoundSegment) -> Sequence[Blo
     """Return the blocks of a segment.
 
     Raises:
-        CorruptObject, ObjectMissing, ObjectStoreUnavailable: its index cannot be read.
+        BadObject, ObjectStoreUnavailable: its index cannot be read.
     """
     start = segment.byte_start + segment.byte_length
     return parse_index(await objects.get(segment.path, start, segment.index_length)).blocks

@@ -17,7 +17,7 @@ from protocol.errors import ProtocolError
 from protocol.ids import Partition
 from storage import segment, wal_index
 from storage.bad_answers import read_thrice
-from storage.errors import CorruptObject, ObjectMissing
+from storage.errors import BadObject, CorruptObject
 from storage.fsck.index_tail import read_tail
 from storage.objects.port import ObjectStore, StoredObject
 from storage.recovery.recover_scratch import FoundSegment, Scratch
@@ -27,7 +27,7 @@ from storage.segment_index import SegmentIndex
 from storage.wal_index import WalEnding, WalIndex
 
 AT_ONCE: Final = 8  # of the writer's objects, each up to 8 MiB and some
-BAD: Final = (CorruptObject, ObjectMissing, ProtocolError)
+BAD: Final = (BadObject, ProtocolError)
 LONG_AGO_MS: Final = 0
 OTHERS_PRODUCER_ID: Final = 1 << 53
 """From here on an id is another cluster's, or made up: our own begin below 2^52 (0018)."""

@@ -15,7 +15,7 @@ from protocol.batch import NO_PRODUCER_ID, read_header
 from protocol.control_batch import EndMarker, read_end_marker
 from protocol.errors import ProtocolError
 from storage.aborted_transaction import AbortedTransaction
-from storage.errors import CorruptObject, ObjectMissing
+from storage.errors import BadObject
 from storage.objects.port import ObjectStore
 from storage.recovery.recover_open import blocks_of, open_before
 from storage.recovery.recover_producers import Producers
@@ -172,7 +172,7 @@ async def read_tail_of(
     for segment in reversed(chosen):
         try:
             blocks = await blocks_of(objects, segment)
-        except (CorruptObject, ObjectMissing) as error:
+        except BadObject as error:
             tail.unreadable.append(f"{segment.path}: {error}")
             break
         for block in reversed(blocks):
@@ -204,7 +204,7 @@ async def _read_into(
                 while others and others[0][1] < read_header(batch).base_offset:
                     tail.take_between(*others.popleft())
                 tail.take(batch)
-        except (CorruptObject, ObjectMissing, ProtocolError) as error:
+        except (BadObject, ProtocolError) as error:
             tail.unreadable.append(f"{segment.path}: {error}")
     for one in others:
         tail.take_between(*one)

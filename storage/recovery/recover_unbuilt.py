@@ -12,7 +12,7 @@ from contextlib import aclosing
 from typing import Final
 
 from protocol.errors import ProtocolError
-from storage.errors import CorruptObject, ObjectMissing
+from storage.errors import BadObject
 from storage.objects.port import ObjectStore
 from storage.recovery.recover_open import blocks_of
 from storage.recovery.recover_records import record_checksums
@@ -51,7 +51,7 @@ class BuiltLog:
                 know.
 
         Raises:
-            ObjectMissing: that of the writer is gone.
+            BadObject: that of the writer cannot be read any more.
             ObjectStoreUnavailable: no answer.
         """
         if batch.is_told:
@@ -75,7 +75,7 @@ class BuiltLog:
             expected_offset: that the writer expected for it.
 
         Raises:
-            ObjectMissing: that of the writer is gone.
+            BadObject: that of the writer cannot be read any more.
             ObjectStoreUnavailable: no answer.
         """
         if await self.has(batch, UNKNOWN):
@@ -99,7 +99,7 @@ class BuiltLog:
         """Look it up where it was expected; what is not there to be read is believed."""
         try:
             there = await self._read(self._blocks(first_offset, last_offset))
-        except (CorruptObject, ObjectMissing, ProtocolError) as error:
+        except (BadObject, ProtocolError) as error:
             self.tail.unreadable.append(f"where a batch was looked for: {error}")
             return True
         return there is None or there.has(batch, first_offset)
@@ -110,7 +110,7 @@ class BuiltLog:
         """Look it up in some blocks; what is not there to be read is not believed."""
         try:
             there = await self._read(wanted)
-        except (CorruptObject, ObjectMissing, ProtocolError) as error:
+        except (BadObject, ProtocolError) as error:
             self.tail.unreadable.append(f"where a batch was looked for: {error}")
             return False
         return there is not None and await self._has(there, batch)
@@ -119,7 +119,7 @@ class BuiltLog:
         """Return what some blocks have; None if there are none.
 
         Raises:
-            CorruptObject, ObjectMissing, ObjectStoreUnavailable, ProtocolError: one cannot be read.
+            BadObject, ObjectStoreUnavailable, ProtocolError: one cannot be read.
         """
         there: BuiltTail | None = None
         async with aclosing(wanted) as blocks:
@@ -174,7 +174,7 @@ async def unbuilt(
         taken: offsets that something else is told to have, which may not be there any more.
 
     Raises:
-        ObjectMissing, ObjectStoreUnavailable: no answer.
+        BadObject, ObjectStoreUnavailable: no answer.
     """
     if built is None:
         return list(batches)

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from typing import Final
 
 from protocol.ids import Partition
-from storage.errors import CorruptObject, ObjectMissing
+from storage.errors import BadObject
 from storage.metadata.segments import SegmentStore
 from storage.objects.port import ObjectStore
 from storage.segment_entry import SegmentEntry
@@ -71,7 +71,7 @@ class CompactionRows:
                         async for part in parts:
                             done += part.is_last
                             yield part
-                    except (CorruptObject, ObjectMissing) as error:
+                    except BadObject as error:
                         await self._explain(rows[done], str(error))
 
     async def _explain(self, entry: SegmentEntry, reason: str) -> None:

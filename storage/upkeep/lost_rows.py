@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Final
 
-from storage.errors import CorruptObject, ObjectMissing
+from storage.errors import BadObject
 from storage.objects.port import ObjectStore
 from storage.segment_entry import SegmentEntry
 from storage.upkeep.segment_layout import UnreadableRow
@@ -57,6 +57,6 @@ async def read_again(objects: ObjectStore, row: SegmentEntry) -> UnreadableRow |
         async with aclosing(read_rows(objects, [row])) as parts:
             async for _ in parts:
                 pass
-    except (CorruptObject, ObjectMissing) as error:
+    except BadObject as error:
         return UnreadableRow(row, str(error))
     return None

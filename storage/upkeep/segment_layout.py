@@ -10,7 +10,7 @@ from protocol.ids import Partition
 from storage.aborted_ranges import merge_aborted
 from storage.aborted_transaction import AbortedTransaction
 from storage.config import KiB, MiB
-from storage.errors import CorruptObject, ObjectMissing
+from storage.errors import BadObject
 from storage.objects.port import Buffer, ObjectStore
 from storage.segment_builder import BuiltSegment, SegmentBuilder
 from storage.segment_entry import SegmentEntry
@@ -28,7 +28,7 @@ _BUSY_BYTES: Final = 256 * KiB
 
 
 class UnreadableRow(Exception):
-    """A row whose bytes are damaged or missing; the message says how."""
+    """A row whose bytes are damaged, missing or not given out; the message says how."""
 
     def __init__(self, entry: SegmentEntry, reason: str) -> None:
         super().__init__(reason)
@@ -82,7 +82,7 @@ class SegmentLayout:
                     await self._take(part)
                     if part.is_last and self._is_full():
                         break
-            except (CorruptObject, ObjectMissing) as error:
+            except BadObject as error:
                 raise UnreadableRow(rows[len(self.rows)], str(error)) from error
         return not self.rows[-1].index_length
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from protocol.errors import CorruptBatch
 from storage.config import MiB
-from storage.errors import CorruptObject, ObjectMissing
+from storage.errors import BadObject, CorruptObject
 from storage.objects.port import ObjectStore, Owned
 from storage.runs import parse_run
 from storage.segment import parse_index, read_block
@@ -62,7 +62,7 @@ async def read_index(objects: ObjectStore, entry: SegmentEntry) -> SegmentIndex:
     """Return the index of a built segment, which has to agree with its row.
 
     Raises:
-        CorruptObject, ObjectMissing, ObjectStoreUnavailable: it cannot be read.
+        BadObject, ObjectStoreUnavailable: it cannot be read.
     """
     assert entry.index_length, "a row of the writer's has no index"
     end = entry.start + entry.length
@@ -80,13 +80,13 @@ async def read_rows(objects: ObjectStore, rows: Sequence[SegmentEntry]) -> Async
     Who does not read to the end has to close it (contextlib.aclosing).
 
     Raises:
-        CorruptObject, ObjectMissing: bytes are not what the index promises: those of the row behind
+        BadObject: bytes are not what the index promises: those of the row behind
             the last one that was yielded to its end. All before it is right.
         ObjectStoreUnavailable: the store gave no answer in time; retrying is safe.
     """
     ahead: deque[_Fetch] = deque()
     size = 0
-    failure: CorruptObject | ObjectMissing | None = None
+    failure: BadObject | None = None
     try:
         async with aclosing(_plan(objects, rows)) as plans:
             async for plan in plans:
@@ -111,7 +111,7 @@ async def read_rows(objects: ObjectStore, rows: Sequence[SegmentEntry]) -> Async
 
 async def _plan(
     objects: ObjectStore, rows: Sequence[SegmentEntry]
-) -> AsyncGenerator[_Plan | CorruptObject | ObjectMissing]:
+) -> AsyncGenerator[_Plan | BadObject]:
     """Yield what to read of `rows`; last of all, why there is no more, if an index is damaged."""
     for entry in rows:
         if not entry.index_length:
@@ -119,7 +119,7 @@ async def _plan(
             continue
         try:
             index = await read_index(objects, entry)
-        except (CorruptObject, ObjectMissing) as error:
+        except BadObject as error:
             yield error
             return
         for blocks in _group(index.blocks):

@@ -1,4 +1,4 @@
-"""A broker whose object store, or a proxy before it, says what S3 does not."""
+"""A broker whose object store, or a proxy before it, says what S3 does not, or not often."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,17 +6,25 @@ from typing import Final
 
 import pytest
 import pytest_asyncio
+from kio.schema.errors import ErrorCode
 
 from protocol.records import Record, build_batch
 from tests.support.broker import BrokerProcess, start_broker
-from tests.support.odd_s3_server import ETAG, Answer, OddS3Server
+from tests.support.odd_s3_server import ETAG, Answer, OddS3Server, error
 from tests.support.postgres import until
 from tests.support.wire import WireClient
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 SAYS_NOTHING: Final = Answer()
+ARCHIVED: Final = error(403, "InvalidObjectState")
+LATE: Final = "log/wal/00/0192f000-0000-7000-8000-000000000000"
+COLD: Final = "cold"
 CANNOT_BE_READ: Final = Answer(headers={**ETAG, "x-amz-object-size": "large"})
+
+
+def one_record() -> bytes:
+    return build_batch([Record(offset_delta=0, value=b"v")])
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -29,13 +37,20 @@ async def server() -> AsyncIterator[OddS3Server]:
 async def broker(
     server: OddS3Server, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[BrokerProcess]:
+    """A broker that was started when all objects were archived, one that has no row among them."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("AWS_ACCESS_KEY_ID", "test")
         patched.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        data = tmp_path_factory.mktemp("odd")
         store = f"s3://odd/log?endpoint={server.endpoint}&region=us-east-1"
-        running = await asyncio.to_thread(
-            start_broker, tmp_path_factory.mktemp("odd"), "--store", store
-        )
+        before = await asyncio.to_thread(start_broker, data, "--store", store)
+        async with await WireClient.connect(before.bootstrap) as wire:
+            await wire.create_topic(COLD)
+            assert (await wire.produce(COLD, one_record())).error_code == 0
+        assert await asyncio.to_thread(before.stop) == 0
+        server.unreadable = {key: ARCHIVED for key in server.objects if "/wal/" in key}
+        server.objects[LATE], server.unreadable[LATE] = b"of nobody" * 20, ARCHIVED
+        running = await asyncio.to_thread(start_broker, data, "--store", store)
     yield running
     assert await asyncio.to_thread(running.stop) == 0
 
@@ -52,8 +67,7 @@ async def test_what_a_store_does_not_confirm_is_not_acknowledged(
         server.refusals["PUT"] = said
 
         # When records are produced, then they are not acknowledged: they are stored again
-        batch = build_batch([Record(offset_delta=0, value=b"v")])
-        produced = asyncio.create_task(wire.produce(topic, batch))
+        produced = asyncio.create_task(wire.produce(topic, one_record()))
 
         async def asked_again() -> bool:
             return server.asked["PUT"] > asked + 1
@@ -65,3 +79,16 @@ async def test_what_a_store_does_not_confirm_is_not_acknowledged(
         server.refusals.clear()
         assert (await produced).error_code == 0
         assert len(server.objects) == stored + 1
+
+
+async def test_an_object_that_is_not_given_out_is_asked_for_until_it_is(
+    server: OddS3Server, broker: BrokerProcess
+) -> None:
+    async with await WireClient.connect(broker.bootstrap) as wire:
+        # Given records in an object that is archived: then their offsets are not skipped
+        for _ in range(2):
+            assert (await wire.fetch(COLD, 0)).error_code is ErrorCode.kafka_storage_error
+
+        # And when it is restored, then they are read at once
+        server.unreadable.clear()
+        assert bytes((await wire.fetch(COLD, 0)).records)[-3:-1] == one_record()[-3:-1]

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from storage.config import MiB
-from storage.errors import ObjectStoreUnavailable
+from storage.errors import ObjectStoreUnavailable, ObjectUnreadable
 from storage.objects.disk_room import RESERVE_BYTES
 from storage.objects.incoming_folder import INCOMING, close_incoming, open_incoming
 from storage.objects.objects_directory import DirectoryStore
@@ -174,6 +174,19 @@ async def test_a_file_that_cannot_be_removed_keeps_no_other(
         assert list(refused) == ["wal/1"]
         assert os.strerror(reason) in refused["wal/1"]
         assert await sizes(store) == {"wal/1": 1}
+
+
+@pytest.mark.parametrize("reads_once", [False, True])
+async def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, reads_once: bool) -> None:
+    # Given a file whose bytes the kernel does not give out (it calls that EIO)
+    async with directory_store(tmp_path, reads_once=reads_once) as store:
+        await store.put("wal/1", [b"x"])
+        (tmp_path / "wal" / "0").symlink_to("/proc/self/mem")
+
+        # When it is read, then it alone cannot be, and the store is well
+        with pytest.raises(ObjectUnreadable, match=rf"wal/0.*{os.strerror(errno.EIO)}"):
+            await store.get("wal/0", 0, 1)
+        assert await content(store, "wal/1", 1) == b"x"
 
 
 @pytest.mark.parametrize("reason", [errno.EROFS, errno.EIO])

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from storage.config import MiB, S3Config
-from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable
+from storage.errors import ObjectConflict, ObjectMissing, ObjectStoreUnavailable, ObjectUnreadable
 from storage.objects import objects_s3, s3_tries
 from storage.objects.objects_s3 import S3Store
 from tests.contracts.object_stores import PATIENCE_S, content, s3_store, sizes
@@ -278,6 +278,49 @@ async def test_an_answer_that_cannot_be_read_is_none(
         await until(asked_again)
         server.refusals.clear()
         await asking
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        error(403, "InvalidObjectState", "The operation is not valid for its storage class"),
+        error(400, "KMS.DisabledException"),
+        Answer(404),
+        Answer(416, b"<html>no such page</html>"),
+    ],
+    ids=["archived", "its key is gone", "404", "416"],
+)
+async def test_one_object_that_is_not_given_out_is_not_the_store(
+    server: OddS3Server, said: Answer
+) -> None:
+    async with store_of(server, deadline_s=3.0) as store:
+        # Given two objects, of which a server gives one to nobody
+        for path in ("wal/1", "wal/2"):
+            await store.put(path, [b"first"])
+        server.unreadable["wal/1"] = said
+
+        # When it is read, then that is told of it alone, at once
+        asked = server.asked["GET"]
+        with pytest.raises(ObjectUnreadable, match=r"s3://odd/wal/1: 4\d\d"):
+            await store.get("wal/1", 0, 5)
+        assert server.asked["GET"] == asked + 1
+        assert await content(store, "wal/2", 5) == b"first"
+
+        # When it is put again, then it may be there, and it may not: nobody can compare it
+        with pytest.raises(ObjectStoreUnavailable, match="cannot be compared"):
+            await store.put("wal/1", [b"first"])
+
+
+@pytest.mark.parametrize(
+    "said", [error(403, "AccessDenied"), error(404, "NoSuchBucket")], ids=["access", "bucket"]
+)
+async def test_what_is_wrong_with_all_objects_is_the_store(
+    server: OddS3Server, said: Answer
+) -> None:
+    async with store_of(server) as store:
+        server.refusals["GET"] = said
+        with pytest.raises(ObjectStoreUnavailable):
+            await store.get("wal/1", 0, 1)
 
 
 async def test_a_listing_that_does_not_go_on_ends(

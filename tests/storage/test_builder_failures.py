@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from storage.errors import ObjectConflict, ObjectStoreUnavailable
+from storage.errors import ObjectConflict, ObjectStoreUnavailable, ObjectUnreadable
 from storage.metadata.segments import SegmentSwap, TaskKind
 from storage.objects.objects_memory import MemoryStore
-from storage.objects.port import Buffer
+from storage.objects.port import Buffer, Owned
 from storage.upkeep.builder import Builder
 from storage.upkeep.task_lease import LEASE_MS
 from tests.storage.builder_model import HOUR_MS, POLICY
@@ -103,6 +103,34 @@ async def test_a_lost_object_of_several_partitions_is_stepped_over() -> None:
         for path, content in taken.items():
             await world.objects.put(path, [content])
         await world.check()
+
+
+async def test_an_object_that_is_not_given_out_is_stepped_over_and_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given three rows, the object of the second of which is archived
+    for value in (b"one", b"two", b"three"):
+        await world.produce(value)
+    archived = (await world.rows())[1]
+    world.lost.add(archived.path)
+    get = world.objects.get
+
+    async def get_others(path: str, start: int, length: int) -> Owned:
+        if path == archived.path:
+            raise ObjectUnreadable(path)
+        return await get(path, start, length)
+
+    # When all is built that is due, and swept
+    with monkeypatch.context() as patched:
+        patched.setattr(world.objects, "get", get_others)
+        await build_what_is_due(world, world.builder())
+        await world.sweep()
+
+    # Then what is around it is built, and it is there as it was when it is given out again
+    rows = await world.rows()
+    assert [bool(row.index_length) for row in rows] == [True, False, True]
+    assert rows[1] == archived
+    await world.check()
 
 
 async def test_nothing_is_stepped_over_while_no_object_behind_it_can_be_read(world: World) -> None:

@@ -5,9 +5,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from storage.errors import MetadataWentBack
+from storage.errors import MetadataWentBack, ObjectUnreadable
 from storage.fsck.index_age import check_index_age
 from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.objects.port import Owned
 from storage.wal_index import WalEnding
 from tests.storage.stored_log import CONFIG, StoredLog, stored_log
 from tests.support.postgres import maintenance, postgres_server
@@ -81,4 +82,20 @@ async def test_what_was_never_answered_does_not_make_a_database_old() -> None:
         await log.objects.put("wal/00/not-ours", [b"bytes"])
 
         # Then nothing is wrong
+        await check_index_age(log.metadata, log.objects)
+
+
+async def test_what_is_not_given_out_does_not_keep_a_broker_from_its_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given an upload without a row that is archived
+    async with stored_log() as log:
+        await log.write(b"x", commit=False)
+
+        async def archived(path: str, _start: int, _length: int) -> Owned:
+            raise ObjectUnreadable(path)
+
+        monkeypatch.setattr(log.objects, "get", archived)
+
+        # Then it tells nothing
         await check_index_age(log.metadata, log.objects)

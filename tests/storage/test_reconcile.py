@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.errors import ObjectStoreUnavailable
+from storage.errors import ObjectStoreUnavailable, ObjectUnreadable
 from storage.fsck.orphans import OrphanNeeded
 from storage.fsck.reconcile import IndexTooOld, Reconciler
 from storage.objects.port import Owned
@@ -244,6 +244,24 @@ async def test_a_segment_that_cannot_be_read_is_not_deleted(log: StoredLog) -> N
     with pytest.raises(OrphanNeeded, match=f"{orphan} has no row, and cannot be read") as refused:
         await reconciled(log)
     assert "take it out of the store yourself" in refused.value.fix
+
+
+async def test_an_upload_that_is_not_given_out_is_not_deleted(
+    log: StoredLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given an upload without a row that is archived: nobody can tell what it has
+    late = await log.write(b"x", commit=False)
+    log.ahead_ms = 3 * HOUR_MS
+    get = log.objects.get
+
+    async def archived(path: str, start: int, length: int) -> Owned:
+        if path == late:
+            raise ObjectUnreadable(f"{path}: archived")
+        return await get(path, start, length)
+
+    monkeypatch.setattr(log.objects, "get", archived)
+    with pytest.raises(OrphanNeeded, match=f"{late} has no row, and cannot be read.*archived"):
+        await reconciled(log)
 
 
 async def test_a_segment_that_could_not_be_read_just_once_is_like_others(

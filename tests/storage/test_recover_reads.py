@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from storage import bad_answers
-from storage.errors import ObjectMissing
+from storage.errors import ObjectMissing, ObjectUnreadable
 from storage.objects.port import Owned
 from tests.storage.stored_log import StoredLog, stored_log
 from tests.storage.test_recover_changed import records_of
@@ -27,6 +27,10 @@ def is_damaged_at_the_start(_: str, data: Owned) -> Owned:
 
 def is_missing(path: str, _: Owned) -> Owned:
     raise ObjectMissing(path)
+
+
+def is_archived(path: str, _: Owned) -> Owned:
+    raise ObjectUnreadable(path)
 
 
 @pytest.fixture
@@ -59,7 +63,7 @@ def answer_badly(
     monkeypatch.setattr(log.objects, "get", answer_at_first)
 
 
-@pytest.mark.parametrize("answer", [is_damaged, is_damaged_at_the_start, is_missing])
+@pytest.mark.parametrize("answer", [is_damaged, is_damaged_at_the_start, is_missing, is_archived])
 async def test_a_bad_answer_is_not_the_last_one(
     log: StoredLog, monkeypatch: pytest.MonkeyPatch, answer: Answer
 ) -> None:
@@ -85,6 +89,25 @@ async def test_what_stays_bad_is_told_once(log: StoredLog) -> None:
     report = await recover(log)
     assert [first.path in line for line in report.unreadable] == [True]
     assert (await log.rows())[-1] == last
+
+
+async def test_what_is_around_an_object_that_is_not_given_out_is_recovered(
+    log: StoredLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given an object of the writer that is archived
+    (*_, first, last) = await log.rows()
+    get = log.objects.get
+
+    async def archived(path: str, start: int, length: int) -> Owned:
+        data = await get(path, start, length)
+        return is_archived(path, data) if path == first.path else data
+
+    monkeypatch.setattr(log.objects, "get", archived)
+
+    # When the index is recovered, then that is told, and all else is there
+    report = await recover(log)
+    assert [first.path in line for line in report.unreadable] == [True]
+    assert (await log.rows())[-1].path == last.path
 
 
 async def test_of_two_copies_the_whole_one_is_taken(

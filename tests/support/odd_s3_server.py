@@ -53,6 +53,7 @@ class OddS3Server:
             interim answer, nothing, or 417.
         lengths: whether bodies have a Content-Length, or come in chunks.
         refusals: what is answered, by method, in place of what was asked for.
+        unreadable: what is answered, by key, to whoever reads it.
         kept: codes that deleting a key is refused with.
         delete_s: what it takes to delete one key, whether it is there or not.
         piece_s: what it takes to take, or to send, PIECE_BYTES of a body.
@@ -66,6 +67,7 @@ class OddS3Server:
     continues: bytes = CONTINUE
     lengths: bool = True
     refusals: dict[str, Answer] = field(default_factory=dict)
+    unreadable: dict[str, Answer] = field(default_factory=dict)
     kept: dict[str, str] = field(default_factory=dict)
     delete_s: float = 0
     piece_s: float = 0
@@ -154,6 +156,8 @@ class OddS3Server:
         return Answer(body=f"<DeleteResult>{errors}</DeleteResult>".encode())
 
     def _read(self, asked: Asked) -> Answer:
+        if asked.method == "GET" and asked.key in self.unreadable:
+            return self.unreadable[asked.key]
         stored = self.objects.get(asked.key)
         if stored is None:
             return error(404, "NoSuchKey")

@@ -5,6 +5,8 @@ nothing is believed of a folder by its path: one that was durable when it was op
 as something can be named in it, for whoever removes one above it has to remove it first.
 """
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -45,7 +47,12 @@ class DurableFolders:
         above, _, name = path.rpartition("/")
         parent = self.open(above)
         folder = parent.make(name)
-        flush_names(parent)  # another thread may have made, and not yet flushed it
+        try:
+            flush_names(parent)  # another thread may have made, and not yet flushed it
+        except OSError:
+            with suppress(OSError):  # the kernel tells this once: next time it has to be made anew
+                os.rmdir(name, dir_fd=parent.descriptor)
+            raise
         return folder
 
     def close(self) -> None:

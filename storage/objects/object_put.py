@@ -77,9 +77,12 @@ class ObjectPut:
         if self.cancelled:  # the caller may have changed the parts while they were copied
             return
         folder, linked = self._link(unfinished)
-        if not linked and not _holds(self._folders.root / self._path, self.parts):
-            raise ObjectConflict(f"{self._path} holds other bytes")
-        # Also if it was there before: whoever linked it may have crashed before this flush.
+        if not linked:
+            if not _holds(self._folders.root / self._path, self.parts):
+                raise ObjectConflict(f"{self._path} holds other bytes")
+            # Whoever linked it may have crashed before the flush, or that may have failed, which
+            # the kernel tells just once. So it is named anew: there is something to flush again.
+            folder.replace(unfinished, self._path.rpartition("/")[2])
         flush_names(folder)
 
     def _link(self, unfinished: Path) -> tuple[OpenFolder, bool]:

@@ -36,6 +36,12 @@ class OpenFolder:
             return False
         return True
 
+    def replace(self, file: Path, name: str) -> None:
+        """Give a name in this folder, which is taken, and its time to another file of the same."""
+        stored = os.stat(name, dir_fd=self.descriptor)
+        os.utime(file, ns=(stored.st_atime_ns, stored.st_mtime_ns))
+        os.rename(file, name, dst_dir_fd=self.descriptor)
+
     def make(self, name: str) -> "OpenFolder":
         """Return the folder of that name in this one, made if it is not there.
 

@@ -176,6 +176,50 @@ async def test_a_file_that_cannot_be_removed_keeps_no_other(
         assert await sizes(store) == {"wal/1": 1}
 
 
+def fail_next_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a folder not be flushed; Linux tells that once, and the next flush has nothing to do."""
+    fsync, failures = os.fsync, [errno.EIO]
+
+    def fail_once(file: int) -> None:
+        if failures:
+            raise OSError(failures[0], os.strerror(failures.pop()))
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", fail_once)
+
+
+async def test_a_name_that_could_not_be_flushed_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given an object whose bytes were flushed, and its name was not
+    async with directory_store(tmp_path) as store:
+        await store.put("wal/0", [b"x"])
+        fail_next_flush(monkeypatch)
+        with pytest.raises(ObjectStoreUnavailable, match=os.strerror(errno.EIO)):
+            await store.put("wal/1", [b"x"])
+        named = (tmp_path / "wal" / "1").stat().st_ino
+
+        # When it is put again, then there is something to flush: its name has another file
+        await store.put("wal/1", [b"x"])
+        assert (tmp_path / "wal" / "1").stat().st_ino != named
+        assert await content(store, "wal/1", 1) == b"x"
+
+
+async def test_a_folder_whose_name_could_not_be_flushed_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a new folder whose name was not flushed
+    async with directory_store(tmp_path) as store:
+        fail_next_flush(monkeypatch)
+        with pytest.raises(ObjectStoreUnavailable, match=os.strerror(errno.EIO)):
+            await store.put("wal/1", [b"x"])
+
+        # Then it is not there, so that there is something to flush when it is
+        assert not (tmp_path / "wal").exists()
+        await store.put("wal/1", [b"x"])
+        assert await content(store, "wal/1", 1) == b"x"
+
+
 @pytest.mark.parametrize("reads_once", [False, True])
 async def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, reads_once: bool) -> None:
     # Given a file whose bytes the kernel does not give out (it calls that EIO)

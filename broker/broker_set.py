@@ -35,8 +35,9 @@ class BrokerSet:
             )
             for rack in self.racks
         }
-        # Those that came last first, as far as node ids tell: they may be about to come back.
         self._dead_ids = tuple(sorted((one.node_id for one in membership.dead), reverse=True))
+        known = (*membership.brokers, *membership.dead)
+        self._known_racks = len({one.rack for one in known if one.rack})
         self._served: dict[Partition, bool] = {}
         self._coordinators: dict[str, BrokerRecord] = {}
 
@@ -71,14 +72,15 @@ class BrokerSet:
         rack: consumers read from a replica in their rack only if Metadata names it (KIP-392).
         """
         in_sync = self.in_sync(partition, replication_factor, rack)
-        return in_sync + self.offline(replication_factor - len(in_sync))
+        return in_sync + self.offline(replication_factor, len(in_sync))
 
-    def offline(self, missing: int) -> tuple[int, ...]:
-        """Return the node ids of as many replicas that are not alive, if so many are known.
+    def offline(self, replication_factor: int, in_sync: int) -> tuple[int, ...]:
+        """Return the node ids of a partition's replicas that are not alive, as far as known.
 
         Without them a replication factor would shrink while a broker starts anew, and tools that
         watch over it (Strimzi, Terraform) would want to set it right.
         """
+        missing = max(replication_factor, self._known_racks) - in_sync
         return self._dead_ids[: max(missing, 0)]
 
     def in_sync(

@@ -175,7 +175,7 @@ class Cluster:
     ) -> Placement:
         """Return where a partition is; it has no leader if clients cannot reach who it would be."""
         in_sync = self.brokers.in_sync(partition, replication_factor, rack)
-        offline = self.brokers.offline(replication_factor - len(in_sync))
+        offline = self.brokers.offline(replication_factor, len(in_sync))
         leader_id = NOBODY if in_sync[0] in self._unreachable else in_sync[0]
         return Placement(leader_id, self.generation, in_sync, offline)
 

@@ -11,8 +11,8 @@ import structlog
 from storage.metadata.oldest_transaction import OldestTransaction
 
 OLD_S: Final = 5 * 60.0
-MANY_TRANSACTIONS: Final = 10_000
-"""So many row versions a commit goes through in some milliseconds."""
+MANY_TRANSACTIONS: Final = 100_000
+"""A standby tells of what is ten seconds old, in which a busy server begins a tenth of these."""
 
 log = structlog.get_logger()
 

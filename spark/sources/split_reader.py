@@ -39,7 +39,7 @@ from spark.sources.split_pieces import Failed, Got, cut, read_pieces
 from spark.sources.stores import Stores, stores
 from storage.bad_answers import AGAIN_AFTER_S
 from storage.config import MiB
-from storage.errors import CorruptObject, ObjectMissing
+from storage.errors import BadObject, ObjectUnreadable
 from storage.partition_offsets import PartitionOffsets
 from storage.segment_entry import SegmentEntry
 from storage.snapshots import Snapshots
@@ -180,7 +180,7 @@ class SplitReader:
             StorageError: what failed may be there when it is tried again.
             DataLoss: as `read_split`.
         """
-        if not isinstance(failed.error, ObjectMissing | CorruptObject):
+        if not isinstance(failed.error, BadObject):
             raise failed.error
         offsets = Range(start=offset, end=self._split.offsets.end)
         there, rows = self._stores.run(self._look_again(offsets))
@@ -192,13 +192,18 @@ class SplitReader:
             self._lose(f"{name}: offsets {offset} to {there.log_start_offset - 1} were deleted")
             offset = there.log_start_offset
             rows = [row for row in rows if row.end_offset >= offset]
+        is_same = bool(rows) and rows[0] == failed.row
+        if is_same and self._is_tried_again(offset):
+            return offset, rows
         snapshot_id = self._split.snapshot_id
         if snapshot_id is not None and self._stores.run(self._is_compacted_since(snapshot_id)):
             self._lose(
                 f"{name}: compacted since snapshot {snapshot_id}, or that was deleted while it was"
                 f" read: records from offset {offset} on may be gone"
             )
-        if rows and rows[0] == failed.row and not self._is_tried_again(offset):
+        if is_same and isinstance(failed.error, ObjectUnreadable):
+            raise failed.error  # it is there, and may be given out one day
+        if is_same:
             self._lose_range(offset, failed.last_offset, failed.error)
             offset = failed.last_offset + 1
             rows = [row for row in rows if row.end_offset >= offset]

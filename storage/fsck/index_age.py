@@ -14,6 +14,7 @@ from typing import Final
 
 from protocol.ids import Partition
 from storage import segment, wal_index
+from storage.bad_answers import read_thrice
 from storage.errors import BadObject, MetadataWentBack
 from storage.fsck.fsck_objects import PAGE
 from storage.fsck.index_tail import read_tail
@@ -38,7 +39,7 @@ async def check_index_age(metadata: MetadataStore, objects: ObjectStore) -> None
 
 async def _check_under(metadata: MetadataStore, objects: ObjectStore, prefix: str) -> None:
     latest = await _latest_uncommitted(metadata, objects, prefix)
-    told = await asyncio.gather(*(_told_ends(objects, stored) for stored in latest))
+    told = await asyncio.gather(*(_told_ends_or_none(objects, stored) for stored in latest))
     offsets = await metadata.partition_offsets(list({one for ends in told for one in ends}))
     for stored, ends in zip(latest, told, strict=True):
         for partition, end_offset in ends.items():
@@ -76,21 +77,29 @@ async def _uncommitted(metadata: MetadataStore, page: list[StoredObject]) -> lis
     return [stored for stored in page if stored.path in paths]
 
 
-async def _told_ends(objects: ObjectStore, stored: StoredObject) -> LogEnds:
-    """Return where logs have to end at least, by what an object says; none if it is unreadable."""
+async def _told_ends_or_none(objects: ObjectStore, stored: StoredObject) -> LogEnds:
+    """Return what an object says, if it can be read, again after a moment: it may be the only one.
+
+    One that is archived, or damaged, keeps nobody from a start.
+    """
     try:
-        if stored.path.startswith("topics/"):
-            data = await read_tail(
-                objects, stored, segment.FOOTER_BYTES, segment.parse_index_length
-            )
-            built = segment.parse_index(data)
-            return {Partition(built.topic_id, built.partition): built.end_offset + 1}
-        data = await read_tail(
-            objects, stored, wal_index.FOOTER_BYTES, wal_index.parse_index_length
-        )
-        index = wal_index.parse_index(data)
-    except BadObject:  # cut short, none of ours, not given out, or gone meanwhile
+        return await read_thrice(lambda _: _told_ends(objects, stored), (BadObject,))
+    except BadObject:
         return {}
+
+
+async def _told_ends(objects: ObjectStore, stored: StoredObject) -> LogEnds:
+    """Return where logs have to end at least, by what an object says.
+
+    Raises:
+        BadObject: cut short, none of ours, not given out, or gone meanwhile.
+    """
+    if stored.path.startswith("topics/"):
+        data = await read_tail(objects, stored, segment.FOOTER_BYTES, segment.parse_index_length)
+        built = segment.parse_index(data)
+        return {Partition(built.topic_id, built.partition): built.end_offset + 1}
+    data = await read_tail(objects, stored, wal_index.FOOTER_BYTES, wal_index.parse_index_length)
+    index = wal_index.parse_index(data)
     told = [
         *((topic, partition, max(offsets)) for topic, partition, _, offsets in index.places),
         *((one.topic, one.partition, one.offset) for one in index.endings),

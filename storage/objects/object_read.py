@@ -20,7 +20,7 @@ TRUSTED_BYTES: Final = 16 * MiB
 """Memory for more is taken only after a look at how long the file is."""
 
 UNREADABLE: Final = frozenset(
-    (errno.EACCES, errno.EIO, errno.EPERM, errno.ESTALE, getattr(errno, "EUCLEAN", errno.EIO))
+    (errno.EACCES, errno.EIO, errno.EPERM, getattr(errno, "EUCLEAN", errno.EIO))
 )
 """What is wrong with one file (a sector, its mode), not with the file system."""
 

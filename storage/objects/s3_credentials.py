@@ -21,7 +21,7 @@ _FAILURES: Final = (AttributeError, LookupError, OSError, RuntimeError, TypeErro
 
 WAIT_S: Final = 1.5  # less than the first try of a request (s3_tries.py), which has to tell of it
 RENEWAL_S: Final = 60.0
-"""Then a renewal is given up, and its program ended."""
+"""Then a renewal, or the first question, is given up, and its program ended."""
 
 _MANDATORY_S: Final = 10 * 60
 """Credentials that are good for longer are used while they are renewed, as botocore does it."""
@@ -47,7 +47,8 @@ class _ToldChain:
 
     async def load_credentials(self) -> "_ToldCredentials | None":
         try:
-            found = await self._chain.load_credentials()
+            async with asyncio.timeout(RENEWAL_S):
+                found = await self._chain.load_credentials()
         except _FAILURES as error:
             raise _told("the standard chain", error) from error
         return None if found is None else _ToldCredentials(found)

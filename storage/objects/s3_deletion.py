@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from botocore.exceptions import ClientError
 
 from storage.objects.s3_answers import readable
-from storage.objects.s3_errors import describe, is_transient
+from storage.objects.s3_errors import describe, is_throttle, is_transient
 
 if TYPE_CHECKING:  # the stubs are there for development only
     from types_aiobotocore_s3 import S3Client
@@ -30,7 +30,8 @@ class S3Deletion:
         self._client = client
         self._bucket = bucket
         self._root = root
-        self._count = len(paths)
+        self._deleted = 0
+        self._is_throttled = False
         self._left = dict.fromkeys(paths, "")  # and why, once that was answered
 
     async def attempt(self, _: Callable[[], None]) -> None:
@@ -49,6 +50,7 @@ class S3Deletion:
                 },
             )
         left: dict[str, str] = {}
+        refused: dict[str, str] = {}
         again: ClientError | None = None
         for failed in response.get("Errors", ()):
             code = failed.get("Code", "")
@@ -62,14 +64,19 @@ class S3Deletion:
             if is_transient(error):
                 left[path], again = describe(error), error
             else:
-                self.refused[path] = describe(error)
-        self._left = left
+                refused[path] = describe(error)
+        self._deleted += len(self._left) - len(left) - len(refused)
+        self._left, self._is_throttled = left, again is not None and is_throttle(again)
+        self.refused |= refused
         if again is not None:
             raise again
 
     def give_up(self) -> bool:
-        """Count what is left as refused; return whether it may be: the server deletes others."""
-        if len(self._left) == self._count or not all(self._left.values()):
+        """Count what is left as refused; return whether it may be: the server deletes others.
+
+        One that asks for fewer requests deletes these, too, by and by.
+        """
+        if not self._deleted or self._is_throttled or not all(self._left.values()):
             return False
         self.refused |= self._left
         return True

@@ -116,13 +116,11 @@ def code_of(error: ClientError) -> str:
 def is_of_object(error: ClientError) -> bool:
     """Tell whether a GET failed because of the one object: it is archived, or its key is gone.
 
-    A 404, or 416, without S3's name for it is one of a proxy's, or of a server that has no more to
-    say. Without credentials for it (AccessDenied), most often nothing can be had.
+    A 404 without S3's name for it is a proxy's, and passes. Without credentials for an object
+    (AccessDenied), most often nothing can be had.
     """
     code = code_of(error)
-    if code == "NoSuchBucket" or is_transient(error):
-        return False
-    return code == "InvalidObjectState" or code.startswith("KMS.") or status_of(error) in {404, 416}
+    return code == "InvalidObjectState" or (code.startswith("KMS.") and not is_transient(error))
 
 
 def is_transient(error: Exception) -> bool:

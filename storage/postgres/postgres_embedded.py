@@ -248,11 +248,15 @@ class EmbeddedPostgres:
 
 async def _stop(server: ServerProcess) -> None:
     """Ask, insist, kill: the write-ahead log makes each of them safe."""
-    for number, patience_s in ((signal.SIGINT, FAST_STOP_S), (signal.SIGQUIT, QUIT_S)):
-        server.send(number)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience_s):
-                await server.gone()
-                return
+    try:
+        for number, patience_s in ((signal.SIGINT, FAST_STOP_S), (signal.SIGQUIT, QUIT_S)):
+            server.send(number)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience_s):
+                    await server.gone()
+                    return
+    except asyncio.CancelledError:  # this process ends now, and is not to leave it behind
+        server.send(signal.SIGKILL)
+        raise
     server.send(signal.SIGKILL)
     await server.gone()

@@ -12,9 +12,10 @@ from typing import Final
 from protocol.batch import read_header
 from protocol.control_batch import read_end_marker
 from protocol.errors import ProtocolError
+from storage.bad_answers import read_thrice
 from storage.config import MiB
 from storage.errors import BadObject
-from storage.objects.port import ObjectStore
+from storage.objects.port import ObjectStore, Owned
 from storage.recovery.recover_producers import OpenTransaction
 from storage.recovery.recover_scratch import FoundSegment
 from storage.segment import parse_index, read_block
@@ -92,7 +93,7 @@ class _Backwards:
             BadObject, ObjectStoreUnavailable, ProtocolError: it cannot be read.
         """
         start, end = blocks[0].start, blocks[-1].start + blocks[-1].length
-        data = memoryview(await objects.get(path, start, end - start))
+        data = memoryview(await get_again(objects, path, start, end - start))
         for block in reversed(blocks):
             at = block.start - start
             for batch in reversed(read_block(data[at : at + block.length], block).batches):
@@ -119,4 +120,13 @@ async def blocks_of(objects: ObjectStore, segment: FoundSegment) -> Sequence[Blo
         BadObject, ObjectStoreUnavailable: its index cannot be read.
     """
     start = segment.byte_start + segment.byte_length
-    return parse_index(await objects.get(segment.path, start, segment.index_length)).blocks
+    return parse_index(await get_again(objects, segment.path, start, segment.index_length)).blocks
+
+
+async def get_again(objects: ObjectStore, path: str, start: int, length: int) -> Owned:
+    """Return bytes of an object; what one bad answer says of it is not believed.
+
+    Raises:
+        BadObject, ObjectStoreUnavailable: they cannot be had.
+    """
+    return await read_thrice(lambda _: objects.get(path, start, length), (BadObject,))

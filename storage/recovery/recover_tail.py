@@ -17,7 +17,7 @@ from protocol.errors import ProtocolError
 from storage.aborted_transaction import AbortedTransaction
 from storage.errors import BadObject
 from storage.objects.port import ObjectStore
-from storage.recovery.recover_open import blocks_of, open_before
+from storage.recovery.recover_open import blocks_of, get_again, open_before
 from storage.recovery.recover_producers import Producers
 from storage.recovery.recover_records import record_checksums
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment
@@ -199,7 +199,7 @@ async def _read_into(
     others = deque(placed)
     for segment, block in blocks:
         try:
-            data = await objects.get(segment.path, block.start, block.length)
+            data = await get_again(objects, segment.path, block.start, block.length)
             for batch in read_block(data, block).batches:
                 while others and others[0][1] < read_header(batch).base_offset:
                     tail.take_between(*others.popleft())

@@ -14,7 +14,7 @@ from typing import Final
 from protocol.errors import ProtocolError
 from storage.errors import BadObject
 from storage.objects.port import ObjectStore
-from storage.recovery.recover_open import blocks_of
+from storage.recovery.recover_open import blocks_of, get_again
 from storage.recovery.recover_records import record_checksums
 from storage.recovery.recover_runs import NOT_BY_CHANCE, mark_doubtful, runs_of
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment
@@ -92,7 +92,7 @@ class BuiltLog:
             return True
         if not part.may_have_changed(batch):
             return False
-        data = await self._objects.get(batch.path, batch.byte_start, batch.byte_length)
+        data = await get_again(self._objects, batch.path, batch.byte_start, batch.byte_length)
         return part.has_records_of(batch, record_checksums(data))
 
     async def _had_there(self, batch: FoundBatch, first_offset: int, last_offset: int) -> bool:
@@ -124,7 +124,7 @@ class BuiltLog:
         there: BuiltTail | None = None
         async with aclosing(wanted) as blocks:
             async for segment, block in blocks:
-                data = await self._objects.get(segment.path, block.start, block.length)
+                data = await get_again(self._objects, segment.path, block.start, block.length)
                 there = there or BuiltTail(block.first_offset)
                 for one in read_block(data, block).batches:
                     there.take(one)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Final
 
+from storage.bad_answers import read_thrice
 from storage.errors import BadObject
 from storage.objects.port import ObjectStore
 from storage.segment_entry import SegmentEntry
@@ -28,7 +29,7 @@ async def lost_rows(
     Args:
         objects: where their bytes should be.
         rows: adjacent, in offset order.
-        first: the first of them, which was tried again (`read_again`).
+        first: the first of them, which was tried again (`read_patiently`).
 
     Raises:
         ObjectStoreUnavailable: no answer.
@@ -39,7 +40,7 @@ async def lost_rows(
         if row.inline is not None:
             at_start = False
             continue
-        failure = await read_again(objects, row) and await read_again(objects, row)
+        failure = await _read_again(objects, row) and await _read_again(objects, row)
         if failure is None:
             return lost
         if at_start:
@@ -47,16 +48,28 @@ async def lost_rows(
     return []
 
 
-async def read_again(objects: ObjectStore, row: SegmentEntry) -> UnreadableRow | None:
-    """Read a row alone; return why it cannot be read, or None.
+async def read_patiently(objects: ObjectStore, row: SegmentEntry) -> UnreadableRow | None:
+    """Read a row alone, again after a moment; return why it cannot be read, or None.
 
     Raises:
         ObjectStoreUnavailable: no answer.
     """
     try:
-        async with aclosing(read_rows(objects, [row])) as parts:
-            async for _ in parts:
-                pass
+        await read_thrice(lambda _: _read(objects, row), (BadObject,))
     except BadObject as error:
         return UnreadableRow(row, str(error))
     return None
+
+
+async def _read_again(objects: ObjectStore, row: SegmentEntry) -> UnreadableRow | None:
+    try:
+        await _read(objects, row)
+    except BadObject as error:
+        return UnreadableRow(row, str(error))
+    return None
+
+
+async def _read(objects: ObjectStore, row: SegmentEntry) -> None:
+    async with aclosing(read_rows(objects, [row])) as parts:
+        async for _ in parts:
+            pass

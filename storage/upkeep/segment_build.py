@@ -12,7 +12,7 @@ from storage.aborted_ranges import aborted_ranges
 from storage.metadata.port import MetadataStore
 from storage.metadata.segments import UnbuiltRange
 from storage.objects.port import ObjectStore
-from storage.upkeep.lost_rows import MOST_TRIED, lost_rows, read_again
+from storage.upkeep.lost_rows import MOST_TRIED, lost_rows, read_patiently
 from storage.upkeep.policies import TopicPolicy
 from storage.upkeep.resting_partitions import RestingPartitions
 from storage.upkeep.rows_to_build import RowsToBuild, choose_rows
@@ -178,7 +178,7 @@ class SegmentBuild:
         Returns:
             where to go on; None if nothing behind them can be read, either.
         """
-        if await read_again(self._objects, first.entry) is None:
+        if await read_patiently(self._objects, first.entry) is None:
             raise RowsChanged from first
         start_offset = first.entry.start_offset
         rows = await self._metadata.segments_from(partition, start_offset, MOST_TRIED)

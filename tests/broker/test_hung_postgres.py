@@ -5,7 +5,7 @@ from typing import Final
 
 import psutil
 
-from tests.crash.processes import kill_postgres, postgres_pid
+from tests.crash.processes import kill_postgres, postgres_pid, until
 from tests.support.broker import start_broker
 
 ENOUGH_S: Final = (
@@ -24,8 +24,9 @@ def test_a_postgres_that_does_not_answer_does_not_keep_a_broker(tmp_path: Path) 
         for process in [server, *server.children(recursive=True)]:
             process.suspend()
 
-        # When it is told to stop, then it waits for no answer
+        # When it is told to stop, then it waits for no answer, and leaves no server behind
         assert broker.stop(ENOUGH_S) in (0, 1)
+        until(lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE, "its end")
     finally:
         broker.kill()
         kill_postgres(data / "postgres")

@@ -179,6 +179,15 @@ def test_as_many_replicas_are_shown_when_brokers_go(
         assert (set(replicas[:2]) | {0, 1}, set(replicas[2:]) | {2, 3}) == ({0, 1}, {2, 3})
 
 
+@pytest.mark.parametrize("factor", [1, 2, 3])
+def test_as_many_replicas_are_shown_when_a_rack_goes(factor: int) -> None:
+    everybody = brokers(3, ("a", "b", "c"))
+    after = BrokerSet(
+        Membership(node_id=0, generation=2, brokers=everybody[:2], dead=everybody[2:])
+    )
+    assert set(after.replicas(Partition(TOPICS[0], 0), factor, None)) == {0, 1, 2}
+
+
 def test_in_a_rack_all_its_brokers_own_partitions_that_are_led_elsewhere() -> None:
     everybody = BrokerSet(Membership(node_id=0, generation=1, brokers=brokers(6, ("a", "b"))))
     owned = Counter(

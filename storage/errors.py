@@ -3,6 +3,8 @@
 `broker/refusals.py` gives each its Kafka error code; a test keeps that table whole.
 """
 
+from typing import Final
+
 
 class StorageError(Exception):
     """Base of all conditions that storage reports."""
@@ -70,6 +72,10 @@ class ObjectMissing(BadObject):
 
 class ObjectUnreadable(BadObject):
     """The store does not give an object out that it may well have: never take it for deleted."""
+
+
+MAY_HAVE_MOVED: Final = (ObjectMissing, ObjectUnreadable)
+"""Of what the index named before: its row may have been swapped for another since."""
 
 
 class ObjectConflict(StorageError):

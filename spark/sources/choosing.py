@@ -11,7 +11,7 @@ from spark.sources.log_index import LogIndex, Topics
 from spark.sources.offsets_by_time import first_offset_at
 from spark.sources.read_options import EARLIEST, LATEST, Bound, OfPartitions, ReadOptions
 from spark.sources.read_options import Topics as WantedTopics
-from storage.errors import ObjectMissing, ObjectUnreadable
+from storage.errors import MAY_HAVE_MOVED
 from storage.objects.port import ObjectStore
 from storage.partition_offsets import PartitionOffsets
 
@@ -120,7 +120,7 @@ class Chooser:
         """Look a time up, in rows of now where those of the snapshot were swapped and are gone."""
         try:
             return await first_offset_at(self.index, objects, partition, timestamp_ms, start_offset)
-        except (ObjectMissing, ObjectUnreadable):
+        except MAY_HAVE_MOVED:
             async with LogIndex.open(self.location.postgres) as index:
                 return await first_offset_at(index, objects, partition, timestamp_ms, start_offset)
 

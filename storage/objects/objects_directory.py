@@ -126,7 +126,7 @@ class DirectoryStore:
     async def delete(self, paths: Sequence[str]) -> Mapping[str, str]:
         for path in paths:
             check_path(path)
-        return await self._run(self._reads, _delete_with_folders, self._root, paths)
+        return await self._run(self._reads, _delete, self._root, paths)
 
     async def list(self, prefix: str) -> AsyncIterator[StoredObject]:
         check_prefix(prefix)
@@ -168,7 +168,7 @@ class DirectoryStore:
 
 
 def _delete(root: Path, paths: Sequence[str]) -> dict[str, str]:
-    """Delete what can be; return what cannot, and why.
+    """Delete what can be, and folders that are empty then; return what cannot, and why.
 
     Raises:
         OSError: nothing can, and not for want of a permission.
@@ -188,6 +188,8 @@ def _delete(root: Path, paths: Sequence[str]) -> dict[str, str]:
                 failures.append(error)
     if failures and len(failures) == len(paths):
         raise failures[0]
+    for folder in {path.rpartition("/")[0] for path in paths}:
+        remove_empty(root, folder)
     return refused
 
 
@@ -221,10 +223,3 @@ def _scan(root: Path, folder: str, prefix: str) -> tuple[list[StoredObject], lis
     if is_empty:
         remove_empty(root, folder)
     return files, below
-
-
-def _delete_with_folders(root: Path, paths: Sequence[str]) -> dict[str, str]:
-    refused = _delete(root, paths)
-    for folder in {path.rpartition("/")[0] for path in paths}:
-        remove_empty(root, folder)
-    return refused

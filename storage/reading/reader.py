@@ -28,9 +28,8 @@ from typing import Final
 
 from protocol.batch import read_header
 from storage.errors import (
+    MAY_HAVE_MOVED,
     MetadataUnavailable,
-    ObjectMissing,
-    ObjectUnreadable,
     OffsetOutOfRange,
     StorageError,
 )
@@ -169,7 +168,7 @@ class Reader:
             records = self._records(read, plan, found, ahead_bytes)
             if records is not None:
                 return records
-            if failure is not None and (is_fresh or not isinstance(failure, _MOVED)):
+            if failure is not None and (is_fresh or not isinstance(failure, MAY_HAVE_MOVED)):
                 return failure
             is_at_end = found.offset == offset or found.offset >= read.end_offset
             if failure is None and is_at_end and plan.route is None:
@@ -244,7 +243,6 @@ class Reader:
 
 
 _NOTHING: Final = Records((), 0)
-_MOVED: Final = (ObjectMissing, ObjectUnreadable)  # perhaps: its row may have been swapped since
 
 
 def _is_ahead_due(plans: Sequence[Plan], served: Sequence[int]) -> bool:

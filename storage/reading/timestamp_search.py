@@ -18,7 +18,7 @@ from protocol.batch_scan import (
     may_be_later,
 )
 from protocol.ids import Partition
-from storage.errors import ObjectMissing, ObjectUnreadable
+from storage.errors import MAY_HAVE_MOVED
 from storage.metadata.port import MetadataStore
 from storage.reading.block_cache import BlockCache
 from storage.reading.block_hold import Hold
@@ -53,7 +53,7 @@ class TimestampSearch:
                 return None
             try:
                 found = await self._first_in_row(row, timestamp_ms, start_offset)
-            except (ObjectMissing, ObjectUnreadable):
+            except MAY_HAVE_MOVED:
                 if is_fresh:
                     raise
                 is_fresh = True  # the row may have been swapped since: ask again, once
@@ -71,7 +71,7 @@ class TimestampSearch:
         """
         try:
             return await self._latest(partition, start_offset)
-        except (ObjectMissing, ObjectUnreadable):
+        except MAY_HAVE_MOVED:
             return await self._latest(partition, start_offset)  # the row may have been swapped
 
     async def _latest(self, partition: Partition, start_offset: int) -> FoundTimestamp | None:

@@ -3,7 +3,7 @@
 One bad answer is none of them: who steps over a row does not come back to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -40,7 +40,8 @@ async def lost_rows(
         if row.inline is not None:
             at_start = False
             continue
-        failure = await _read_again(objects, row) and await _read_again(objects, row)
+        failure = await _failure_of(row, _read(objects, row))
+        failure = failure and await _failure_of(row, _read(objects, row))
         if failure is None:
             return lost
         if at_start:
@@ -54,16 +55,12 @@ async def read_patiently(objects: ObjectStore, row: SegmentEntry) -> UnreadableR
     Raises:
         ObjectStoreUnavailable: no answer.
     """
-    try:
-        await read_thrice(lambda _: _read(objects, row), (BadObject,))
-    except BadObject as error:
-        return UnreadableRow(row, str(error))
-    return None
+    return await _failure_of(row, read_thrice(lambda _: _read(objects, row), (BadObject,)))
 
 
-async def _read_again(objects: ObjectStore, row: SegmentEntry) -> UnreadableRow | None:
+async def _failure_of(row: SegmentEntry, reading: Awaitable[None]) -> UnreadableRow | None:
     try:
-        await _read(objects, row)
+        await reading
     except BadObject as error:
         return UnreadableRow(row, str(error))
     return None

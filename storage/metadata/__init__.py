@@ -1,1 +1,1 @@
-"""The metadata port (D2), in Postgres and in memory, piece by piece."""
+"""The metadata port (D2), in Postgres, piece by piece."""

@@ -1,1 +1,1 @@
-"""The object store port (D3): a directory, S3, memory; paths, tries and health."""
+"""The object store port (D3): a directory, S3; paths, tries and health."""

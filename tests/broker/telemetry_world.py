@@ -19,7 +19,7 @@ from broker.telemetry.telemetry_wanted import Wanted
 from protocol.compression import Codec
 from protocol.errors import InvalidRecords
 from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
-from storage.metadata.metadata_memory import MemoryMetadata
+from tests.support.fakes.metadata import MemoryMetadata
 from tests.support.otlp import a_gauge, a_number, a_sum, payload
 
 HOST = "10.0.0.1"

@@ -18,10 +18,10 @@ from broker.http.metrics_config import MetricsConfig
 from protocol.records import Record, build_batch
 from storage.errors import MetadataUnavailable
 from storage.metadata.brokers import BrokerRecord, Membership
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.progress import TopicProgress
 from tests.broker.test_http import get
 from tests.support.broker import BrokerProcess, start_broker
+from tests.support.fakes.metadata import MemoryMetadata
 from tests.support.postgres import create_empty_database
 from tests.support.wire import WireClient
 

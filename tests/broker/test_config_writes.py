@@ -12,9 +12,9 @@ from broker.node import Broker
 from broker.parts import Parts
 from broker.start_patience import StartPatience
 from storage.errors import ConfigsChanged
-from storage.metadata.metadata_memory import MemoryMetadata
-from storage.objects.objects_memory import MemoryStore
 from storage.objects.store_traffic import StoreTraffic
+from tests.support.fakes.metadata import MemoryMetadata
+from tests.support.fakes.objects import MemoryStore
 
 
 class Register:

@@ -23,7 +23,7 @@ from broker.refusals import Refusal
 from storage.configs.config_types import ConfigSource, InvalidConfig
 from storage.configs.topic_config_table import UNLIMITED
 from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
-from storage.metadata.metadata_memory import MemoryMetadata
+from tests.support.fakes.metadata import MemoryMetadata
 
 NODE_ID = 3
 OWN = str(NODE_ID)

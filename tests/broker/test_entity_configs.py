@@ -16,7 +16,7 @@ from storage.metadata.entity_configs import (
     EntityConfigValues,
     EntityKind,
 )
-from storage.metadata.metadata_memory import MemoryMetadata
+from tests.support.fakes.metadata import MemoryMetadata
 
 GROUP = Entity(EntityKind.GROUP, "analytics")
 

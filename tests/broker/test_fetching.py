@@ -25,13 +25,13 @@ from protocol.fetch_response import PartitionAnswer
 from storage.config import MiB
 from storage.errors import MetadataUnavailable
 from storage.metadata.brokers import BrokerRecord, Membership
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.port import SegmentLookup
 from storage.partition_log import PartitionLog
 from storage.reading.read_planner import ColdRead
 from storage.segment_entry import SegmentEntry
 from tests.storage.cold_bench import ColdBench
 from tests.storage.log_bench import LogBench, running_log
+from tests.support.fakes.metadata import MemoryMetadata
 
 PATIENCE_S: Final = 30.0
 MOVED, OUT_OF_RANGE = ErrorCode.not_leader_or_follower, ErrorCode.offset_out_of_range

@@ -10,8 +10,8 @@ import pytest
 from broker.log_dirs import KEEP_TIMES, QUICK_S, LogDir
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
-from storage.metadata.metadata_memory import MemoryMetadata
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions
+from tests.support.fakes.metadata import MemoryMetadata
 
 TOOK_S: Final = 2.0
 

@@ -17,8 +17,8 @@ from broker import membership
 from broker.membership import Members
 from storage.errors import MetadataUnavailable
 from storage.metadata.brokers import Membership
-from storage.metadata.metadata_memory import MemoryMetadata
 from tests.support import virtual_time
+from tests.support.fakes.metadata import MemoryMetadata
 
 
 class Store(MemoryMetadata):

@@ -21,13 +21,13 @@ from broker.parts import Parts
 from broker.upkeep.upkeep_order import UpkeepOrder
 from protocol.records import Record, build_batch
 from storage.config import PostgresConfig, UpkeepConfig
-from storage.metadata.metadata_memory import MemoryMetadata
-from storage.objects.objects_memory import MemoryStore
 from storage.objects.store_traffic import StoreTraffic
 from tests.broker.telemetry_world import Client, World
 from tests.broker.test_http import get
 from tests.support.broker import start_broker
 from tests.support.certificates import make_authority
+from tests.support.fakes.metadata import MemoryMetadata
+from tests.support.fakes.objects import MemoryStore
 from tests.support.otlp import a_gauge, a_number, payload
 from tests.support.wire import WireClient
 

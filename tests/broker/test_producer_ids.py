@@ -7,7 +7,7 @@ import pytest
 
 from broker.transactions.producer_ids import ProducerIds
 from storage.errors import MetadataUnavailable
-from storage.metadata.metadata_memory import MemoryMetadata
+from tests.support.fakes.metadata import MemoryMetadata
 
 
 class CountedMetadata(MemoryMetadata):

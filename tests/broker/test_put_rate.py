@@ -19,18 +19,18 @@ from protocol.batch import read_header
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
 from storage.config import WriterConfig
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.usage import BROKER_CLIENT, UsageBy
 from storage.metrics import StorageMetrics
 from storage.objects.object_paths import ReservedPaths
 from storage.objects.objects_counted import CountedStore
-from storage.objects.objects_memory import MemoryStore
 from storage.objects.port import Buffer
 from storage.partition_log import PartitionLog
 from storage.tail import TailCache
 from storage.usage_counter import UsageCounter
 from storage.writer import Writer
 from tests.support import virtual_time
+from tests.support.fakes.metadata import MemoryMetadata
+from tests.support.fakes.objects import MemoryStore
 
 PUT_S: Final = 1.0  # then an object may be sealed every 250 ms, which is the default flush_ms, too
 TICK_S: Final = 0.01

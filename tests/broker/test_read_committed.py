@@ -26,9 +26,9 @@ from storage.aborted_indexes import AbortedIndexes
 from storage.aborted_transaction import AbortedPage
 from storage.errors import MetadataUnavailable
 from storage.metadata.brokers import BrokerRecord, Membership
-from storage.metadata.metadata_memory import MemoryMetadata
 from tests.storage.log_bench import LogBench, Transactional, running_log
 from tests.support.committed_reader import CommittedReader
+from tests.support.fakes.metadata import MemoryMetadata
 
 ALONE = Cluster(
     cluster_id="c",

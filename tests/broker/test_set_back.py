@@ -11,7 +11,7 @@ from broker.configs.entity_configs import EntityConfigs
 from broker.set_back import SetBack
 from storage.errors import MetadataUnavailable, MetadataWentBack
 from storage.metadata.entity_configs import EntityChange, EntityConfigValues
-from storage.metadata.metadata_memory import MemoryMetadata
+from tests.support.fakes.metadata import MemoryMetadata
 
 SEEN = MetadataWentBack("partition 0 ends at 1 in it")
 

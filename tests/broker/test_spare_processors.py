@@ -13,8 +13,8 @@ from broker.upkeep.spare_processors import (
     UnhurriedStore,
     idle_s,
 )
-from storage.objects.objects_memory import MemoryStore
 from tests.support import virtual_time
+from tests.support.fakes.objects import MemoryStore
 
 PATIENCE_S = 60.0
 

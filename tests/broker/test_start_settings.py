@@ -18,8 +18,8 @@ from broker.configs.start_settings import compare_starts
 from storage.errors import MetadataUnavailable
 from storage.metadata.brokers import BrokerRecord, Membership
 from storage.metadata.entity_configs import Entity, EntityChange, EntityConfigValues, EntityKind
-from storage.metadata.metadata_memory import MemoryMetadata
 from tests.support.broker import running_broker
+from tests.support.fakes.metadata import MemoryMetadata
 from tests.support.postgres import create_empty_database
 
 

@@ -13,13 +13,13 @@ from broker.stores import claim_store, open_stores
 from sql import migrations, query
 from storage.config import PostgresConfig
 from storage.errors import WrongStore
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import MetadataStore
-from storage.objects.objects_memory import MemoryStore
 from storage.objects.port import Buffer, ObjectStore
 from storage.objects.store_marker import MARKER, new_mark, read_marker
 from storage.postgres.postgres_connection import Connection
+from tests.support.fakes.metadata import MemoryMetadata
+from tests.support.fakes.objects import MemoryStore
 from tests.support.ports import free_port
 from tests.support.postgres import create_empty_database, until
 

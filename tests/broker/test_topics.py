@@ -9,9 +9,9 @@ import pytest
 from broker.gradual import MANY
 from broker.topics import KnownTopic, Topics
 from storage.errors import ConfigsChanged, MetadataUnavailable, UnknownPartition
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.topics import Topic, TopicChanges
 from tests.broker.topic_stores import Partitions, Store, create, created, topics_of
+from tests.support.fakes.metadata import MemoryMetadata
 
 MANY_TOPICS: Final = 1_000
 LATER: Final = ("altered", "deleted", "again")

@@ -17,7 +17,6 @@ from broker.transactions.transactions import FENCE, Ending, Transactions
 from protocol.control_batch import EndMarker, read_end_marker
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.transactions import (
     LAST_EPOCH,
     InitOutcome,
@@ -26,6 +25,7 @@ from storage.metadata.transactions import (
     Verdict,
 )
 from storage.partition_offsets import PartitionOffsets
+from tests.support.fakes.metadata import MemoryMetadata
 
 PATIENCE_S: Final = 30.0
 MINUTE_MS: Final = 60_000

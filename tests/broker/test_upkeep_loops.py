@@ -11,8 +11,8 @@ from broker.upkeep.upkeep_loops import Loops
 from broker.upkeep.upkeep_report import UpkeepCounts, Work
 from storage.configs.config_types import LONG_MAX
 from storage.errors import MetadataUnavailable, ObjectStoreUnavailable
-from storage.metadata.metadata_memory import MemoryMetadata
 from tests.contracts.metadata_stores import KINDS, open_store
+from tests.support.fakes.metadata import MemoryMetadata
 
 PATIENCE_S = 30.0
 

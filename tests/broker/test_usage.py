@@ -17,10 +17,10 @@ from aiohttp.test_utils import make_mocked_request
 from broker.http.usage_page import UsagePage
 from protocol.records import Record, build_batch
 from storage.errors import MetadataUnavailable
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.usage import NO_TOPIC, StoredBytes, UsageCounts, UsageRow
 from storage.usage_counter import UsageCounter
 from tests.support.broker import BrokerProcess, start_broker
+from tests.support.fakes.metadata import MemoryMetadata
 from tests.support.wire import WireClient
 
 BATCH = build_batch([Record(offset_delta=at, value=b"v" * 1000) for at in range(10)])

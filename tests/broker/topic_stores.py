@@ -9,9 +9,9 @@ from broker.configs.broker_configs import read_broker_config
 from broker.topics import Topics
 from protocol.ids import Partition
 from storage.log import Log
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.topics import Topic, TopicChanges
 from storage.partition_log import PartitionLog
+from tests.support.fakes.metadata import MemoryMetadata
 
 
 class Store(MemoryMetadata):

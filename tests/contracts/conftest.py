@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from storage.objects.objects_memory import MemoryStore
 from storage.objects.port import ObjectStore
 from tests.contracts.object_stores import BUCKET, KINDS, directory_store, fresh_s3_config, s3_store
+from tests.support.fakes.objects import MemoryStore
 from tests.support.s3_server import S3Server
 
 

@@ -16,10 +16,10 @@ from storage.metadata.groups import (
     GroupWrite,
     WriteOutcome,
 )
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.port import MetadataStore
 from storage.postgres.postgres_connection import Connection
 from tests.contracts.metadata_stores import patient_postgres
+from tests.support.fakes.metadata import MemoryMetadata
 
 NOTHING: Final = WriteOutcome(fenced=frozenset(), unknown=frozenset())
 AGE: Final = """

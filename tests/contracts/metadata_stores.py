@@ -12,7 +12,6 @@ import pytest
 
 from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import (
     BatchCommit,
@@ -24,6 +23,7 @@ from storage.metadata.port import (
 from storage.partition_offsets import PartitionOffsets
 from storage.postgres.postgres_connection import Connection
 from storage.segment_entry import SegmentEntry
+from tests.support.fakes.metadata import MemoryMetadata
 from tests.support.patience import PATIENT, lift_limits
 from tests.support.postgres import create_database
 

@@ -8,13 +8,13 @@ from typing import Final
 import asyncpg
 
 from protocol.ids import Partition
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.port import MetadataStore
 from storage.metadata.segments import RetentionRequest, SegmentSwap, UnbuiltRange
 from storage.postgres.postgres_connection import Connection
 from storage.segment_entry import SegmentEntry
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions
 from tests.contracts.transaction_stores import Transactions, open_transactions
+from tests.support.fakes.metadata import MemoryMetadata
 
 HOUR_MS: Final = 3_600_000
 ALL: Final = 100_000

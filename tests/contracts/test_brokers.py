@@ -21,9 +21,9 @@ from storage.metadata.brokers import (
     BrokerStore,
     Membership,
 )
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.postgres.postgres_connection import Connection
 from tests.contracts.metadata_stores import KINDS, patient_postgres
+from tests.support.fakes.metadata import MemoryMetadata
 
 TTL_MS: Final = 600_000  # the machine may be slow: no real time comes near
 DAY_MS: Final = 24 * 60 * 60 * 1000

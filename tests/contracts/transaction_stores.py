@@ -11,7 +11,6 @@ import asyncpg
 
 from protocol.ids import Partition
 from storage.metadata.groups import CommittedOffset
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.port import MetadataStore, TransactionUse
 from storage.metadata.transactions import (
     EndOutcome,
@@ -26,6 +25,7 @@ from storage.metadata.transactions import (
 from storage.postgres.postgres_connection import Connection
 from tests.contracts.group_stores import Groups, open_groups
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions, short
+from tests.support.fakes.metadata import MemoryMetadata
 
 HOUR_MS: Final = 3_600_000
 PATIENCE_SECONDS: Final = 20.0

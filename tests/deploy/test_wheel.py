@@ -13,12 +13,14 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import grimp
 import pytest
 
 from sql import migrations, query_names
 from tests.deploy.dockerfile import ROOT, copied_sources, packages, project
 
 BUILD_TIMEOUT_S = 300
+IMPORTED_BY_NAME = {"broker.app"}  # in a thread, while Postgres is being formatted
 WHOSE = "import json; from importlib.metadata import *; print(json.dumps(packages_distributions()))"
 FILES = (
     "import importlib, json, sql, sys; modules = map(importlib.import_module, sys.argv[1:]);"
@@ -108,6 +110,22 @@ def test_the_wheel_has_all_of_our_packages_and_nothing_else(source: Path, wheel:
     assert names == ours
     assert {Path(name).suffix for name in ours} == {".py", ".sql", ".toml", ".typed"}
     assert all(f"{package}/py.typed" in ours for package in packages())
+
+
+def test_each_of_its_modules_is_imported_by_another_or_run() -> None:
+    graph = grimp.build_graph(*packages(), cache_dir=None)
+    alone = {
+        module
+        for module in graph.modules
+        if not graph.find_modules_that_directly_import(module) and not graph.find_children(module)
+    }
+    programs = {target.partition(":")[0] for target in project()["project"]["scripts"].values()}
+    for_tests = {
+        module
+        for module in alone - programs - IMPORTED_BY_NAME
+        if "__main__" not in (ROOT / f"{module.replace('.', '/')}.py").read_text()
+    }
+    assert not for_tests
 
 
 def test_its_code_and_its_sql_are_found_outside_the_repository(installed: Path) -> None:

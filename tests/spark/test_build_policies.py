@@ -15,7 +15,7 @@ from storage.configs.cluster_config_table import DYNAMIC_CONFIGS
 from storage.configs.config_types import InvalidConfig
 from storage.configs.topic_policies import topic_policy as policy_of_brokers
 from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
-from storage.metadata.metadata_memory import MemoryMetadata
+from tests.support.fakes.metadata import MemoryMetadata
 
 BROKERS: tuple[dict[str, str], ...] = (
     {},

@@ -28,7 +28,6 @@ from spark.upkeep.repartitioning import (
     prepare_target,
 )
 from storage.errors import MetadataWentBack
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.sink_commits import SinkTopic
 from tests.clients.confluent import Confluent
 from tests.clients.records import ConsumedRecord, SentRecord, check_dense_offsets
@@ -39,6 +38,7 @@ from tests.spark.upkeep_clusters import (
     send_rounds,
     send_transactions,
 )
+from tests.support.fakes.metadata import MemoryMetadata
 
 FOR_EVER = dict([KEPT_FOR_EVER.removeprefix("log.").split("=")])
 OF_CLUSTER = (

@@ -21,12 +21,10 @@ from protocol.control_batch import EndMarker, build_end_marker
 from protocol.ids import Partition
 from protocol.records import build_batch
 from storage.config import UpkeepConfig, WriterConfig
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.port import MetadataStore, TransactionUse
 from storage.metadata.transactions import TransactionEnd, Verdict
 from storage.metrics import StorageMetrics
 from storage.objects.object_paths import ReservedPaths
-from storage.objects.objects_memory import MemoryStore
 from storage.objects.port import ObjectStore
 from storage.partition_log import PartitionLog
 from storage.reading.block_cache import BlockCache
@@ -48,6 +46,8 @@ from tests.storage.builder_model import (
     said,
     two_records,
 )
+from tests.support.fakes.metadata import MemoryMetadata
+from tests.support.fakes.objects import MemoryStore
 
 
 class World:

@@ -11,11 +11,9 @@ from protocol.ids import Partition
 from protocol.records import Record, build_batch
 from storage.config import MiB
 from storage.errors import ObjectMissing, StorageError
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.port import BatchCommit, SegmentLookup
 from storage.metadata.segments import SegmentSwap
 from storage.metrics import StorageMetrics
-from storage.objects.objects_memory import MemoryStore
 from storage.partition_log import PartitionLog
 from storage.reading.block_cache import BlockCache
 from storage.reading.read_planner import END, ColdRead
@@ -24,6 +22,8 @@ from storage.reading.timestamp_search import TimestampSearch
 from storage.runs import parse_run
 from storage.segment_builder import SegmentBuilder
 from storage.segment_entry import SegmentEntry
+from tests.support.fakes.metadata import MemoryMetadata
+from tests.support.fakes.objects import MemoryStore
 from tests.support.policies import read_policy
 
 POLICY = read_policy("t")

@@ -13,16 +13,16 @@ from protocol.control_batch import EndMarker, build_end_marker
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
 from storage.config import UpkeepConfig
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.port import BatchCommit, MetadataStore, TransactionUse
 from storage.metadata.transactions import Producer, TransactionEnd, Verdict
-from storage.objects.objects_memory import MemoryStore
 from storage.objects.port import ObjectStore
 from storage.upkeep.builder import Builder
 from storage.upkeep.compaction import Compactor
 from storage.upkeep.policies import TopicPolicy
 from tests.storage.compacted_log import CompactedLog, Written
 from tests.storage.segments_made import POLICY as SEGMENTS_POLICY
+from tests.support.fakes.metadata import MemoryMetadata
+from tests.support.fakes.objects import MemoryStore
 
 START_MS = 1_700_000_000_000
 POLICY = replace(

@@ -17,17 +17,17 @@ from protocol.ids import Partition
 from protocol.records import Record, build_batch
 from storage.config import WriterConfig
 from storage.log import Log
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.port import BatchOutcome, TransactionUse
 from storage.metadata.transactions import Producer, TransactionEnd, Verdict
 from storage.metrics import StorageMetrics
 from storage.objects.object_paths import ReservedPaths
-from storage.objects.objects_memory import MemoryStore
 from storage.partition_log import PartitionLog
 from storage.partition_offsets import PartitionOffsets
 from storage.reading.block_cache import BlockCache
 from storage.tail import TailCache
 from storage.writer import Writer
+from tests.support.fakes.metadata import MemoryMetadata
+from tests.support.fakes.objects import MemoryStore
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_700_000_000_000

@@ -12,16 +12,16 @@ from prometheus_client import CollectorRegistry
 from protocol.ids import Partition
 from storage.config import WriterConfig
 from storage.log import Log
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metrics import StorageMetrics
 from storage.objects.object_paths import ReservedPaths, uuid7
-from storage.objects.objects_memory import MemoryStore
 from storage.objects.port import Buffer
 from storage.reading.block_cache import BlockCache
 from storage.recovery.recover_partition import RebuiltPartition
 from storage.tail import TailCache
 from storage.writer import Writer
 from tests.storage.builder_model import POLICY
+from tests.support.fakes.metadata import MemoryMetadata
+from tests.support.fakes.objects import MemoryStore
 
 CLOSE_S: Final = 30.0
 

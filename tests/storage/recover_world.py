@@ -14,7 +14,6 @@ from protocol.control_batch import EndMarker, build_end_marker, read_end_marker
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
 from storage.config import UpkeepConfig
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.port import TransactionUse
 from storage.metadata.transactions import Producer, TransactionEnd, Verdict
 from storage.recovery.recover import Recovery
@@ -26,6 +25,7 @@ from storage.upkeep.segment_rows import read_rows
 from storage.upkeep.sweeper import Sweeper
 from tests.storage.builder_model import POLICY, START_MS
 from tests.storage.recover_brokers import KeptIndex, LogBroker, SlowStore
+from tests.support.fakes.metadata import MemoryMetadata
 
 PARTITIONS: Final = 3
 PAUSES_S: Final = (0.001, 0.01, 0.1, 1.0, 5.0)

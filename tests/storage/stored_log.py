@@ -23,7 +23,6 @@ from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import BatchCommit
 from storage.metadata.topics import Topic
 from storage.objects.object_paths import uuid7, wal_path
-from storage.objects.objects_memory import MemoryStore
 from storage.objects.store_marker import MARKER, new_mark
 from storage.postgres.postgres_connection import Connection
 from storage.segment_entry import SegmentEntry
@@ -32,6 +31,7 @@ from storage.upkeep.compaction import Compactor
 from storage.upkeep.policies import TopicPolicy
 from storage.wal_index import NOT_APPENDED, WalEnding, WalIndex, WalPlaces, WalRun, encode_index
 from tests.storage.builder_model import POLICY
+from tests.support.fakes.objects import MemoryStore
 from tests.support.patience import PATIENT
 from tests.support.postgres import create_database
 

@@ -14,7 +14,7 @@ from storage.aborted import AbortedIndex
 from storage.aborted_indexes import EMPTY_SIZE, AbortedIndexes
 from storage.aborted_transaction import AbortedPage, AbortedTransaction
 from storage.errors import MetadataUnavailable, OffsetOutOfRange
-from storage.metadata.metadata_memory import MemoryMetadata
+from tests.support.fakes.metadata import MemoryMetadata
 
 PARTITION = Partition(UUID(int=1), 0)
 

@@ -9,12 +9,12 @@ from structlog.testing import capture_logs
 
 from storage.errors import ObjectConflict, ObjectStoreUnavailable, ObjectUnreadable
 from storage.metadata.segments import SegmentSwap, TaskKind
-from storage.objects.objects_memory import MemoryStore
 from storage.objects.port import Buffer, Owned
 from storage.upkeep.builder import Builder
 from storage.upkeep.task_lease import LEASE_MS
 from tests.storage.builder_model import HOUR_MS, POLICY
 from tests.storage.builder_world import World
+from tests.support.fakes.objects import MemoryStore
 
 
 @pytest.fixture

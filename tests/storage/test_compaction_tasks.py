@@ -8,9 +8,9 @@ from structlog.testing import capture_logs
 
 from storage.config import MiB
 from storage.metadata.segments import TaskKind
-from storage.objects.objects_memory import MemoryStore
 from storage.objects.port import ObjectStore, Owned
 from tests.storage.compaction_world import POLICY, World
+from tests.support.fakes.objects import MemoryStore
 
 
 @pytest.mark.parametrize("capacity", [1, 3, 7])

@@ -9,8 +9,8 @@ import pytest
 
 from storage.config import RESERVED_LIFETIME_S
 from storage.errors import MetadataUnavailable
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.objects.object_paths import RESERVE_COUNT, ReservedPaths
+from tests.support.fakes.metadata import MemoryMetadata
 
 
 class RecordingMetadata(MemoryMetadata):

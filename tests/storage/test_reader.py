@@ -10,15 +10,15 @@ from protocol.batch import read_header
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
 from storage.errors import CorruptObject, ObjectMissing
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.port import BatchCommit
 from storage.metrics import StorageMetrics
-from storage.objects.objects_memory import MemoryStore
 from storage.partition_log import PartitionLog
 from storage.reading.block_cache import BlockCache
 from storage.reading.read_plan import PIECE_OVERHEAD_BYTES
 from storage.reading.read_planner import ColdRead
 from storage.reading.reader import Reader, Records
+from tests.support.fakes.metadata import MemoryMetadata
+from tests.support.fakes.objects import MemoryStore
 
 
 class CountingStore(MemoryStore):

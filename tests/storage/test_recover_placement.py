@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from protocol.records import Record, build_batch
 from storage.aborted_transaction import AbortedTransaction
-from storage.objects.objects_memory import MemoryStore
 from storage.recovery.recover_placement import place, without_repeated
 from storage.recovery.recover_producers import Producers
 from storage.recovery.recover_scratch import FoundBatch, FoundSegment
 from storage.recovery.recover_segments import choose_segments, gaps_between, stable_offsets
 from storage.recovery.recover_tail import BuiltTail
 from storage.recovery.recover_unbuilt import BuiltLog, unbuilt
+from tests.support.fakes.objects import MemoryStore
 
 
 def batch(

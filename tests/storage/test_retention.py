@@ -11,11 +11,11 @@ import pytest
 from broker.configs.broker_configs import read_broker_config
 from protocol.ids import Partition
 from storage.configs.topic_policies import TopicPolicies
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.segments import RetentionRequest
 from storage.upkeep.policies import TopicPolicy
 from storage.upkeep.retention import PARTITIONS_PER_PAGE, Retention, RetentionPass, _requests
 from tests.contracts.metadata_stores import a_batch, commit
+from tests.support.fakes.metadata import MemoryMetadata
 from tests.support.policies import read_policy
 
 DAY_MS = 24 * 60 * 60 * 1000

@@ -10,11 +10,11 @@ from protocol.batch import HEADER_BYTES, read_header
 from protocol.records import Record, build_batch
 from storage.config import KiB, MiB
 from storage.errors import CorruptObject, ObjectMissing
-from storage.objects.objects_memory import MemoryStore
 from storage.segment_entry import SegmentEntry
 from storage.upkeep.segment_rows import MAX_GETS, READ_AHEAD_BYTES, read_index, read_rows
 from tests.storage.builder_world import World
 from tests.storage.segments_made import build_segment, whole
+from tests.support.fakes.objects import MemoryStore
 
 
 @pytest.fixture

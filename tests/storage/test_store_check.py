@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from storage.errors import ObjectStoreUnavailable
-from storage.objects.objects_memory import MemoryStore
 from storage.objects.store_check import CHECK_S, check_store
 from storage.objects.store_health import UNAVAILABLE_FAILURES, StoreState
 from storage.objects.store_traffic import StoreTraffic
 from tests.support import virtual_time
+from tests.support.fakes.objects import MemoryStore
 
 
 class LateStore(MemoryStore):

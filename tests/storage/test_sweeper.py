@@ -9,10 +9,10 @@ from structlog.testing import capture_logs
 
 from storage.config import UpkeepConfig
 from storage.errors import ObjectStoreUnavailable
-from storage.metadata.metadata_memory import MemoryMetadata
-from storage.objects.objects_memory import MemoryStore
 from storage.upkeep.sweeper import OBJECTS_PER_DELETE, Sweeper, Swept
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions
+from tests.support.fakes.metadata import MemoryMetadata
+from tests.support.fakes.objects import MemoryStore
 
 HOUR_MS = 60 * 60 * 1000
 DELAY_MS = 60_000

@@ -8,10 +8,10 @@ import pytest
 
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.segments import TaskKind
 from storage.upkeep import task_lease
 from storage.upkeep.task_lease import claimed
+from tests.support.fakes.metadata import MemoryMetadata
 
 PARTITION = Partition(UUID(int=1), 0)
 

@@ -7,8 +7,8 @@ import pytest
 from broker.configs.broker_configs import read_broker_config
 from protocol.compression import Codec
 from storage.configs.topic_policies import TopicPolicies
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.upkeep.policies import TopicPolicy
+from tests.support.fakes.metadata import MemoryMetadata
 
 
 async def policy_of(configs: dict[str, str], **broker: str) -> TopicPolicy:

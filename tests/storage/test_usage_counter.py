@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.errors import MetadataUnavailable, ObjectConflict, ObjectMissing
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.usage import (
     BROKER_CLIENT,
     HOUR_MS,
@@ -22,8 +21,9 @@ from storage.metadata.usage import (
     hour_of,
 )
 from storage.objects.objects_counted import LIST_PAGE, CountedStore
-from storage.objects.objects_memory import MemoryStore
 from storage.usage_counter import MAX_CLIENTS, Share, UsageCounter, charged, producing
+from tests.support.fakes.metadata import MemoryMetadata
+from tests.support.fakes.objects import MemoryStore
 
 ORDERS: Final = UUID(int=1)
 CLICKS: Final = UUID(int=2)

@@ -24,17 +24,17 @@ from storage.errors import (
     ObjectStoreUnavailable,
     UnknownPartition,
 )
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.port import BatchCommit, BatchOutcome, SegmentLookup
 from storage.metrics import StorageMetrics
 from storage.objects.object_paths import ReservedPaths
-from storage.objects.objects_memory import MemoryStore
 from storage.objects.port import Buffer
 from storage.partition_log import PartitionLog
 from storage.reading.read_planner import END
 from storage.tail import TailCache
 from storage.writer import Writer
 from tests.support import virtual_time
+from tests.support.fakes.metadata import MemoryMetadata
+from tests.support.fakes.objects import MemoryStore
 
 NOW_MS = 1_700_000_000_000
 WRITER_ID = UUID(int=77)

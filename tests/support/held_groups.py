@@ -9,8 +9,8 @@ from uuid import UUID
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable, NothingWritten
 from storage.metadata.groups import CommittedOffset, GroupWrite, TakenGroup, WriteOutcome
-from storage.metadata.metadata_memory import MemoryMetadata
 from storage.metadata.transactions import TransactionOffsets, TransactionOffsetsOutcome
+from tests.support.fakes.metadata import MemoryMetadata
 
 
 class HeldGroups(MemoryMetadata):

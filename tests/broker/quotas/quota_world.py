@@ -14,7 +14,7 @@ from broker.quotas.quota_use import QuotaUse
 from broker.quotas.quotas import Quotas, QuotaWindows
 from protocol.codec import RequestHeader
 from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
-from storage.metadata.metadata_memory import MemoryMetadata
+from tests.support.fakes.metadata import MemoryMetadata
 
 PRODUCE, FETCH, HEARTBEAT = "produce", "fetch", "heartbeat"
 HEADER = RequestHeader(api_key=0, api_version=9, correlation_id=1, client_id="etl", body=0)

@@ -29,7 +29,7 @@ from broker.requests import Request
 from broker.services import ApiRange, Services
 from protocol.codec import response_types
 from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
-from storage.metadata.metadata_memory import MemoryMetadata
+from tests.support.fakes.metadata import MemoryMetadata
 from tests.support.wire import encode_frame, request_entities
 
 API_VERSIONS, ALTER_QUOTAS = 18, 49

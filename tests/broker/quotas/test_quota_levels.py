@@ -19,7 +19,7 @@ from broker.quotas.quota_entities import (
 )
 from broker.quotas.quota_levels import Found, Levels, client_quota, ip_quota
 from broker.quotas.quota_table import QuotaTable
-from storage.metadata.metadata_memory import MemoryMetadata
+from tests.support.fakes.metadata import MemoryMetadata
 
 DEFAULT = None
 # The most specific first; the rate of each is its place.

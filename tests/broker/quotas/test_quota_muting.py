@@ -21,7 +21,7 @@ from broker.network.server import Server
 from broker.quotas.quota_connections import UNLIMITED, ConnectionRates
 from broker.quotas.quota_metrics import QuotaMetrics
 from broker.quotas.quota_table import QuotaTable
-from storage.metadata.metadata_memory import MemoryMetadata
+from tests.support.fakes.metadata import MemoryMetadata
 
 HOUR_S = 3600.0
 TURNS = 50

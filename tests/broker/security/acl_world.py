@@ -18,8 +18,8 @@ from protocol.acl import (
     ResourcePattern,
     ResourceType,
 )
-from storage.metadata.metadata_memory import MemoryMetadata
 from tests.broker.security.acl_model import Question
+from tests.support.fakes.metadata import MemoryMetadata
 
 TOPIC = ResourceType.TOPIC
 READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE

@@ -29,8 +29,8 @@ from broker.network.tls_stream import TlsStream
 from broker.quotas.quota_connections import ConnectionRates
 from broker.quotas.quota_metrics import QuotaMetrics
 from broker.quotas.quota_table import QuotaTable
-from storage.metadata.metadata_memory import MemoryMetadata
 from tests.support.certificates import make_authority
+from tests.support.fakes.metadata import MemoryMetadata
 
 ANSWER_BYTES: Final = 4 * 2**20
 REQUEST: Final = (1).to_bytes(4) + b"?"

@@ -14,8 +14,8 @@ from broker.security.sasl_credentials import BOOTSTRAP_ITERATIONS, Credentials
 from broker.security.sasl_passwords import Passwords
 from protocol.scram import ScramCredential, ScramMechanism
 from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
-from storage.metadata.metadata_memory import MemoryMetadata
 from tests.support.broker import BrokerProcess
+from tests.support.fakes.metadata import MemoryMetadata
 from tests.support.host import Stopwatch
 from tests.support.ports import free_ports
 from tests.support.sasl import (

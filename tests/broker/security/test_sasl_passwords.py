@@ -17,7 +17,7 @@ from broker.security.sasl_passwords import Passwords
 from broker.turns import Turns
 from protocol.scram import ScramCredential, ScramMechanism
 from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
-from storage.metadata.metadata_memory import MemoryMetadata
+from tests.support.fakes.metadata import MemoryMetadata
 
 HOST = "192.0.2.1"
 SHA_256 = ScramMechanism.SCRAM_SHA_256

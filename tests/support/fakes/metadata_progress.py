@@ -5,10 +5,10 @@ from itertools import groupby, islice
 from uuid import UUID
 
 from protocol.ids import Partition
-from storage.metadata.metadata_memory_groups import MemoryGroups
-from storage.metadata.metadata_memory_log import MemoryPartition
 from storage.metadata.progress import NO_TIMESTAMP, GroupProgress, TopicProgress
 from storage.metadata.topics import Topic
+from tests.support.fakes.metadata_groups import MemoryGroups
+from tests.support.fakes.metadata_log import MemoryPartition
 
 
 class MemoryProgress(MemoryGroups):

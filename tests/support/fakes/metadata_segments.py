@@ -6,11 +6,11 @@ from random import Random
 from uuid import UUID
 
 from protocol.ids import Partition
-from storage.metadata.metadata_memory_log import MemoryPartition
-from storage.metadata.metadata_memory_objects import MemoryObjects
 from storage.metadata.segments import CleanableRange, SegmentSwap, TaskKind, UnbuiltRange
 from storage.metadata.topics import Topic
 from storage.segment_entry import SegmentEntry
+from tests.support.fakes.metadata_log import MemoryPartition
+from tests.support.fakes.metadata_objects import MemoryObjects
 
 NEVER_CLAIMED = 0
 

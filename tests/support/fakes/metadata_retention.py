@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from protocol.ids import Partition
-from storage.metadata.metadata_memory_log import MemoryPartition
-from storage.metadata.metadata_memory_objects import MemoryObjects
 from storage.metadata.segments import ProducerKey, RetentionRequest, TaskKind
 from storage.segment_entry import SegmentEntry
+from tests.support.fakes.metadata_log import MemoryPartition
+from tests.support.fakes.metadata_objects import MemoryObjects
 
 
 class MemoryRetention:

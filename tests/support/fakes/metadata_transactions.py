@@ -6,9 +6,6 @@ from protocol.ids import Partition
 from storage.aborted_transaction import AbortedPage
 from storage.errors import MetadataUnavailable, UnknownPartition
 from storage.metadata.metadata_commit import Outcome
-from storage.metadata.metadata_memory_groups import MemoryGroups
-from storage.metadata.metadata_memory_log import MemoryPartition
-from storage.metadata.metadata_memory_transactional_id import Identity, TransactionalId, identity_of
 from storage.metadata.port import BatchCommit, TransactionUse
 from storage.metadata.transactions import (
     EndOutcome,
@@ -24,6 +21,9 @@ from storage.metadata.transactions import (
     Verdict,
 )
 from storage.partition_offsets import PartitionOffsets
+from tests.support.fakes.metadata_groups import MemoryGroups
+from tests.support.fakes.metadata_log import MemoryPartition
+from tests.support.fakes.metadata_transactional_id import Identity, TransactionalId, identity_of
 
 
 class MemoryTransactions(MemoryGroups):

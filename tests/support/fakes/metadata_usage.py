@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from protocol.ids import Partition
-from storage.metadata.metadata_memory_log import MemoryPartition
-from storage.metadata.metadata_memory_objects import MemoryObjects
 from storage.metadata.topics import Topic
 from storage.metadata.usage import (
     DELETED_TOPIC,
@@ -20,6 +18,8 @@ from storage.metadata.usage import (
     UsageRow,
     UsageTotal,
 )
+from tests.support.fakes.metadata_log import MemoryPartition
+from tests.support.fakes.metadata_objects import MemoryObjects
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The metadata port in memory: for simulation and tests, never for data.
+"""The metadata port in memory.
 
 Every method runs without a pause, so each is atomic. It passes the same suite as Postgres.
 """
@@ -19,20 +19,20 @@ from storage.errors import (
     UnknownPartition,
 )
 from storage.metadata.metadata_commit import Outcome, check_order, to_outcome
-from storage.metadata.metadata_memory_brokers import MemoryBrokers
-from storage.metadata.metadata_memory_entity_configs import MemoryEntityConfigs
-from storage.metadata.metadata_memory_log import MemoryPartition, in_oldest_epoch
-from storage.metadata.metadata_memory_objects import MemoryObjects
-from storage.metadata.metadata_memory_progress import MemoryProgress
-from storage.metadata.metadata_memory_retention import MemoryRetention
-from storage.metadata.metadata_memory_segments import MemorySegments
-from storage.metadata.metadata_memory_transactions import MemoryTransactions
-from storage.metadata.metadata_memory_usage import MemoryUsage
 from storage.metadata.oldest_transaction import OldestTransaction
 from storage.metadata.port import BatchCommit, BatchOutcome, SegmentLookup
 from storage.metadata.topics import Topic, TopicChanges
 from storage.partition_offsets import PartitionOffsets
 from storage.segment_entry import SegmentEntry
+from tests.support.fakes.metadata_brokers import MemoryBrokers
+from tests.support.fakes.metadata_entity_configs import MemoryEntityConfigs
+from tests.support.fakes.metadata_log import MemoryPartition, in_oldest_epoch
+from tests.support.fakes.metadata_objects import MemoryObjects
+from tests.support.fakes.metadata_progress import MemoryProgress
+from tests.support.fakes.metadata_retention import MemoryRetention
+from tests.support.fakes.metadata_segments import MemorySegments
+from tests.support.fakes.metadata_transactions import MemoryTransactions
+from tests.support.fakes.metadata_usage import MemoryUsage
 
 
 class MemoryMetadata(

@@ -10,11 +10,11 @@ from protocol.batch import NO_PRODUCER_ID
 from protocol.ids import Partition
 from storage.aborted_transaction import AbortedTransaction
 from storage.metadata.metadata_commit import Outcome
-from storage.metadata.metadata_memory_index import MemoryIndex
 from storage.metadata.port import BatchCommit, TransactionUse
 from storage.metadata.transactions import ProducerState, TransactionEnd
 from storage.partition_offsets import PartitionOffsets
 from storage.segment_entry import SegmentEntry
+from tests.support.fakes.metadata_index import MemoryIndex
 
 SEQUENCES: Final = 2**31
 

@@ -22,10 +22,6 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 def join(state: ClassicState, event: Join, now_ms: int) -> list[Effect]:
     """Answer a JoinGroup, or park it until the group is ready."""
-    limits = state.config.classic
-    timeout_ms = event.session_timeout_ms
-    if not limits.min_session_timeout_ms <= timeout_ms <= limits.max_session_timeout_ms:
-        return _refuse(event, ErrorCode.invalid_session_timeout)
     if not _has_room(state, event):
         return _turn_away(state, event, now_ms)
     if not state.members.may_say(event.protocols, _known(state, event)):

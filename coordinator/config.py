@@ -24,13 +24,10 @@ class ClassicConfig:
             members (group.initial.rebalance.delay.ms); anew with each member that comes meanwhile,
             up to its rebalance timeout.
         max_size: group.max.size.
-        min_session_timeout_ms, max_session_timeout_ms: group.min/max.session.timeout.ms.
     """
 
     initial_rebalance_delay_ms: int = 3_000
     max_size: int = 1_000
-    min_session_timeout_ms: int = 6_000
-    max_session_timeout_ms: int = 1_800_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,10 +96,6 @@ def _joining(core: ConsumerCore, event: Join) -> _Joining:
 
 
 def _check_join(core: ConsumerCore, event: Join) -> ConsumerSubscription:
-    limits = core.config.classic
-    timeout_ms = event.session_timeout_ms
-    if not limits.min_session_timeout_ms <= timeout_ms <= limits.max_session_timeout_ms:
-        raise Refused(ErrorCode.invalid_session_timeout, "The session timeout is out of range.")
     if event.protocol_type != CONSUMER_PROTOCOL or not event.protocols:
         raise Refused(ErrorCode.inconsistent_group_protocol, "It is no consumer.")
     offered = {protocol.name for protocol in event.protocols}

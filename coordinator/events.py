@@ -30,6 +30,7 @@ class Join:
     Attributes:
         member_id: empty for one who is new.
         instance_id: group.instance.id of a static member (KIP-345), else None.
+        session_timeout_ms: within the broker's limits, which no group needs to know.
         rebalance_timeout_ms: how long the others wait for it to join again.
         needs_member_id: a new dynamic member is first told its id and has to come again with it
             (v4 and later, KIP-394).

@@ -55,7 +55,8 @@ def _check(request: Request, body: Any, *, is_new: bool) -> None:
     """Check what can be told without the group; nothing comes into being by what is refused here.
 
     Raises:
-        Refusal: as the group would; who names a member learns first whether that is known.
+        Refusal: also INCONSISTENT_GROUP_PROTOCOL as the group would say it, of one who is new; who
+            names a member learns first whether that is known.
     """
     config = request.services.config
     least_ms, most_ms = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms

@@ -108,8 +108,6 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         classic=ClassicConfig(
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
             max_size=config.group_max_size,
-            min_session_timeout_ms=config.group_min_session_timeout_ms,
-            max_session_timeout_ms=config.group_max_session_timeout_ms,
         ),
         consumer=ConsumerConfig(
             session_timeout_ms=config.group_consumer_session_timeout_ms,

@@ -38,7 +38,7 @@ from coordinator.events import (
 )
 from coordinator.snapshots import GroupSnapshot
 
-LIMITS = {"max_size": 10, "min_session_timeout_ms": 6_000, "initial_rebalance_delay_ms": 3_000}
+LIMITS = {"max_size": 10, "initial_rebalance_delay_ms": 3_000}
 
 
 def subscription(*topics: str) -> bytes:

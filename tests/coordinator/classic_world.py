@@ -92,7 +92,6 @@ class Runner:
             classic=ClassicConfig(
                 initial_rebalance_delay_ms=initial_rebalance_delay_ms,
                 max_size=max_size,
-                min_session_timeout_ms=1_000,
             ),
             consumer=ConsumerConfig(),
             new_uuid=lambda: str(next(numbers)),

@@ -195,7 +195,7 @@ async def world(
         return made.ours is None or group_id in made.ours
 
     config = GroupConfig(
-        classic=ClassicConfig(initial_rebalance_delay_ms=0, min_session_timeout_ms=1),
+        classic=ClassicConfig(initial_rebalance_delay_ms=0),
         consumer=ConsumerConfig(session_timeout_ms=consumer_session_ms),
         new_uuid=lambda: f"uuid-{next(_ids)}",
     )

@@ -21,7 +21,8 @@ async def handle(request: Request) -> Awaitable[Payload]:
     """Keep a classic member in its group, and tell it when that rebalances."""
     body = request.decode()
     request.authorize(Operation.READ, ResourceType.GROUP, body.group_id)
-    answer = request.services.groups.beat(named_group(body.group_id), partial(_event, body))
+    group_id = named_group(body.group_id)
+    answer = request.services.groups.handle(group_id, partial(_event, body), overtakes=True)
     return _respond(request, answer)
 
 

@@ -67,25 +67,23 @@ class Groups:
         self.catalog = catalog
 
     def handle(
-        self, group_id: str, make_event: MakeEvent, *, create: bool = False
+        self,
+        group_id: str,
+        make_event: MakeEvent,
+        *,
+        create: bool = False,
+        overtakes: bool = False,
     ) -> Awaitable[Any]:
-        """Hand the group an event; the answer is the machine's, or None without such a group."""
+        """Hand the group an event; the answer is the machine's, or None without such a group.
 
-        def work(runner: GroupRunner, answer: Answered) -> None:
-            runner.handle(make_event(answer))
-
-        return self._ask(group_id, work, without=None, create=create)
-
-    def beat(self, group_id: str, make_event: MakeEvent) -> Awaitable[Any]:
-        """Hand the group an event that changes nothing; `handle` tells more.
-
-        It waits for no delete of offsets, for which clients may not have the time.
+        An event that changes nothing may overtake a delete of offsets, for which clients that send
+        it may not have the time.
         """
 
         def work(runner: GroupRunner, answer: Answered) -> None:
             runner.handle(make_event(answer))
 
-        return self._ask(group_id, work, without=None, overtakes=True)
+        return self._ask(group_id, work, without=None, create=create, overtakes=overtakes)
 
     def commit(
         self, group_id: str, committer: Committer, offsets: Mapping[Partition, CommittedOffset]

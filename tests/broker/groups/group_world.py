@@ -117,7 +117,7 @@ class World:
                 token=token, generation_id=generation_id, member_id=member_id, instance_id=None
             )
 
-        return asyncio.ensure_future(self.groups.beat(group_id, event))
+        return asyncio.ensure_future(self.groups.handle(group_id, event, overtakes=True))
 
     def consumer_beat(
         self, group_id: str, member_id: str, member_epoch: int

@@ -17,7 +17,7 @@ from typing import Self
 from kio.schema.errors import ErrorCode
 
 from coordinator import classic_description
-from coordinator.classic_document import empty_snapshot, restored_state, snapshot_of
+from coordinator.classic_document import restored_state
 from coordinator.classic_join import join
 from coordinator.classic_leave import leave, time_passed
 from coordinator.classic_members import ClassicMember, ClassicMembers
@@ -36,8 +36,7 @@ class ClassicGroup:
 
     def __init__(self, group_id: str, config: GroupConfig) -> None:
         """A group that never had a member."""
-        saved = empty_snapshot(group_id)
-        self._state = ClassicState(group_id=group_id, config=config, saved=saved)
+        self._state = ClassicState(group_id=group_id, config=config)
         self._armed_ms: int | None = None
 
     @classmethod
@@ -75,7 +74,6 @@ class ClassicGroup:
         if state.members:
             state.state = GroupState.STABLE
             state.protocol_name = state.members.select_protocol()
-        state.saved = snapshot_of(state)
         return group
 
     def configure(self, config: GroupConfig) -> None:
@@ -140,10 +138,6 @@ class ClassicGroup:
             generation_id=generation_id,
         )
 
-    def snapshot(self) -> GroupSnapshot:
-        """Return what the last `Save` holds: the last generation that anybody was told of."""
-        return self._state.saved
-
     def describe(self) -> ClassicDescription:
         """Return the group as DescribeGroups shows it."""
         return classic_description.describe(self._state)
@@ -161,10 +155,6 @@ class ClassicGroup:
         return self._state.state
 
     @property
-    def is_empty(self) -> bool:
-        return self._state.state is GroupState.EMPTY
-
-    @property
     def generation_id(self) -> int:
         return self._state.generation_id
 
@@ -172,15 +162,6 @@ class ClassicGroup:
     def protocol_type(self) -> str:
         """Of the members, or of the last ones; empty if the group never had any."""
         return self._state.protocol_type
-
-    @property
-    def protocol_name(self) -> str | None:
-        """What the current generation follows; None without members or before the first one."""
-        return self._state.protocol_name
-
-    @property
-    def leader_id(self) -> str | None:
-        return self._state.members.leader_id
 
     @property
     def member_count(self) -> int:

@@ -10,22 +10,17 @@ from coordinator.classic_state import ClassicState
 from coordinator.config import GroupConfig
 from coordinator.effects import Save
 from coordinator.events import Protocol
-from coordinator.snapshots import Document, GroupSnapshot, GroupState, GroupType
+from coordinator.snapshots import Document, GroupSnapshot, GroupType
 
 
 def save(state: ClassicState) -> Save:
-    """Return the effect that makes the group durable as it is now."""
-    state.saved = snapshot_of(state)
-    return Save(group=state.saved)
+    """Return the effect that makes the group durable as it is now.
 
-
-def snapshot_of(state: ClassicState) -> GroupSnapshot:
-    """Return the group without what ends with its coordinator: parked requests and deadlines.
-
-    PreparingRebalance is never saved: a new coordinator goes on with the generation before.
+    Parked requests and deadlines end with its coordinator. PreparingRebalance is never saved: a new
+    coordinator goes on with the generation before.
     """
     assert not state.is_preparing
-    return GroupSnapshot(
+    snapshot = GroupSnapshot(
         group_id=state.group_id,
         group_type=GroupType.CLASSIC,
         state=state.state,
@@ -38,19 +33,7 @@ def snapshot_of(state: ClassicState) -> GroupSnapshot:
             [_member_document(member) for member in state.members.values()],
         ),
     )
-
-
-def empty_snapshot(group_id: str) -> GroupSnapshot:
-    """Return a group that never had a member."""
-    return GroupSnapshot(
-        group_id=group_id,
-        group_type=GroupType.CLASSIC,
-        state=GroupState.EMPTY,
-        protocol_type="",
-        generation_id=0,
-        member_count=0,
-        document=_document(None, None, []),
-    )
+    return Save(group=snapshot)
 
 
 def restored_state(snapshot: GroupSnapshot, config: GroupConfig, now_ms: int) -> ClassicState:
@@ -67,7 +50,6 @@ def restored_state(snapshot: GroupSnapshot, config: GroupConfig, now_ms: int) ->
     state = ClassicState(
         group_id=snapshot.group_id,
         config=config,
-        saved=snapshot,
         state=snapshot.state,
         generation_id=snapshot.generation_id,
         protocol_type=snapshot.protocol_type,

@@ -8,7 +8,7 @@ from coordinator.answers import JoinAnswer, JoinedMember, SyncAnswer
 from coordinator.classic_members import ClassicMember, ClassicMembers
 from coordinator.config import GroupConfig
 from coordinator.effects import Effect, Reply
-from coordinator.snapshots import GroupSnapshot, GroupState
+from coordinator.snapshots import GroupState
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,12 +39,10 @@ class ClassicState:
         join_deadline_ms: end of PreparingRebalance, whoever is missing by then.
         sync_deadline_ms: when the unsynced are removed; None if there are none.
         initial: only in PreparingRebalance after Empty.
-        saved: what is durable once all effects so far are done.
     """
 
     group_id: str
     config: GroupConfig
-    saved: GroupSnapshot
     state: GroupState = GroupState.EMPTY
     generation_id: int = 0
     protocol_type: str = ""

@@ -97,7 +97,7 @@ class Runner:
             new_uuid=lambda: str(next(numbers)),
         )
         self.group = ClassicGroup("orders", self.config)
-        self.saved: GroupSnapshot = self.group.snapshot()
+        self.saved: GroupSnapshot | None = None
         self.now_ms = 0
         self.deadline_ms: int | None = None
         self.asked: dict[object, tuple[Client, ClassicEvent]] = {}
@@ -134,11 +134,14 @@ class Runner:
     def restore(self) -> None:
         """Another coordinator takes over; parked requests are lost with their connections."""
         self.asked.clear()
-        self.group = ClassicGroup.restore(self.saved, self.config, now_ms=self.now_ms)
-        assert self.group.snapshot() == self.saved
+        self.group = self._taken(self.saved)
         assert self.group.generation_id >= self.told_generation
         self.deadline_ms = None
         self._run(self.group.start(), None)
+
+    @property
+    def _saved_generation(self) -> int:
+        return 0 if self.saved is None else self.saved.generation_id
 
     def identity(self, member_id: str) -> str:
         return self._instances.get(member_id) or member_id
@@ -148,7 +151,7 @@ class Runner:
         effects = self.group.handle(event, now_ms=self.now_ms)
         assert self.group.generation_id >= generation_id
         self._check_order(effects)
-        self._check_saved()
+        self._check_saved(effects)
         try:
             self._run(effects, crash_at)
         except Crash:
@@ -158,10 +161,17 @@ class Runner:
         arms = [position for position, each in enumerate(effects) if isinstance(each, ArmTimer)]
         assert arms in ([], [len(effects) - 1]), "ArmTimer is the last effect"
 
-    def _check_saved(self) -> None:
+    def _check_saved(self, effects: list[Effect]) -> None:
         if self.group.state is not GroupState.PREPARING_REBALANCE:
-            again = ClassicGroup.restore(self.group.snapshot(), self.config, now_ms=self.now_ms)
+            saves = [effect.group for effect in effects if isinstance(effect, Save)]
+            again = self._taken(saves[-1] if saves else self.saved)
             assert again.describe() == self.group.describe()
+
+    def _taken(self, saved: GroupSnapshot | None) -> ClassicGroup:
+        """Return the group of a coordinator that takes it over; new, if nothing was saved yet."""
+        if saved is None:
+            return ClassicGroup("orders", self.config)
+        return ClassicGroup.restore(saved, self.config, now_ms=self.now_ms)
 
     def _run(self, effects: list[Effect], crash_at: int | None) -> None:
         for position, effect in enumerate(effects):
@@ -169,7 +179,7 @@ class Runner:
                 raise Crash
             match effect:
                 case Save(group=snapshot):
-                    assert snapshot.generation_id >= self.saved.generation_id
+                    assert snapshot.generation_id >= self._saved_generation
                     self.saved = snapshot
                 case Reply():
                     self._reply(effect)
@@ -195,7 +205,7 @@ class Runner:
         client.hear(reply.answer)
 
     def _check_generation(self, answer: JoinAnswer) -> None:
-        assert answer.generation_id <= self.saved.generation_id, "told before it was saved"
+        assert answer.generation_id <= self._saved_generation, "told before it was saved"
         self.told_generation = max(self.told_generation, answer.generation_id)
         if answer.members:
             members = frozenset(each.instance_id or each.member_id for each in answer.members)

@@ -147,7 +147,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
             return
         self.runner.advance(1_000_000)
         assert self.runner.deadline_ms is None
-        assert self.runner.group.is_empty
+        assert self.runner.group.state is GroupState.EMPTY
         assert not self.runner.asked
 
     def _commit(self, member_id: str, instance_id: str | None, generation_id: int) -> ErrorCode:

@@ -17,7 +17,7 @@ from kio.static.protocol import Payload
 
 from broker.requests import NOT_THROTTLED, Request
 from broker.transactions.transaction_requests import code_of_verdict, coordinating, named_producer
-from broker.transactions.transactions import Ending
+from broker.transactions.transactions import EndMode
 from protocol.acl import Operation, ResourceType
 from storage.metadata.transactions import Verdict
 
@@ -30,9 +30,9 @@ async def handle(request: Request) -> Payload:
     body, types = request.decode(), request.types
     request.authorize(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, body.transactional_id)
     producer = named_producer(body.transactional_id, body.producer_id, body.producer_epoch)
-    ending = Ending(committed=body.committed, bumps_epoch=request.version >= _FIRST_TO_BUMP)
+    mode = EndMode(committed=body.committed, bumps_epoch=request.version >= _FIRST_TO_BUMP)
     with coordinating():
-        outcome = await request.services.transactions.end(producer, ending)
+        outcome = await request.services.transactions.end(producer, mode)
     if outcome.verdict is not Verdict.DONE or outcome.producer is None:
         says_fenced = request.version >= _FIRST_TO_SAY_FENCED
         refusal: Payload = types.EndTxnResponse(

@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class EndMode:
     """How a transaction is to end; see TransactionEnd."""
 
     committed: bool
@@ -44,10 +44,10 @@ class Ending:
     overdue_only: bool = False
 
 
-FENCE: Final = Ending(committed=False, bumps_epoch=True, fences=True)
+FENCE: Final = EndMode(committed=False, bumps_epoch=True, fences=True)
 """Aborts for somebody else than the producer, who is not to go on."""
 
-OVERDUE: Final = Ending(committed=False, bumps_epoch=True, overdue_only=True)
+OVERDUE: Final = EndMode(committed=False, bumps_epoch=True, overdue_only=True)
 """Aborts what is past its timeout; its producer hears of it when it aborts, too, and goes on."""
 
 
@@ -131,7 +131,7 @@ class Transactions:
             return frozenset()
         return frozenset(records[0].partitions)
 
-    async def end(self, producer: Producer, ending: Ending) -> EndOutcome:
+    async def end(self, producer: Producer, mode: EndMode) -> EndOutcome:
         """End the producer's open transaction, or repeat the answer if just this has happened.
 
         Returns:
@@ -140,7 +140,7 @@ class Transactions:
         epoch, fresh_producer_id = producer.producer_epoch, -1
         if epoch > LAST_EPOCH:
             return EndOutcome(verdict=Verdict.FENCED)  # nobody was told to use it
-        if ending.bumps_epoch:
+        if mode.bumps_epoch:
             if epoch >= LAST_EPOCH:
                 fresh_producer_id = await self._producer_ids.take()
             epoch += 1
@@ -148,24 +148,24 @@ class Transactions:
         said = EndMarker(
             producer_id=producer.producer_id,
             producer_epoch=epoch,
-            committed=ending.committed,
+            committed=mode.committed,
             timestamp_ms=timestamp_ms,
         )
         marker = build_end_marker(said, leader_epoch=LOG_EPOCH)
         outcome = await self._store.end_transaction(
             TransactionEnd(
                 producer=producer,
-                committed=ending.committed,
-                bumps_epoch=ending.bumps_epoch,
-                fences=ending.fences,
-                overdue_only=ending.overdue_only,
+                committed=mode.committed,
+                bumps_epoch=mode.bumps_epoch,
+                fences=mode.fences,
+                overdue_only=mode.overdue_only,
                 marker=marker,
                 marker_timestamp_ms=timestamp_ms,
                 fresh_producer_id=fresh_producer_id,
             )
         )
         if outcome.verdict is Verdict.DONE:
-            self._metrics.ended(committed=ending.committed, overdue=ending.overdue_only)
+            self._metrics.ended(committed=mode.committed, overdue=mode.overdue_only)
             self._append_markers(marker, outcome.markers)
         return outcome
 

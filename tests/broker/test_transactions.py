@@ -13,7 +13,7 @@ from broker.http.metrics import TransactionMetrics
 from broker.transactions import transaction_upkeep
 from broker.transactions.producer_ids import ProducerIds
 from broker.transactions.transaction_upkeep import TOGETHER, TransactionUpkeep
-from broker.transactions.transactions import FENCE, Ending, Transactions
+from broker.transactions.transactions import FENCE, EndMode, Transactions
 from protocol.control_batch import EndMarker, read_end_marker
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
@@ -30,9 +30,9 @@ from tests.support.fakes.metadata import MemoryMetadata
 PATIENCE_S: Final = 30.0
 MINUTE_MS: Final = 60_000
 NOW_MS: Final = 1_000_000
-COMMIT: Final = Ending(committed=True, bumps_epoch=False)
-COMMIT_AND_BUMP: Final = Ending(committed=True, bumps_epoch=True)
-ABORT_AND_BUMP: Final = Ending(committed=False, bumps_epoch=True)
+COMMIT: Final = EndMode(committed=True, bumps_epoch=False)
+COMMIT_AND_BUMP: Final = EndMode(committed=True, bumps_epoch=True)
+ABORT_AND_BUMP: Final = EndMode(committed=False, bumps_epoch=True)
 
 
 @dataclass
@@ -139,8 +139,8 @@ async def test_an_epoch_that_is_never_given_out_is_fenced(world: World) -> None:
         transactional_id="a", producer_id=producer.producer_id, producer_epoch=LAST_EPOCH + 1
     )
     assert await world.transactions.add(beyond, []) is Verdict.FENCED
-    for ending in (COMMIT, ABORT_AND_BUMP, FENCE):
-        assert (await world.transactions.end(beyond, ending)).verdict is Verdict.FENCED
+    for mode in (COMMIT, ABORT_AND_BUMP, FENCE):
+        assert (await world.transactions.end(beyond, mode)).verdict is Verdict.FENCED
 
 
 async def test_init_aborts_what_its_predecessor_left_open(world: World) -> None:

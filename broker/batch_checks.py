@@ -92,7 +92,7 @@ async def with_max_timestamp(
         CorruptBatch, DecompressedTooLarge, InvalidRecords: the records cannot be read.
         Refusal: the timestamps are out of the topic's range.
     """
-    largest_ms = await request.services.looks.look(request.peer, largest_timestamp, batch)
+    largest_ms = await request.services.record_scans.scan(request.peer, largest_timestamp, batch)
     set_max_timestamp(batch, largest_ms)
     header = header._replace(max_timestamp_ms=largest_ms)
     check_header(request, topic, header)
@@ -106,6 +106,8 @@ async def check_keys(request: Request, batch: memoryview) -> None:
         CorruptBatch, DecompressedTooLarge: the records cannot be read.
         InvalidRecords: nor these, or some have no key.
     """
-    count, places = await request.services.looks.look(request.peer, records_without_key, batch)
+    count, places = await request.services.record_scans.scan(
+        request.peer, records_without_key, batch
+    )
     if count:
         raise InvalidRecords("records of a compacted topic need a key", places)

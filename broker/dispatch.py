@@ -21,7 +21,7 @@ from broker.refusals import CONDITIONS, code_of
 from broker.requests import LARGE_BYTES, Request
 from broker.security.sasl_responses import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from broker.services import Services
-from broker.topic_looks import LOOK
+from broker.topic_lookups import LOOKUP
 from protocol.codec import encode_response, error_response, read_request_header
 from protocol.errors import MalformedRequest, UnsupportedVersion
 
@@ -62,7 +62,7 @@ class Dispatch:
         if version not in self._classes.loaded:
             await self._classes.load(version)
         header = read_request_header(frame, is_supported)
-        LOOK.set(None)
+        LOOKUP.set(None)
         quota, quotas = None, self._services.quotas
         if quotas.active:
             api = APIS[header.api_key].name

@@ -68,8 +68,8 @@ class Growth:
         """Go on waiting: that is told with what comes next."""
 
 
-class Looks(Protocol):
-    """Which partitions a fetch looks at, and what it comes to.
+class FetchContext(Protocol):
+    """Which partitions a fetch looks at, and what it comes to; Kafka's term for it (KIP-227).
 
     Attributes:
         session_id: what the client can go on with; NO_SESSION for nothing.
@@ -100,7 +100,7 @@ class Looks(Protocol):
         """Tell the client nothing: it comes again."""
 
 
-class AllOfIt:
+class SessionlessFetch:
     """A fetch without a session: all that is asked for is looked at each time."""
 
     def __init__(self) -> None:

@@ -194,7 +194,7 @@ class FetchSession:
         for one, its in zip(followed, found, strict=True):
             one.found(its, read_committed=self._read_committed)
 
-    # --- what a Fetch looks at (broker.fetch_growth.Looks)
+    # --- what a Fetch looks at (broker.fetch_growth.FetchContext)
 
     def begin(self, growth: Growth) -> Sequence[Wanted]:
         self._growth = growth

@@ -20,7 +20,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from broker.cluster import CUT_OFF_PAUSE_S, Cluster
-from broker.fetch_growth import Growth, Looks, Wanted, counted_bytes
+from broker.fetch_growth import FetchContext, Growth, Wanted, counted_bytes
 from broker.read_failures import ReadFailures
 from broker.refusals import code_of
 from protocol.batch import read_header
@@ -69,7 +69,7 @@ class Fetch:
         self,
         storage: Log,
         cluster: Cluster,
-        looks: Looks,
+        context: FetchContext,
         *,
         failures: ReadFailures,
         max_bytes: int,
@@ -80,7 +80,7 @@ class Fetch:
         self._failures = failures
         self._cluster = cluster
         self._generation = cluster.generation
-        self._looks = looks
+        self._context = context
         self.wanted: Sequence[Wanted] = ()
         self._max_bytes = max_bytes
         self._read_committed = read_committed
@@ -95,14 +95,14 @@ class Fetch:
         deadline_s = loop.time() + min(max_wait_s, MAX_WAIT_S)
         while True:
             growth = Growth(max(min_bytes, 1), read_committed=self._read_committed)
-            self.wanted = self._looks.begin(growth)  # no commit falls between that and a look
+            self.wanted = self._context.begin(growth)  # no commit falls between that and a look
             try:
                 await self._gather()
                 left_s = deadline_s - loop.time()
                 counted = self._size
                 if 0 < counted < min_bytes:
                     counted = counted_bytes(self.wanted, read_committed=self._read_committed)
-                enough = counted >= min_bytes or self._from_store or self._looks.hurries
+                enough = counted >= min_bytes or self._from_store or self._context.hurries
                 if enough or self._has_errors() or left_s <= 0:
                     # UNKNOWN_LEADER_EPOCH waits: this broker is about to hear of it, too
                     if self._cluster.brokers.is_cut_off and not self._size:
@@ -112,7 +112,7 @@ class Fetch:
                     growth.grown(counted)
                 await asyncio.wait([growth.enough], timeout=left_s)
             finally:
-                self._looks.end()
+                self._context.end()
         if not self._read_committed:
             return
         doubtful = [one for one in self.wanted if one.answer.size and one.aborted_count]

@@ -36,7 +36,7 @@ from broker.network.memory import MemoryBudget
 from broker.network.refused_connections import RefusalLog
 from broker.quotas.quota_setup import make_quotas
 from broker.read_failures import ReadFailures
-from broker.record_looks import RecordLooks
+from broker.record_scans import RecordScans
 from broker.schemas.schema_setup import make_schemas
 from broker.security.security_setup import Security
 from broker.services import ApiRange, Services
@@ -153,9 +153,9 @@ class Parts:
         self._quotas, self.rates = make_quotas(
             self.entity_configs, self.config, self.registry, _clock
         )
-        self._looks = RecordLooks()
+        self._record_scans = RecordScans()
         self._schemas, self._close_schemas = make_schemas(
-            config.schemas, settings.schema_registry, self._looks, self.registry
+            config.schemas, settings.schema_registry, self._record_scans, self.registry
         )
         self._telemetry, self._client_series = make_telemetry(
             *(self.entity_configs, settings.metrics, self.registry),
@@ -213,7 +213,7 @@ class Parts:
             log_dir=self._log_dir,
             producer_ids=self._producer_ids,
             quotas=self._quotas,
-            looks=self._looks,
+            record_scans=self._record_scans,
             schemas=self._schemas,
             memory=self.memory,
             usage=self.usage,
@@ -230,7 +230,7 @@ class Parts:
         await self.http.close()
         await self._cluster_metrics.close()
         await self._close_schemas()
-        self._looks.close()
+        self._record_scans.close()
         self._classes.close()
         await self.security.close()
         await self._log_parts.close()

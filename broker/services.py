@@ -14,7 +14,7 @@ from broker.log_dirs import LogDir
 from broker.network.memory import MemoryBudget
 from broker.quotas.quotas import Quotas
 from broker.read_failures import ReadFailures
-from broker.record_looks import RecordLooks
+from broker.record_scans import RecordScans
 from broker.schemas.schema_validation import SchemaValidation
 from broker.security.audit import Audit
 from broker.security.authentication import Authentication
@@ -64,7 +64,7 @@ class Services:
     log_dir: LogDir
     producer_ids: ProducerIds
     quotas: Quotas
-    looks: RecordLooks
+    record_scans: RecordScans
     schemas: SchemaValidation
     memory: MemoryBudget
     usage: UsageCounter

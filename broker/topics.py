@@ -16,7 +16,7 @@ from broker.configs.broker_configs import BrokerConfig
 from broker.gradual import Gradually
 from broker.metadata_answers import EncodedAnswers
 from broker.shared_load import SharedLoad, shared_task
-from broker.topic_looks import TopicLooks
+from broker.topic_lookups import TopicLookups
 from broker.topic_names import TopicNames
 from protocol.ids import Partition
 from storage.configs.topic_configs import TopicConfig, readable_topic_config
@@ -69,7 +69,7 @@ class Topics:
         self.names = TopicNames()
         self.change_count = 0
         self._loading = SharedLoad(self._load_changes)
-        self._looks = TopicLooks(self.refresh)
+        self._lookups = TopicLookups(self.refresh)
         self._looking: asyncio.Task[None] | None = None
 
     @property
@@ -89,17 +89,17 @@ class Topics:
         return self._by_name.get(name)
 
     async def find(self, name: str = "", topic_id: UUID | None = None) -> KnownTopic | None:
-        """Return the topic with that id or name, after a look into Postgres if need be.
+        """Return the topic with that id or name, after a lookup in Postgres if need be.
 
-        Only a look that began after a client has asked tells that there is none. One is enough for
-        all that its request asks for.
+        Only a lookup that began after a client has asked tells that there is none. One is enough
+        for all that its request asks for.
 
         Raises:
             MetadataUnavailable: it is not known here, and there was no answer.
         """
         found = self._known(name, topic_id)
         if found is None:
-            await self._looks.look_once()
+            await self._lookups.look_up_once()
             found = self._known(name, topic_id)
         return found
 
@@ -117,21 +117,21 @@ class Topics:
         """
         if max(indexes, default=0) < len(topic.logs):
             return topic
-        await self._looks.look_once()
+        await self._lookups.look_up_once()
         return self._by_id.get(topic.topic.topic_id, topic)
 
     async def look_again(self) -> None:
-        """Look for what a client knows and this broker does not; see TopicLooks.
+        """Look for what a client knows and this broker does not; see TopicLookups.
 
         Raises:
             MetadataUnavailable: no answer.
         """
-        await self._looks.look()
+        await self._lookups.look_up()
 
     def look_soon(self) -> None:
         """Look while nobody waits: what was refused may come again, and rests on old news here."""
         if self._looking is None or self._looking.done():
-            self._looking = shared_task(self._looks.look())
+            self._looking = shared_task(self._lookups.look_up())
 
     async def refresh(self) -> None:
         """Bring the copy up to date with what was changed before this call.
@@ -159,7 +159,7 @@ class Topics:
             if of is not None:
                 self._doubted.append(of)
             raise
-        self._looks.created()
+        self._lookups.created()
         self._changed_here.add(topic.topic_id)
         self._version = min(self._version, before)
         return self._put(topic)

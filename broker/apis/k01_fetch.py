@@ -19,7 +19,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from broker.fetch_growth import AllOfIt, Found, Looks, Wanted
+from broker.fetch_growth import FetchContext, Found, SessionlessFetch, Wanted
 from broker.fetching import Fetch, no_index
 from broker.leader_hints import name_leaders
 from broker.network.answer_when import Answer
@@ -55,13 +55,13 @@ async def handle(request: Request) -> Answer:
 
 
 async def _without_session(request: Request, fetch: FetchRequest) -> Answer:
-    looks = AllOfIt()
+    context = SessionlessFetch()
     if request.quota is not None and request.quota.refuses_fetch():  # before anything is read
-        return _throttled(request, fetch, looks)
+        return _throttled(request, fetch, context)
     found = await _find_all(request, fetch.topics, fetch.rack)
     for topic, partitions in zip(fetch.topics, found, strict=True):
-        looks.add(topic, partitions)
-    return await _answer(request, fetch, looks)
+        context.add(topic, partitions)
+    return await _answer(request, fetch, context)
 
 
 async def _in_session(request: Request, fetch: FetchRequest) -> Answer:
@@ -89,7 +89,7 @@ async def _in_session(request: Request, fetch: FetchRequest) -> Answer:
     return await _answer(request, fetch, session)
 
 
-async def _answer(request: Request, fetch: FetchRequest, looks: Looks) -> Answer:
+async def _answer(request: Request, fetch: FetchRequest, context: FetchContext) -> Answer:
     services = request.services
     max_bytes = min(
         fetch.max_bytes, services.config.fetch_max_bytes, services.memory.backlog.room()
@@ -97,13 +97,13 @@ async def _answer(request: Request, fetch: FetchRequest, looks: Looks) -> Answer
     if request.quota is not None:
         max_bytes = request.quota.fetchable_bytes(max_bytes)
     run = Fetch(
-        *(services.log, services.cluster, looks),
+        *(services.log, services.cluster, context),
         failures=services.read_failures,
         max_bytes=max_bytes,
         read_committed=fetch.isolation_level == READ_COMMITTED,
         client_id=request.header.client_id,
     )
-    max_wait_ms = max(fetch.max_wait_ms, 0) if len(looks) else 0  # as of a consumer that closes
+    max_wait_ms = max(fetch.max_wait_ms, 0) if len(context) else 0  # as of a consumer that closes
     request.forget_frame()
     await run.run(min_bytes=min(fetch.min_bytes, max_bytes), max_wait_s=max_wait_ms / 1000)
     wanted = run.wanted
@@ -112,7 +112,7 @@ async def _answer(request: Request, fetch: FetchRequest, looks: Looks) -> Answer
     if request.quota is not None:
         size = sum(one.answer.size for one in wanted)
         if request.quota.refuses_fetch(size):
-            return _throttled(request, fetch, looks)
+            return _throttled(request, fetch, context)
     _count(request, wanted)
     nodes: Sequence[BrokerAnswer] = ()
     refused = [one for one in wanted if one.answer.error_code]
@@ -123,15 +123,15 @@ async def _answer(request: Request, fetch: FetchRequest, looks: Looks) -> Answer
             if one.answer.error_code == ErrorCode.not_leader_or_follower
         ]
         nodes = name_leaders(services.cluster, request.header.client_id, moved)
-    topics = looks.answers()
-    if refused or looks.refuses:
+    topics = context.answers()
+    if refused or context.refuses:
         answers = [answer for topic in topics for answer in topic.partitions]
         if request.version < _FIRST_STORAGE_ERROR:
             _tell_in_old_codes(answers)
         request.count_errors([answer.error_code for answer in answers if answer.error_code])
     return encode_fetch(
         *(request.header.correlation_id, request.version, topics),
-        session_id=looks.session_id,
+        session_id=context.session_id,
         nodes=nodes,
     )
 
@@ -143,10 +143,10 @@ def _tell_in_old_codes(answers: Sequence[PartitionAnswer]) -> None:
             answer.error_code = ErrorCode.not_leader_or_follower
 
 
-def _throttled(request: Request, fetch: FetchRequest, looks: Looks) -> Answer:
+def _throttled(request: Request, fetch: FetchRequest, context: FetchContext) -> Answer:
     """Tell the client to wait; its session goes on, but none begins with that (KIP-219)."""
-    looks.discard()
-    session_id = looks.session_id
+    context.discard()
+    session_id = context.session_id
     if fetch.session_epoch == NEW_SESSION:
         request.services.fetch_sessions.close(request.session, session_id)
         session_id = NO_SESSION

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from prometheus_client import CollectorRegistry
 
-from broker.record_looks import RecordLooks
+from broker.record_scans import RecordScans
 from broker.schemas.registry_client import RegistryClient
 from broker.schemas.schema_config import SchemaConfig
 from broker.schemas.schema_metrics import RegistryMetrics, ValidationMetrics
@@ -14,7 +14,7 @@ from broker.secrets_config import RegistryLogin
 
 
 def make_schemas(
-    config: SchemaConfig, login: RegistryLogin, looks: RecordLooks, metrics: CollectorRegistry
+    config: SchemaConfig, login: RegistryLogin, scans: RecordScans, metrics: CollectorRegistry
 ) -> tuple[SchemaValidation, Callable[[], Awaitable[None]]]:
     """Return what validates batches, and what ends its connections to the schema registry."""
     client = RegistryClient(
@@ -30,7 +30,7 @@ def make_schemas(
     )
     validation = SchemaValidation(
         registry,
-        looks,
+        scans,
         on_failure=config.on_registry_failure,
         metrics=ValidationMetrics(metrics),
     )

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from broker.configs.broker_config_table import ACCEPT
 from broker.later_appends import LaterAppends, RepeatLater
-from broker.record_looks import RecordLooks
+from broker.record_scans import RecordScans
 from broker.schemas.registry_client import RegistryUnavailable
 from broker.schemas.schema_metrics import ValidationMetrics
 from broker.schemas.schema_registry import SchemaRegistry
@@ -38,13 +38,13 @@ class SchemaValidation:
     def __init__(
         self,
         registry: SchemaRegistry,
-        looks: RecordLooks,
+        scans: RecordScans,
         *,
         on_failure: str,
         metrics: ValidationMetrics,
     ) -> None:
         self._registry = registry
-        self._looks = looks
+        self._scans = scans
         self._accepts = on_failure == ACCEPT
         self._metrics = metrics
         self.appends = LaterAppends()
@@ -60,7 +60,7 @@ class SchemaValidation:
         """
         for_keys, for_values = topic.config.key_schemas, topic.config.value_schemas
         try:
-            ids = await self._looks.look(
+            ids = await self._scans.scan(
                 sender,
                 schema_ids,
                 batch,

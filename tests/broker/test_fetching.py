@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from broker.broker_set import BrokerSet
 from broker.cluster import Cluster
-from broker.fetch_growth import AllOfIt, Wanted
+from broker.fetch_growth import SessionlessFetch, Wanted
 from broker.fetching import Fetch
 from broker.read_failures import ReadFailures
 from protocol.fetch import PartitionWanted, TopicWanted
@@ -72,10 +72,10 @@ def fetch_of(
         log,
         PartitionAnswer(partition.index),
     )
-    looks = AllOfIt()
-    looks.add(TopicWanted("t", None, [wanted.partition]), [wanted])
+    context = SessionlessFetch()
+    context.add(TopicWanted("t", None, [wanted.partition]), [wanted])
     fetch = Fetch(
-        *(bench.log, cluster, looks),
+        *(bench.log, cluster, context),
         failures=ReadFailures(CollectorRegistry(), lambda _: "t", time.monotonic),
         max_bytes=1 << 20,
         read_committed=False,

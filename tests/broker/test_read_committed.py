@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from broker.broker_set import BrokerSet
 from broker.cluster import Cluster
-from broker.fetch_growth import AllOfIt, Wanted
+from broker.fetch_growth import SessionlessFetch, Wanted
 from broker.fetching import Fetch
 from broker.read_failures import ReadFailures
 from protocol.compression import Codec
@@ -82,10 +82,10 @@ async def begun(
         Wanted(one, await bench.known(partition), PartitionAnswer(one.index))
         for partition, one in asked.items()
     ]
-    looks = AllOfIt()
-    looks.add(TopicWanted("t", None, list(asked.values())), wanted)
+    context = SessionlessFetch()
+    context.add(TopicWanted("t", None, list(asked.values())), wanted)
     return Fetch(
-        *(bench.log, ALONE, looks),
+        *(bench.log, ALONE, context),
         failures=ReadFailures(CollectorRegistry(), lambda _: "t", time.monotonic),
         max_bytes=sum(one.max_bytes for one in asked.values()),
         read_committed=read_committed,

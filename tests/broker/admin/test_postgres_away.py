@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.topic_looks import LOOK_AGAIN_S
+from broker.topic_lookups import LOOKUP_INTERVAL_S
 from protocol.records import Record, build_batch
 from tests.broker.admin.questions import (
     TOPIC,
@@ -67,7 +67,7 @@ async def test_for_many_unknown_topics_postgres_is_asked_once(alone: Wire) -> No
     topics, _ = await asyncio.to_thread(partitions_of, alone, KNOWN, *UNKNOWN)
 
     # Then it is told soon that nobody can say which there are
-    assert time.monotonic() - began_s < LOOK_AGAIN_S * len(UNKNOWN) / 4
+    assert time.monotonic() - began_s < LOOKUP_INTERVAL_S * len(UNKNOWN) / 4
     codes = {topic.name: topic.error_code for topic in topics}
     assert codes.pop(KNOWN) is ErrorCode.none
     assert codes == dict.fromkeys(UNKNOWN, ErrorCode.request_timed_out)

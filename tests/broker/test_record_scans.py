@@ -1,4 +1,4 @@
-"""Looks into records: few at a time, so that memory and processors are left for others."""
+"""Scans of records: few at a time, so that memory and processors are left for others."""
 
 import asyncio
 import errno
@@ -14,8 +14,8 @@ from random import Random
 
 import pytest
 
-from broker.record_look_process import RecordLookProcess
-from broker.record_looks import AT_ONCE, MANY_RECORDS, VERY_MANY_RECORDS, RecordLooks
+from broker.record_scan_process import RecordScanProcess
+from broker.record_scans import AT_ONCE, MANY_RECORDS, VERY_MANY_RECORDS, RecordScans
 from broker.turns import Turns
 from protocol.batch_scan import records_without_key
 from protocol.compression import Codec
@@ -28,14 +28,14 @@ ANN, BOB = "ann:1", "bob:1"  # connections
 
 
 @pytest.fixture
-def records() -> Iterator[RecordLooks]:
-    looks = RecordLooks()
-    yield looks
-    looks.close()
+def scans() -> Iterator[RecordScans]:
+    made = RecordScans()
+    yield made
+    made.close()
 
 
-async def test_few_look_at_a_time(records: RecordLooks) -> None:
-    # Given more looks than there are places, each of which waits
+async def test_few_scan_at_a_time(scans: RecordScans) -> None:
+    # Given more scans than there are places, each of which waits
     begun, go = threading.Semaphore(0), threading.Event()
     together: list[int] = []
     lock = threading.Lock()
@@ -54,13 +54,13 @@ async def test_few_look_at_a_time(records: RecordLooks) -> None:
 
     # When all of them are asked for
     batch = memoryview(bomb(Codec.NONE, b"", 1))
-    looks = [asyncio.ensure_future(records.look(ANN, work, batch, number)) for number in range(10)]
+    asked = [asyncio.ensure_future(scans.scan(ANN, work, batch, number)) for number in range(10)]
     for _ in range(AT_ONCE):
         await asyncio.to_thread(begun.acquire, timeout=10)
     go.set()
 
     # Then each has its answer, and there were never more than a few at once
-    assert await asyncio.gather(*looks) == list(range(10))
+    assert await asyncio.gather(*asked) == list(range(10))
     assert max(together) == AT_ONCE
 
 
@@ -75,16 +75,16 @@ NOISE = Random(0).randbytes(512 * 1024)
     ],
 )
 async def test_a_refusal_that_is_kept_does_not_keep_the_records(
-    records: RecordLooks, payload: bytes, kind: type[ProtocolError]
+    scans: RecordScans, payload: bytes, kind: type[ProtocolError]
 ) -> None:
-    # Given a batch that holds much more than it is, and a look whose refusal somebody keeps
+    # Given a batch that holds much more than it is, and a scan whose refusal somebody keeps
     batch = memoryview(bomb(Codec.GZIP, payload, 1))
     gc.collect()
     gc.disable()
     tracemalloc.start()
     try:
         with pytest.raises(kind) as kept:
-            await records.look(ANN, records_without_key, batch)
+            await scans.scan(ANN, records_without_key, batch)
         left = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
@@ -113,29 +113,29 @@ def die(_: memoryview) -> None:
     os._exit(1)
 
 
-async def test_many_records_are_looked_through_by_another_process(records: RecordLooks) -> None:
+async def test_many_records_are_scanned_by_another_process(scans: RecordScans) -> None:
     # Given batches of very many records, all with keys, with one without, and one that is broken
     whole, without = with_keys(MANY_RECORDS), with_keys(MANY_RECORDS, but=MANY_RECORDS - 1)
     broken = memoryview(bomb(Codec.ZSTD, b"", MANY_RECORDS))
 
-    # When they are looked through, then each has the answer that it has in this process
-    assert await records.look(ANN, records_without_key, whole) == (0, [])
-    assert await records.look(ANN, records_without_key, without) == (1, [MANY_RECORDS - 1])
+    # When they are scanned, then each has the answer that it has in this process
+    assert await scans.scan(ANN, records_without_key, whole) == (0, [])
+    assert await scans.scan(ANN, records_without_key, without) == (1, [MANY_RECORDS - 1])
     with pytest.raises(InvalidRecords):
-        await records.look(ANN, records_without_key, broken)
+        await scans.scan(ANN, records_without_key, broken)
     # and it is one process that gives it, which is not this one
-    pids = {await records.look(ANN, pid_of, whole) for _ in range(2)}
+    pids = {await scans.scan(ANN, pid_of, whole) for _ in range(2)}
     assert len(pids) == 1
     assert pids != {os.getpid()}
-    assert await records.look(ANN, pid_of, with_keys(MANY_RECORDS - 1)) == os.getpid()
+    assert await scans.scan(ANN, pid_of, with_keys(MANY_RECORDS - 1)) == os.getpid()
 
 
 @pytest.mark.parametrize("count", [1, MANY_RECORDS, VERY_MANY_RECORDS])
 async def test_connections_take_turns(
-    records: RecordLooks, monkeypatch: pytest.MonkeyPatch, count: int
+    scans: RecordScans, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    # Given a connection that wants very many looks. Whose turn it is counts, not who is done: a
-    # thread that has no processor yet may be overtaken by all looks of the other one.
+    # Given a connection that wants very many scans. Whose turn it is counts, not who is done: a
+    # thread that has no processor yet may be overtaken by all scans of the other one.
     batch, had = with_keys(count), list[str]()
     take = Turns.of
 
@@ -146,86 +146,86 @@ async def test_connections_take_turns(
             yield
 
     monkeypatch.setattr(Turns, "of", take_and_note)
-    looks = [asyncio.ensure_future(records.look(ANN, pid_of, batch)) for _ in range(20)]
+    asked = [asyncio.ensure_future(scans.scan(ANN, pid_of, batch)) for _ in range(20)]
     await asyncio.sleep(0)
 
     # When another one wants one, then it waits for few of those
-    await records.look(BOB, pid_of, batch)
+    await scans.scan(BOB, pid_of, batch)
     assert had.index(BOB) <= 10
-    await asyncio.gather(*looks)
+    await asyncio.gather(*asked)
     assert len(had) == 21
 
 
-async def test_who_is_gone_has_no_turn(records: RecordLooks) -> None:
-    # Given looks of a connection that ends
+async def test_who_is_gone_has_no_turn(scans: RecordScans) -> None:
+    # Given scans of a connection that ends
     batch = with_keys(MANY_RECORDS)
-    looks = [asyncio.ensure_future(records.look(ANN, pid_of, batch)) for _ in range(5)]
+    asked = [asyncio.ensure_future(scans.scan(ANN, pid_of, batch)) for _ in range(5)]
     await asyncio.sleep(0)
-    for one in looks:
+    for one in asked:
         one.cancel()
-    await asyncio.wait(looks)
+    await asyncio.wait(asked)
 
     # Then others go on
-    assert await records.look(BOB, pid_of, batch) > 0
+    assert await scans.scan(BOB, pid_of, batch) > 0
 
 
 async def test_millions_of_records_hold_up_no_batch_of_thousands(
-    records: RecordLooks, monkeypatch: pytest.MonkeyPatch
+    scans: RecordScans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a batch that takes as long as it may
-    monkeypatch.setattr("broker.record_look_process.LONGEST_S", 2.0)
-    endless = asyncio.ensure_future(records.look(ANN, loop_for_ever, with_keys(VERY_MANY_RECORDS)))
+    monkeypatch.setattr("broker.record_scan_process.LONGEST_S", 2.0)
+    endless = asyncio.ensure_future(scans.scan(ANN, loop_for_ever, with_keys(VERY_MANY_RECORDS)))
     await asyncio.sleep(0)
 
     # When a batch of a usual size comes, then it does not wait for that
-    assert await records.look(BOB, records_without_key, with_keys(MANY_RECORDS)) == (0, [])
+    assert await scans.scan(BOB, records_without_key, with_keys(MANY_RECORDS)) == (0, [])
     assert not endless.done()
     with pytest.raises(InvalidRecords, match="fewer"):
         await endless
 
 
-async def test_a_look_that_takes_too_long_is_given_up(
-    records: RecordLooks, monkeypatch: pytest.MonkeyPatch
+async def test_a_scan_that_takes_too_long_is_given_up(
+    scans: RecordScans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a process that looks, and work for it that never ends
+    # Given a process that scans, and work for it that never ends
     batch = with_keys(MANY_RECORDS)
-    first = await records.look(ANN, pid_of, batch)
-    monkeypatch.setattr("broker.record_look_process.LONGEST_S", 0.3)
+    first = await scans.scan(ANN, pid_of, batch)
+    monkeypatch.setattr("broker.record_scan_process.LONGEST_S", 0.3)
 
     # When it is asked, then the batch is refused, and the process goes on
     with pytest.raises(InvalidRecords, match="fewer"):
-        await records.look(ANN, loop_for_ever, batch)
-    assert await records.look(ANN, pid_of, batch) == first
+        await scans.scan(ANN, loop_for_ever, batch)
+    assert await scans.scan(ANN, pid_of, batch) == first
 
 
 async def test_a_process_without_an_answer_is_replaced(
-    records: RecordLooks, monkeypatch: pytest.MonkeyPatch
+    scans: RecordScans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a process that does not get the processor that its work needs
     batch = with_keys(MANY_RECORDS)
-    first = await records.look(ANN, pid_of, batch)
+    first = await scans.scan(ANN, pid_of, batch)
     os.kill(first, signal.SIGSTOP)
-    monkeypatch.setattr("broker.record_look_process.PATIENCE_S", 0.3)
+    monkeypatch.setattr("broker.record_scan_process.PATIENCE_S", 0.3)
 
     # When it is asked, then the client may ask again, and another process goes on
     with pytest.raises(NothingWritten):
-        await records.look(ANN, pid_of, batch)
+        await scans.scan(ANN, pid_of, batch)
     monkeypatch.undo()
-    assert await records.look(ANN, pid_of, batch) != first
+    assert await scans.scan(ANN, pid_of, batch) != first
 
 
-async def test_a_process_that_dies_is_started_again(records: RecordLooks) -> None:
+async def test_a_process_that_dies_is_started_again(scans: RecordScans) -> None:
     # Given work that kills the process
     batch = with_keys(MANY_RECORDS)
 
     # When it is asked, then the client may ask again
     with pytest.raises(NothingWritten):
-        await records.look(ANN, die, batch)
-    assert await records.look(ANN, pid_of, batch) > 0
+        await scans.scan(ANN, die, batch)
+    assert await scans.scan(ANN, pid_of, batch) > 0
 
 
 async def test_a_process_that_cannot_be_started_is_started_later(
-    records: RecordLooks, monkeypatch: pytest.MonkeyPatch
+    scans: RecordScans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a machine that has no descriptor left for it
     def refuse(_: SpawnProcess) -> None:
@@ -237,9 +237,9 @@ async def test_a_process_that_cannot_be_started_is_started_later(
     # When it is asked, then the client may ask again, and be answered once there is one
     for _ in range(2):
         with pytest.raises(NothingWritten):
-            await records.look(ANN, pid_of, batch)
+            await scans.scan(ANN, pid_of, batch)
     monkeypatch.undo()
-    assert await records.look(ANN, pid_of, batch) > 0
+    assert await scans.scan(ANN, pid_of, batch) > 0
 
 
 def test_one_that_could_not_be_started_can_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +248,7 @@ def test_one_that_could_not_be_started_can_be_closed(monkeypatch: pytest.MonkeyP
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     monkeypatch.setattr(SpawnProcess, "start", refuse)
-    process = RecordLookProcess()
+    process = RecordScanProcess()
     with pytest.raises(NothingWritten):
         process.ask(pid_of, with_keys(1))
 
@@ -258,7 +258,7 @@ def test_one_that_could_not_be_started_can_be_closed(monkeypatch: pytest.MonkeyP
 
 def test_nothing_is_begun_once_it_is_closed() -> None:
     # Given one that is closed
-    process = RecordLookProcess()
+    process = RecordScanProcess()
     process.close()
 
     # When it is asked, then it says so

@@ -1,4 +1,4 @@
-"""A process that looks through batches of very many records.
+"""A process that scans batches of very many records.
 
 It is told what to do through a pipe, one batch at a time, and ends when that closes: with the
 broker, however the broker ends. It gives way to the broker where processors are short.
@@ -30,7 +30,7 @@ _NICENESS: Final = 10
 _spawn = multiprocessing.get_context("spawn")  # a forked child would share the event loop's state
 
 
-class RecordLookProcess:
+class RecordScanProcess:
     """The broker's side; `ask` is called by one thread, `close` by any."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class RecordLookProcess:
         pipe, theirs = _spawn.Pipe()
         try:
             with theirs:
-                process = _spawn.Process(target=answer_looks, args=(theirs,), daemon=True)
+                process = _spawn.Process(target=answer_scans, args=(theirs,), daemon=True)
                 process.start()
             self._process = process  # not before: what has not begun cannot be ended
             if self._closed:  # meanwhile, and `close` did not see it
@@ -111,7 +111,7 @@ def _next_from(pipe: Connection) -> Any:
     return pipe.recv()
 
 
-def answer_looks(pipe: Connection) -> None:
+def answer_scans(pipe: Connection) -> None:
     """Be that process."""
     for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C is for the broker, which then ends this
         signal.signal(number, signal.SIG_IGN)

@@ -3,14 +3,14 @@
 import asyncio
 from typing import Final
 
-from broker.topic_looks import LOOK, LOOK_AGAIN_S
+from broker.topic_lookups import LOOKUP, LOOKUP_INTERVAL_S
 from tests.broker.topic_stores import Store, create, created, topics_of
 from tests.support import virtual_time
 
 ASKING_S: Final = 5.0
 
 
-async def test_who_asks_while_a_look_is_under_way_waits_for_it() -> None:
+async def test_who_asks_while_a_lookup_is_under_way_waits_for_it() -> None:
     # Given a topic that another broker has made, and a client that asks this one for it
     store = Store()
     here = topics_of(store)
@@ -33,8 +33,8 @@ async def test_who_asks_while_a_look_is_under_way_waits_for_it() -> None:
     assert [each and each.topic for each in found] == [known] * 3
 
 
-async def test_a_look_that_began_before_a_topic_was_made_tells_nothing_of_it() -> None:
-    # Given a look that is under way
+async def test_a_lookup_that_began_before_a_topic_was_made_tells_nothing_of_it() -> None:
+    # Given a lookup that is under way
     store = Store()
     here = topics_of(store)
     store.holds = True
@@ -52,14 +52,14 @@ async def test_a_look_that_began_before_a_topic_was_made_tells_nothing_of_it() -
     assert await second is not None
 
 
-def test_clients_that_ask_for_unknown_topics_all_the_time_share_a_few_looks() -> None:
+def test_clients_that_ask_for_unknown_topics_all_the_time_share_a_few_lookups() -> None:
     store = Store()
     here = topics_of(store)
 
     async def ask(names: int) -> None:
         """One request after the other, as a connection does."""
         while asyncio.get_running_loop().time() < ASKING_S:
-            LOOK.set(None)
+            LOOKUP.set(None)
             assert [await here.find(f"unknown-{at}") for at in range(names)] == [None] * names
 
     async def ask_all() -> None:
@@ -67,7 +67,7 @@ def test_clients_that_ask_for_unknown_topics_all_the_time_share_a_few_looks() ->
 
     # When clients ask all the time, one of them for many at once, then they are made to wait
     virtual_time.run(ask_all())
-    assert ASKING_S / LOOK_AGAIN_S <= len(store.asked) <= 2 * ASKING_S / LOOK_AGAIN_S + 2
+    assert ASKING_S / LOOKUP_INTERVAL_S <= len(store.asked) <= 2 * ASKING_S / LOOKUP_INTERVAL_S + 2
 
 
 def test_who_creates_topics_that_are_not_found_is_not_made_to_wait() -> None:
@@ -76,10 +76,10 @@ def test_who_creates_topics_that_are_not_found_is_not_made_to_wait() -> None:
 
     async def create_all() -> float:
         for at in range(100):
-            LOOK.set(None)
+            LOOKUP.set(None)
             assert await here.find(f"topic-{at}") is None
             await here.change(created(store, f"topic-{at}"))
         return asyncio.get_running_loop().time()
 
-    # When a client makes one topic after the other, each after a look, then no time passes
-    assert virtual_time.run(create_all()) < LOOK_AGAIN_S
+    # When a client makes one topic after the other, each after a lookup, then no time passes
+    assert virtual_time.run(create_all()) < LOOKUP_INTERVAL_S

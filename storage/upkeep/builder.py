@@ -22,7 +22,8 @@ from storage.metadata.usage import UPKEEP_CLIENT
 from storage.objects.port import ObjectStore
 from storage.upkeep.policies import TopicPolicy
 from storage.upkeep.resting_partitions import RestingPartitions
-from storage.upkeep.segment_build import BuildCounts, BuildResult, RowsChanged, SegmentBuild
+from storage.upkeep.segment_build import BuildCounts, BuildResult, SegmentBuild
+from storage.upkeep.segment_layout import RowsChanged
 from storage.upkeep.segment_swap import SegmentSwapper
 from storage.upkeep.task_lease import claimed
 from storage.usage_counter import charged

@@ -30,10 +30,10 @@ from storage.metadata.segments import CleanableRange, TaskKind
 from storage.metadata.usage import UPKEEP_CLIENT
 from storage.objects.port import ObjectStore
 from storage.upkeep.compaction_round import CompactionCounts, CompactionRound, dirty_offset
-from storage.upkeep.compaction_rows import CompactionRows, RowsChanged
+from storage.upkeep.compaction_rows import CompactionRows
 from storage.upkeep.policies import TopicPolicy
 from storage.upkeep.resting_partitions import RestingPartitions
-from storage.upkeep.segment_layout import UnreadableRow
+from storage.upkeep.segment_layout import RowsChanged, UnreadableRow
 from storage.upkeep.segment_swap import SegmentSwapper
 from storage.upkeep.task_lease import claimed
 from storage.usage_counter import charged

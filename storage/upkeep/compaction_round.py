@@ -18,11 +18,11 @@ from storage.objects.port import ObjectStore
 from storage.segment_entry import SegmentEntry
 from storage.upkeep.compaction_batches import add_keys
 from storage.upkeep.compaction_keys import LatestOffsets
-from storage.upkeep.compaction_rows import CompactionRows, RowsChanged
+from storage.upkeep.compaction_rows import CompactionRows
 from storage.upkeep.compaction_segment import CleanedSegment
 from storage.upkeep.compaction_transactions import SeenTransactions
 from storage.upkeep.policies import TopicPolicy
-from storage.upkeep.segment_layout import UnreadableRow
+from storage.upkeep.segment_layout import RowsChanged, UnreadableRow
 from storage.upkeep.segment_rows import RowPart
 from storage.upkeep.segment_swap import SegmentSwapper
 

@@ -9,14 +9,10 @@ from storage.errors import BadObject
 from storage.metadata.segments import SegmentStore
 from storage.objects.port import ObjectStore
 from storage.segment_entry import SegmentEntry
-from storage.upkeep.segment_layout import UnreadableRow
+from storage.upkeep.segment_layout import RowsChanged, UnreadableRow
 from storage.upkeep.segment_rows import RowPart, read_rows
 
 PAGE: Final = 50  # of up to a gigabyte each: the builder merges those at the end meanwhile
-
-
-class RowsChanged(Exception):
-    """Somebody else has changed the rows of the partition, or it is gone."""
 
 
 class CompactionRows:

@@ -16,7 +16,7 @@ from storage.upkeep.lost_rows import MOST_TRIED, lost_rows, read_patiently
 from storage.upkeep.policies import TopicPolicy
 from storage.upkeep.resting_partitions import RestingPartitions
 from storage.upkeep.rows_to_build import RowsToBuild, choose_rows
-from storage.upkeep.segment_layout import SegmentLayout, UnreadableRow
+from storage.upkeep.segment_layout import RowsChanged, SegmentLayout, UnreadableRow
 from storage.upkeep.segment_swap import SegmentSwapper
 
 
@@ -59,10 +59,6 @@ class BuildResult:
     end_offset: int
     rows: int
     length: int
-
-
-class RowsChanged(Exception):
-    """The rows that were read are not in the log any more, or were read wrong."""
 
 
 class SegmentBuild:

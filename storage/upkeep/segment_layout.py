@@ -27,6 +27,10 @@ GROWTH_BYTES: Final = 8 * MiB
 _BUSY_BYTES: Final = 256 * KiB
 
 
+class RowsChanged(Exception):
+    """Rows that were read are not in the log any more, or were read wrong: another try tells."""
+
+
 class UnreadableRow(Exception):
     """A row whose bytes are damaged, missing or not given out; the message says how."""
 

@@ -18,7 +18,7 @@ from storage.recovery.recover_partition import LOG_EPOCH
 from storage.recovery.recover_postgres import EmptyDatabase
 from storage.recovery.recover_scratch import Scratch
 from storage.recovery.recover_topics import FoundTopic
-from storage.segment_builder import BuiltSegment, SegmentBuilder
+from storage.segment_encoder import BuiltSegment, SegmentEncoder
 from storage.segment_entry import SegmentEntry
 
 
@@ -88,7 +88,7 @@ def _build(
         replication_factor=1,
         configs=topic.configs or {},
     )
-    builder = SegmentBuilder(
+    encoder = SegmentEncoder(
         topic_id=partition.topic_id,
         partition=partition.index,
         topic=described,
@@ -98,6 +98,6 @@ def _build(
         if first <= offset <= last:
             batch = bytearray(build_end_marker(marker, leader_epoch=LOG_EPOCH))
             set_base_offset(batch, offset)
-            builder.add(batch)
+            encoder.add(batch)
     told = [one for one in aborted if first <= one.last_offset <= last]
-    return builder.finish(end_offset=last, aborted=told)
+    return encoder.finish(end_offset=last, aborted=told)

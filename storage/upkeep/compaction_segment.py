@@ -11,7 +11,7 @@ from protocol.ids import Partition
 from storage.aborted_ranges import merge_aborted
 from storage.aborted_transaction import AbortedTransaction
 from storage.objects.port import Buffer
-from storage.segment_builder import BuiltSegment, SegmentBuilder
+from storage.segment_encoder import BuiltSegment, SegmentEncoder
 from storage.segment_entry import SegmentEntry
 from storage.upkeep.compaction_batches import clean_batch, empty_batch
 from storage.upkeep.compaction_keys import LatestOffsets
@@ -70,7 +70,7 @@ class CleanedSegment:
         self._latest = latest
         self._transactions = transactions
         self._now_ms = now_ms
-        self._builder = SegmentBuilder(
+        self._encoder = SegmentEncoder(
             topic_id=partition.topic_id,
             partition=partition.index,
             topic=policy,
@@ -85,7 +85,7 @@ class CleanedSegment:
 
     def has_room_for(self, entry: SegmentEntry, target_bytes: int) -> bool:
         """Return whether another row, as large as it is, may be added."""
-        return self._builder.size + entry.length <= target_bytes and self._batches < MAX_BATCHES
+        return self._encoder.size + entry.length <= target_bytes and self._batches < MAX_BATCHES
 
     def begin_row(self, part: RowPart, aborted: Sequence[AbortedTransaction]) -> None:
         """Go on with the next row.
@@ -127,7 +127,7 @@ class CleanedSegment:
         if self._last_offset < end_offset:
             self._add(empty_batch(end_offset), end_offset)
         aborted = [self._aborted[last_offset] for last_offset in sorted(self._aborted)]
-        return self._builder.finish(end_offset=end_offset, aborted=aborted, horizons=self._horizons)
+        return self._encoder.finish(end_offset=end_offset, aborted=aborted, horizons=self._horizons)
 
     def _take_marker(self, batch: memoryview, header: BatchHeader) -> None:
         needed = self._transactions.end(header)
@@ -194,6 +194,6 @@ class CleanedSegment:
         self._add(bytes(batch), header.base_offset + header.last_offset_delta)
 
     def _add(self, batch: Buffer, last_offset: int) -> None:
-        self._builder.add(batch)
+        self._encoder.add(batch)
         self._batches += 1
         self._last_offset = last_offset

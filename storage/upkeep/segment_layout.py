@@ -12,7 +12,7 @@ from storage.aborted_transaction import AbortedTransaction
 from storage.config import KiB, MiB
 from storage.errors import BadObject
 from storage.objects.port import Buffer, ObjectStore
-from storage.segment_builder import BuiltSegment, SegmentBuilder
+from storage.segment_encoder import BuiltSegment, SegmentEncoder
 from storage.segment_entry import SegmentEntry
 from storage.upkeep.policies import TopicPolicy
 from storage.upkeep.recompression import recompress
@@ -62,7 +62,7 @@ class SegmentLayout:
         self._batches = 0
         self._horizons: list[tuple[int, int]] = []
         self._aborted: list[AbortedTransaction] = []  # of the segments that it is built from
-        self._builder: SegmentBuilder
+        self._encoder: SegmentEncoder
 
     async def fill(self, rows: Sequence[SegmentEntry]) -> bool:
         """Take rows in their order until the segment is full.
@@ -74,7 +74,7 @@ class SegmentLayout:
             UnreadableRow: the one behind those that it has all batches of.
             ObjectStoreUnavailable: the store gave no answer in time; retrying is safe.
         """
-        self._builder = SegmentBuilder(
+        self._encoder = SegmentEncoder(
             topic_id=self._partition.topic_id,
             partition=self._partition.index,
             topic=self._policy,
@@ -96,22 +96,22 @@ class SegmentLayout:
         Args:
             aborted: transactions with records in it, as the metadata tells.
         """
-        return self._builder.finish(
+        return self._encoder.finish(
             end_offset=self.rows[-1].end_offset,
             aborted=merge_aborted([self._aborted, aborted]),
             horizons=self._horizons,
         )
 
     def _is_full(self) -> bool:
-        return self._builder.size >= self._target_bytes or self._batches >= MAX_BATCHES
+        return self._encoder.size >= self._target_bytes or self._batches >= MAX_BATCHES
 
     async def _take(self, part: RowPart) -> None:
         busy_bytes = 0
         for batch in part.batches:
             if self._policy.codec is None:
-                self._builder.add(batch)
+                self._encoder.add(batch)
                 continue
-            self._builder.add(self._recompressed(batch))
+            self._encoder.add(self._recompressed(batch))
             busy_bytes += len(batch)
             if busy_bytes >= _BUSY_BYTES:  # others of this process wait, and leases run out
                 busy_bytes = 0
@@ -131,5 +131,5 @@ class SegmentLayout:
         except ProtocolError:
             self.not_recompressed += 1
             return batch
-        grown = self._builder.size + len(result) > self._target_bytes + GROWTH_BYTES
+        grown = self._encoder.size + len(result) > self._target_bytes + GROWTH_BYTES
         return batch if grown and len(result) > len(batch) else result

@@ -18,7 +18,7 @@ from storage.backoff import Backoff
 from storage.errors import MetadataUnavailable, ObjectConflict, ObjectStoreUnavailable
 from storage.metadata.segments import SegmentStore, SegmentSwap
 from storage.objects.port import ObjectStore
-from storage.segment_builder import BuiltSegment
+from storage.segment_encoder import BuiltSegment
 from storage.segment_entry import SegmentEntry
 
 GIVE_UP_S: Final = 180.0

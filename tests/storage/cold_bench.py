@@ -20,7 +20,7 @@ from storage.reading.read_planner import END, ColdRead
 from storage.reading.reader import Reader, Records
 from storage.reading.timestamp_search import TimestampSearch
 from storage.runs import parse_run
-from storage.segment_builder import SegmentBuilder
+from storage.segment_encoder import SegmentEncoder
 from storage.segment_entry import SegmentEntry
 from tests.support.fakes.metadata import MemoryMetadata
 from tests.support.fakes.objects import MemoryStore
@@ -155,7 +155,7 @@ class ColdBench:
         self, log: PartitionLog, rows: Sequence[SegmentEntry], keep: Callable[[int], bool]
     ) -> str:
         start_offset, end_offset = rows[0].start_offset, rows[-1].end_offset
-        builder = SegmentBuilder(
+        encoder = SegmentEncoder(
             topic_id=log.partition.topic_id,
             partition=log.partition.index,
             topic=POLICY,
@@ -164,8 +164,8 @@ class ColdBench:
         for row in rows:
             for batch in await self._batches(row):
                 if keep(read_header(batch).base_offset):
-                    builder.add(batch)
-        built = builder.finish(end_offset=end_offset)
+                    encoder.add(batch)
+        built = encoder.finish(end_offset=end_offset)
         path = await self.metadata.reserve_segment(log.partition, start_offset, end_offset)
         assert path is not None
         await self.store.put(path, built.parts)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from protocol.batch import read_header
 from protocol.records import Record, build_batch
 from storage.aborted_transaction import AbortedTransaction
-from storage.segment_builder import BuiltSegment, SegmentBuilder
+from storage.segment_encoder import BuiltSegment, SegmentEncoder
 from storage.upkeep.policies import TopicPolicy
 from tests.support.policies import read_policy
 
@@ -57,12 +57,12 @@ def build_segment(
     """Build one that covers as many offsets before its first batch and behind its last one."""
     start_offset = read_header(batches[0]).base_offset - before if batches else 0
     end_offset = last_offset_of(batches[-1]) + behind if batches else behind
-    builder = SegmentBuilder(
+    encoder = SegmentEncoder(
         topic_id=TOPIC_ID, partition=PARTITION, topic=policy, start_offset=start_offset
     )
     for batch in batches:
-        builder.add(batch)
-    return builder.finish(end_offset=end_offset, aborted=aborted, horizons=horizons)
+        encoder.add(batch)
+    return encoder.finish(end_offset=end_offset, aborted=aborted, horizons=horizons)
 
 
 def whole(built: BuiltSegment) -> bytearray:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage import segment_builder
+from storage import segment_encoder
 from storage.reading import read_plan
 from tests.storage.cold_bench import ColdBench
 
@@ -91,7 +91,7 @@ async def tell(story: Story) -> None:
 @given(story=stories())
 def test_consumers_read_all_that_is_left_in_order(story: Story) -> None:
     with pytest.MonkeyPatch.context() as small:
-        small.setattr(segment_builder, "BLOCK_BYTES", BLOCK_BYTES)
+        small.setattr(segment_encoder, "BLOCK_BYTES", BLOCK_BYTES)
         small.setattr(read_plan, "GET_BYTES", GET_BYTES)
         # debug mode would note for each task where it was made, and take twice the time
         asyncio.run(tell(story), debug=False)

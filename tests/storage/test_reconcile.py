@@ -13,7 +13,7 @@ from storage.errors import ObjectStoreUnavailable, ObjectUnreadable
 from storage.fsck.orphans import OrphanNeeded
 from storage.fsck.reconcile import IndexTooOld, Reconciler
 from storage.objects.port import Owned
-from storage.segment_builder import SegmentBuilder
+from storage.segment_encoder import SegmentEncoder
 from storage.segment_entry import SegmentEntry
 from tests.clients.confluent import Confluent
 from tests.storage.recovering import (
@@ -171,12 +171,12 @@ async def test_what_the_log_has_only_a_gap_for_is_not_deleted(log: StoredLog, wh
 
 async def put_segment(log: StoredLog, first: int, last: int) -> str:
     """Store a segment without a row; return its path."""
-    builder = SegmentBuilder(
+    encoder = SegmentEncoder(
         topic_id=log.topic.topic_id, partition=0, topic=log.policy(), start_offset=first
     )
     folder = (await log.rows())[0].path.rpartition("/")[0]
     path = f"{folder}/{first:08d}-{last:08d}.00000000.seg"
-    await log.objects.put(path, builder.finish(end_offset=last).parts)
+    await log.objects.put(path, encoder.finish(end_offset=last).parts)
     return path
 
 

@@ -10,7 +10,7 @@ from storage.fsck.index_age import check_index_age
 from storage.objects.object_paths import wal_path
 from storage.partition_offsets import PartitionOffsets
 from storage.recovery.recover_told import COUNT_MARGIN
-from storage.segment_builder import SegmentBuilder
+from storage.segment_encoder import SegmentEncoder
 from storage.wal_index import NOT_APPENDED, WalEnding, WalIndex, WalPlaces, encode_index
 from tests.storage.stored_log import StoredLog, stored_log
 from tests.storage.test_recover_changed import records_of
@@ -148,14 +148,14 @@ async def test_a_segment_that_is_not_chosen_tells_where_the_log_ended(log: Store
     await log.write(b"a", b"b")
     await log.write(b"c", b"d")
     row = await log.build()
-    builder = SegmentBuilder(
+    encoder = SegmentEncoder(
         topic_id=log.topic.topic_id,
         partition=0,
         topic=log.policy(),
         start_offset=3,
     )
     path = row.path.rpartition("/")[0] + "/00000003-00000005.other.seg"
-    await log.objects.put(path, builder.finish(end_offset=5).parts)
+    await log.objects.put(path, encoder.finish(end_offset=5).parts)
 
     # When the index is recovered, then the log ends behind all of it
     report = await recover(log)

@@ -11,7 +11,7 @@ from protocol.records import Record, build_batch
 from storage.aborted_ranges import aborted_ranges
 from storage.aborted_transaction import AbortedTransaction
 from storage.objects.object_paths import wal_path
-from storage.segment_builder import SegmentBuilder
+from storage.segment_encoder import SegmentEncoder
 from storage.wal_index import WalEnding, WalIndex, WalPlaces, encode_index
 from tests.storage.stored_log import StoredLog, stored_log
 from tests.storage.test_recover_changed import records_of
@@ -60,12 +60,12 @@ async def put_segment(
     aborted: Sequence[AbortedTransaction] = (),
 ) -> None:
     """Store a built segment of partition 0."""
-    builder = SegmentBuilder(
+    encoder = SegmentEncoder(
         topic_id=log.topic.topic_id, partition=0, topic=log.policy(), start_offset=start
     )
     for one in batches:
-        builder.add(one)
-    parts = builder.finish(end_offset=end, aborted=aborted).parts
+        encoder.add(one)
+    parts = encoder.finish(end_offset=end, aborted=aborted).parts
     await log.objects.put(f"{FOLDER}/{start:08d}-{end:08d}.seg", parts)
 
 

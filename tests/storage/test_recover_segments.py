@@ -6,7 +6,7 @@ import pytest
 
 from storage.fsck.orphans import OrphanNeeded
 from storage.recovery.recover_segments import choose_segments
-from storage.segment_builder import SegmentBuilder
+from storage.segment_encoder import SegmentEncoder
 from tests.storage.stored_log import HOUR_MS, StoredLog, stored_log
 from tests.storage.test_reconcile import reconciled
 from tests.storage.test_recover_placement import segment
@@ -31,7 +31,7 @@ def test_a_segment_does_not_give_way_to_one_that_was_never_named() -> None:
 async def abandon(log: StoredLog) -> str:
     """Store a segment that is never named; return its path."""
     row = await log.build()
-    abandoned = SegmentBuilder(
+    abandoned = SegmentEncoder(
         topic_id=log.topic.topic_id, partition=0, topic=log.policy(), start_offset=0
     )
     path = row.path.rpartition("/")[0] + "/00000000-00000005.seg"

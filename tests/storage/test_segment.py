@@ -22,7 +22,7 @@ from storage.segment import (
     parse_index_length,
     read_block,
 )
-from storage.segment_builder import SegmentBuilder
+from storage.segment_encoder import SegmentEncoder
 from storage.segment_index import BLOCK_BYTES
 from tests.storage.segments_made import (
     PARTITION,
@@ -224,18 +224,18 @@ def test_a_segment_without_records_may_cover_more_than_one_batch_can() -> None:
 
 
 def test_batches_are_taken_in_order_and_whole() -> None:
-    builder = SegmentBuilder(topic_id=TOPIC_ID, partition=0, topic=POLICY, start_offset=5)
+    encoder = SegmentEncoder(topic_id=TOPIC_ID, partition=0, topic=POLICY, start_offset=5)
     early, batch = (build_batch([Record(offset_delta=0)], base_offset=at) for at in (4, 5))
     with pytest.raises(AssertionError):
-        builder.add(early)
+        encoder.add(early)
     with pytest.raises(AssertionError):
-        builder.add(batch + b"\0")
-    builder.add(memoryview(batch))
+        encoder.add(batch + b"\0")
+    encoder.add(memoryview(batch))
     with pytest.raises(AssertionError):
-        builder.add(batch)
+        encoder.add(batch)
     with pytest.raises(AssertionError):
-        builder.finish(end_offset=4)
-    assert builder.size == len(batch)
+        encoder.finish(end_offset=4)
+    assert encoder.size == len(batch)
 
 
 @given(batches=batches_with_gaps().filter(bool))

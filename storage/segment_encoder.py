@@ -49,7 +49,7 @@ class NamedTopic(Protocol):
     def configs(self) -> Mapping[str, str]: ...
 
 
-class SegmentBuilder:
+class SegmentEncoder:
     """Takes the batches of a segment, in order; nothing is copied.
 
     Attributes:
@@ -74,7 +74,7 @@ class SegmentBuilder:
         self._block_checksum = 0
 
     def add(self, batch: Buffer) -> None:
-        """Take a whole v2 batch that has its base offset; the builder keeps the buffer.
+        """Take a whole v2 batch that has its base offset; the encoder keeps the buffer.
 
         Args:
             batch: behind all that were added before; not to be changed any more.

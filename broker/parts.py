@@ -54,14 +54,11 @@ from storage.objects.open_store import store_name
 from storage.objects.port import ObjectStore
 from storage.objects.store_traffic import StoreTraffic
 from storage.usage_counter import UsageCounter
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
+from storage.wall_clock import now_ms
 
 
 def _new_object_id() -> UUID:
-    return uuid7(_wall_ms(), os.urandom(10))
+    return uuid7(now_ms(), os.urandom(10))
 
 
 _clock = time.monotonic  # finer than uvloop's, which has milliseconds
@@ -89,13 +86,13 @@ class Parts:
         self.metrics = BrokerMetrics(self.registry)
         self.memory = MemoryBudget(config.queued_max_request_bytes)
         self.metadata = metadata
-        self.usage = UsageCounter(metadata, client_id=BROKER_CLIENT, now_ms=_wall_ms)
+        self.usage = UsageCounter(metadata, client_id=BROKER_CLIENT, now_ms=now_ms)
         counted = CountedStore(objects, self.usage)
         self.members = Members(metadata, _new_object_id())
         self._log_parts = make_log(
             *(settings, metadata, counted, self.registry),
             clock=_clock,
-            now_ms=_wall_ms,
+            now_ms=now_ms,
             new_id=_new_object_id,
             name_of=self._topic_name,
         )
@@ -118,7 +115,7 @@ class Parts:
             *(config.security, settings.secrets, protocols, self.entity_configs, self.registry),
             self.refusals,
             clock=_clock,
-            now_ms=_wall_ms,
+            now_ms=now_ms,
         )
 
     def _wire_coordinators(self, config: BrokerConfig) -> None:
@@ -139,7 +136,7 @@ class Parts:
             self._producer_ids,
             self.registry,
             unused_ms=config.transactional_id_expiration_ms,
-            now_ms=_wall_ms,
+            now_ms=now_ms,
         )
 
     def _wire_requests(self, settings: Settings, config: BrokerConfig) -> None:
@@ -170,7 +167,7 @@ class Parts:
             self.metadata,
             lambda: self.members.current,
             settings.metrics,
-            now_ms=_wall_ms,
+            now_ms=now_ms,
             clock=_clock,
         )
         return make_http(
@@ -180,7 +177,7 @@ class Parts:
                 self._client_series.families,
                 self._cluster_metrics.families,
             ),
-            now_ms=_wall_ms,
+            now_ms=now_ms,
             token=settings.secrets.http_token,
         )
 
@@ -223,7 +220,7 @@ class Parts:
             audit=self.security.audit,
             advertised={key: ApiRange(key, api.low, api.high) for key, api in APIS.items()},
             count_error=self.metrics.error,
-            now_ms=_wall_ms,
+            now_ms=now_ms,
         )
 
     async def close(self) -> None:

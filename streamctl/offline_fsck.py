@@ -11,8 +11,9 @@ from storage.fsck.fsck import Fsck
 from storage.fsck.fsck_findings import Findings
 from storage.fsck.fsck_index import FsckIndex
 from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.wall_clock import now_ms
 from streamctl.offline_progress import progress_bars
-from streamctl.offline_stores import POOL, now_ms, open_stores
+from streamctl.offline_stores import POOL, open_stores
 from streamctl.output import Json, counted, note, print_done, print_json, results, table
 from streamctl.units import approximate_size
 

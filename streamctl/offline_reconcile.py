@@ -8,10 +8,11 @@ from storage.fsck.fsck_objects import SHARDS
 from storage.fsck.orphans import OrphanNeeded
 from storage.fsck.reconcile import IndexTooOld, Reconciler
 from storage.metadata.metadata_postgres import PostgresMetadata
+from storage.wall_clock import now_ms
 from streamctl.confirmation import asked
 from streamctl.errors import Failure
 from streamctl.offline_progress import progress_bars
-from streamctl.offline_stores import POOL, now_ms, open_stores
+from streamctl.offline_stores import POOL, open_stores
 from streamctl.output import Json, counted, print_done, print_json, results, table
 from streamctl.standard_streams import is_somebody_there, read_or_not
 from streamctl.units import approximate_size

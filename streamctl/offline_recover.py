@@ -12,9 +12,10 @@ from rich.markup import escape
 from storage.recovery.recover import Recovery
 from storage.recovery.recover_postgres import DatabaseNotEmpty, EmptyDatabase
 from storage.recovery.recover_report import NOT_RECOVERED, RecoveryReport
+from storage.wall_clock import now_ms
 from streamctl.errors import Failure
 from streamctl.offline_progress import progress_bars
-from streamctl.offline_stores import POOL, now_ms, open_stores
+from streamctl.offline_stores import POOL, open_stores
 from streamctl.output import counted, note, print_done, print_json, results, table
 
 NUMBERS = ("PARTITIONS", "RECORDS", "BUILT", "LOST", "MOVED", "ABORTED")

@@ -1,6 +1,5 @@
 """Postgres and object store of a cluster, by the options of commands that need no broker."""
 
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -121,11 +120,6 @@ def as_failures() -> Iterator[None]:
         raise UsageError(f"--postgres or --store: {reason_of(error)}") from error
     except (ValueError, OverflowError) as error:  # asyncpg does not look at a port
         raise UsageError(str(error)) from error
-
-
-def now_ms() -> int:
-    """Return the time (Unix, ms)."""
-    return time.time_ns() // 1_000_000
 
 
 def _check_store(url: str, *, is_marked: bool) -> None:

@@ -42,6 +42,7 @@ from storage.upkeep.policies import TopicPolicy
 from storage.upkeep.retention import Retention
 from storage.upkeep.sweeper import Sweeper
 from storage.usage_counter import UsageCounter
+from storage.wall_clock import now_ms
 
 TOPICS_S: Final = 1.0
 REPORT_S: Final = 1.0
@@ -67,7 +68,7 @@ class Upkeep:
         self._config = config
         self._entity_configs = EntityConfigs(metadata)
         self._broker_config = DynamicBrokerConfig(broker_config, self._entity_configs)
-        self._usage = UsageCounter(metadata, client_id=UPKEEP_CLIENT, now_ms=_now_ms)
+        self._usage = UsageCounter(metadata, client_id=UPKEEP_CLIENT, now_ms=now_ms)
         spare = SpareProcessors(config.patience_ms / 1000)
         objects = CountedStore(UnhurriedStore(objects, spare), self._usage)
         self._metadata = metadata
@@ -225,7 +226,3 @@ class Upkeep:
                 unneeded=swept.unneeded,
                 deleted=swept.deleted,
             )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -7,7 +7,6 @@ producer.
 """
 
 import os
-import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from spark.sinks.direct_topics import TopicNotWritable, TopicRules
 from spark.sinks.direct_upload import Uploads
 from storage.errors import StorageError
 from storage.sink_commits import BatchOvertaken, SinkObject
+from storage.wall_clock import now_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +134,14 @@ class _Writing:
     def write(self, chunk: pa.RecordBatch) -> None:
         names, _ = self._task.columns.topics(chunk)
         self._look_up([name for name in names if name not in self._rules])
-        now_ms = time.time_ns() // 1_000_000
-        arranged = arrange(chunk, self._task.columns, self._rules, now_ms=now_ms, first=self._first)
+        begun_ms = now_ms()
+        arranged = arrange(
+            chunk, self._task.columns, self._rules, now_ms=begun_ms, first=self._first
+        )
         about = Seal(
             writer_id=self._writer_id,
             sequence=self._sequence,
-            now_ms=now_ms,
+            now_ms=begun_ms,
             batch_bytes=self._task.options.batch_bytes,
         )
         self._sequence += 1

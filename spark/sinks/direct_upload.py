@@ -35,6 +35,7 @@ from storage.objects.open_store import open_store, store_name
 from storage.objects.port import ObjectStore
 from storage.objects.store_marker import read_marker
 from storage.sink_commits import SinkCommits, SinkObject, SinkTopic
+from storage.wall_clock import now_ms
 
 AT_ONCE: Final = 2
 """Uploads under way while the next object is made; each holds its bytes in memory."""
@@ -114,7 +115,7 @@ class Uploads:
 
     async def _upload(self, sealed: SealedObject) -> SinkObject:
         async def attempt() -> SinkObject:
-            path = wal_path(uuid7(time.time_ns() // 1_000_000, os.urandom(10)))
+            path = wal_path(uuid7(now_ms(), os.urandom(10)))
             await self._with_commits(
                 lambda commits: commits.reserve(path, longer=self._commit_within)
             )

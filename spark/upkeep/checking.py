@@ -17,7 +17,7 @@ from typing import Final
 from protocol.ids import Partition
 from spark.log_location import LogLocation
 from spark.upkeep.found import AllFindings, CheckDone
-from spark.upkeep.stores import POOL, UpkeepOrder, now_ms, open_upkeep
+from spark.upkeep.stores import POOL, UpkeepOrder, open_upkeep
 from storage.config import MiB
 from storage.fsck.fsck import check_same_cluster
 from storage.fsck.fsck_deep import DeepCheck
@@ -28,6 +28,7 @@ from storage.fsck.fsck_tiling import check_tiling
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.objects.port import ObjectStore
 from storage.segment_entry import SegmentEntry
+from storage.wall_clock import now_ms
 
 PIECE_BYTES: Final = 1024 * MiB
 PAGE: Final = 200  # partitions whose sizes are asked for at once: each row of theirs is looked at

@@ -27,6 +27,7 @@ from storage.set_back import refuse_set_back
 from storage.upkeep.builder import Builder
 from storage.upkeep.compaction import Compactor
 from storage.usage_counter import UsageCounter
+from storage.wall_clock import now_ms
 
 POOL: Final = PostgresConfig(pool_size=2, command_timeout_s=120.0)
 GOODBYE_S: Final = 5.0
@@ -140,8 +141,3 @@ async def open_upkeep(order: UpkeepOrder) -> AsyncIterator[UpkeepStores]:
             policies=policies,
             config=order.config,
         )
-
-
-def now_ms() -> int:
-    """Return the time (Unix, ms)."""
-    return time.time_ns() // 1_000_000

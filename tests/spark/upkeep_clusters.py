@@ -14,13 +14,14 @@ import asyncpg
 from confluent_kafka import KafkaError, Message, Producer
 
 from spark.log_location import LogLocation
-from spark.upkeep.stores import POOL, UpkeepOrder, now_ms
+from spark.upkeep.stores import POOL, UpkeepOrder
 from storage.config import UpkeepConfig
 from storage.fsck.fsck import Fsck
 from storage.fsck.fsck_findings import Findings
 from storage.fsck.fsck_index import FsckIndex
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.postgres.postgres_connection import Connection
+from storage.wall_clock import now_ms
 from tests.clients.confluent import CALL_TIMEOUT_S
 from tests.clients.records import (
     ConsumedRecord,

@@ -97,10 +97,10 @@ class Log:
         data: memoryview,
         header: BatchHeader,
         *,
-        transaction: TransactionUse = TransactionUse.NONE,
-        transactional_id: str | None = None,
-        leader_epoch: int = 0,
-        client_id: str = "",
+        transaction: TransactionUse,
+        transactional_id: str | None,
+        leader_epoch: int,
+        client_id: str,
     ) -> asyncio.Future[BatchOutcome]:
         """Take a verified batch; the future tells what became of it (see Writer)."""
         return self._writer.append(

@@ -15,7 +15,6 @@ from uuid import UUID
 import pytest
 from prometheus_client import CollectorRegistry
 
-from protocol.batch import read_header
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
 from storage.config import WriterConfig
@@ -29,6 +28,7 @@ from storage.tail import TailCache
 from storage.usage_counter import UsageCounter
 from storage.writer import Writer
 from tests.support import virtual_time
+from tests.support.appends import append
 from tests.support.fakes.metadata import MemoryMetadata
 from tests.support.fakes.objects import MemoryStore
 
@@ -71,7 +71,7 @@ class PutBench:
         for tick in range(round(seconds / TICK_S)):
             for log in itertools.islice(targets, BATCHES_PER_TICK):
                 data = memoryview(bytearray(BATCH))
-                self.writer.append(log, data, read_header(data), client_id=next(names))
+                append(self.writer, log, data, client_id=next(names))
             await asyncio.sleep(began_s + (tick + 1) * TICK_S - loop.time())
         return self.store.puts - before
 

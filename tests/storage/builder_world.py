@@ -14,7 +14,6 @@ from protocol.batch import (
     TRANSACTIONAL_BIT,
     read_header,
     set_base_offset,
-    verify_produced,
 )
 from protocol.compression import Codec
 from protocol.control_batch import EndMarker, build_end_marker
@@ -46,6 +45,7 @@ from tests.storage.builder_model import (
     said,
     two_records,
 )
+from tests.support.appends import append
 from tests.support.fakes.metadata import MemoryMetadata
 from tests.support.fakes.objects import MemoryStore
 
@@ -123,10 +123,7 @@ class World:
             )
             for value in values
         ]
-        outcomes = [
-            self._writer.append(log, memoryview(data), verify_produced(memoryview(data)))
-            for data in batches
-        ]
+        outcomes = [append(self._writer, log, memoryview(data)) for data in batches]
         for data, outcome in zip(batches, outcomes, strict=True):
             self._keep(log.partition, (await outcome).base_offset, data)
 
@@ -150,10 +147,10 @@ class World:
                 base_sequence=transaction.sequence,
             )
         )
-        outcome = await self._writer.append(
+        outcome = await append(
+            self._writer,
             self._logs[0],
             memoryview(data),
-            verify_produced(memoryview(data)),
             transaction=TransactionUse.ADDS,
             transactional_id=name,
         )

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from prometheus_client import CollectorRegistry
 
-from protocol.batch import TRANSACTIONAL_BIT, read_header
+from protocol.batch import TRANSACTIONAL_BIT
 from protocol.control_batch import EndMarker, build_end_marker
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
@@ -26,6 +26,7 @@ from storage.partition_offsets import PartitionOffsets
 from storage.reading.block_cache import BlockCache
 from storage.tail import TailCache
 from storage.writer import Writer
+from tests.support.appends import append
 from tests.support.fakes.metadata import MemoryMetadata
 from tests.support.fakes.objects import MemoryStore
 
@@ -148,10 +149,10 @@ class LogBench:
         records = [Record(offset_delta=at, value=value) for at, value in enumerate(values)]
         batch = memoryview(bytearray(build_batch(records, **({"attributes": codec} | identity))))
         use = TransactionUse.NONE if who is None else use
-        return self.log.append(
+        return append(
+            self.log,
             self.log.partition(partition),
             batch,
-            read_header(batch),
             transaction=use,
             transactional_id=None if who is None else who.producer.transactional_id,
         )

@@ -25,6 +25,7 @@ from storage.upkeep.segment_rows import read_rows
 from storage.upkeep.sweeper import Sweeper
 from tests.storage.builder_model import POLICY, START_MS
 from tests.storage.recover_brokers import KeptIndex, LogBroker, SlowStore
+from tests.support.appends import append
 from tests.support.fakes.metadata import MemoryMetadata
 
 PARTITIONS: Final = 3
@@ -152,13 +153,8 @@ class RecoverWorld:
         batch = memoryview(
             bytearray(build_batch(records, base_timestamp_ms=self.now_ms(), **identity))
         )
-        outcome = await broker.log.append(
-            broker.log.partition(partition),
-            batch,
-            read_header(batch),
-            leader_epoch=self._epoch,
-            **of_client,
-        )
+        log = broker.log.partition(partition)
+        outcome = await append(broker.log, log, batch, leader_epoch=self._epoch, **of_client)
         if client is not None and outcome.refusal is None:
             client.is_open = True
             client.sequences[partition] = client.sequences.get(partition, 0) + len(records)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from protocol.batch import read_header
 from protocol.control_batch import EndMarker
 from storage.errors import MetadataUnavailable
 from storage.metadata.port import BatchCommit
@@ -12,6 +11,7 @@ from storage.untold import AGAIN_S, MOST_KEPT, QUIET_S
 from storage.wal_index import NOT_APPENDED, WalIndex, parse_index, parse_index_length
 from tests.broker.test_put_rate import BATCH, NOW_MS, PUT_S, PutBench, put_bench
 from tests.support import virtual_time
+from tests.support.appends import append
 
 MARKER = EndMarker(producer_id=7, producer_epoch=3, committed=True, timestamp_ms=NOW_MS)
 TOLD_S = QUIET_S + PUT_S + 0.1
@@ -25,10 +25,9 @@ def run(scenario: Callable[[PutBench], Awaitable[None]], partitions: int = 2) ->
     virtual_time.run(on_bench())
 
 
-async def append(bench: PutBench, leader_epoch: int = 0) -> int:
+async def written(bench: PutBench, leader_epoch: int = 0) -> int:
     data = memoryview(bytearray(BATCH))
-    header = read_header(data)
-    outcome = await bench.writer.append(bench.logs[0], data, header, leader_epoch=leader_epoch)
+    outcome = await append(bench.writer, bench.logs[0], data, leader_epoch=leader_epoch)
     return outcome.base_offset
 
 
@@ -61,8 +60,8 @@ def endings(index: WalIndex) -> Sequence[tuple[int, int]]:
 def test_the_ends_of_transactions_are_told_after_a_few_seconds_by_one_object() -> None:
     async def scenario(bench: PutBench) -> None:
         # Given a writer that knows where its partition ends
-        await append(bench)
-        await append(bench)
+        await written(bench)
+        await written(bench)
         await asyncio.sleep(TOLD_S)
         before = bench.store.puts
 
@@ -89,20 +88,20 @@ def test_the_ends_of_transactions_are_told_after_a_few_seconds_by_one_object() -
 def test_what_is_where_it_was_expected_costs_no_put_more() -> None:
     async def scenario(bench: PutBench) -> None:
         # Given a writer that has told where its first batch is, whose offset it did not know
-        await append(bench)
+        await written(bench)
         await asyncio.sleep(60)
         assert len(await tellers(bench)) == 1
         before = bench.store.puts
 
         # When there is a record each minute, then each is one PUT
         for _ in range(10):
-            await append(bench)
+            await written(bench)
             await asyncio.sleep(60)
         assert bench.store.puts == before + 10
 
         # And if each is a transaction, its end is one more
         for _ in range(10):
-            end(bench, await append(bench) + 1)
+            end(bench, await written(bench) + 1)
             await asyncio.sleep(60)
         assert bench.store.puts == before + 30
 
@@ -112,8 +111,8 @@ def test_what_is_where_it_was_expected_costs_no_put_more() -> None:
 def test_a_batch_that_is_not_where_it_was_expected_is_told() -> None:
     async def scenario(bench: PutBench) -> None:
         # Given a partition to which another broker writes
-        await append(bench)
-        await append(bench)
+        await written(bench)
+        await written(bench)
         await asyncio.sleep(60)
         partition = bench.logs[0].partition
         commit = BatchCommit(
@@ -127,7 +126,7 @@ def test_a_batch_that_is_not_where_it_was_expected_is_told() -> None:
         await bench.metadata.commit_object("wal/other", 1, [commit])
 
         # When this one writes without having heard of it, then it tells where that is
-        assert await append(bench) == 3
+        assert await written(bench) == 3
         await asyncio.sleep(TOLD_S)
         sequence = (await indexes(bench))[-2].sequence
         assert (await tellers(bench))[-1].places == ((0, 0, sequence, (3,)),)
@@ -140,10 +139,10 @@ def test_transactions_one_after_the_other_are_told_by_their_own_objects() -> Non
         # When transactions follow each other for two minutes, each behind its end
         ended = []
         for _ in range(100):
-            ended.append(await append(bench) + 1)
+            ended.append(await written(bench) + 1)
             end(bench, ended[-1])
             await asyncio.sleep(0.2)
-        last = await append(bench)
+        last = await written(bench)
         assert last > 0
 
         # Then no object tells only, and all ends are told
@@ -157,12 +156,12 @@ def test_transactions_one_after_the_other_are_told_by_their_own_objects() -> Non
 def test_the_end_of_another_brokers_partition_is_told_twice_among_many_objects() -> None:
     async def scenario(bench: PutBench) -> None:
         # Given a writer that is busy with one partition
-        await append(bench)
+        await written(bench)
         writing = True
 
         async def write() -> None:
             while writing:
-                await append(bench)
+                await written(bench)
 
         task = asyncio.create_task(write())
 
@@ -193,12 +192,12 @@ def test_the_end_of_another_brokers_partition_is_told_twice_among_many_objects()
 
 def test_many_ends_are_told_at_once() -> None:
     async def scenario(bench: PutBench) -> None:
-        await append(bench)
+        await written(bench)
         await asyncio.sleep(60)
         for _ in range(20):
             for offset in range(1000):
                 end(bench, offset, partition=1)
-            await append(bench)
+            await written(bench)
         assert max(len(index.endings) for index in await tellers(bench)) < 10_000
 
     run(scenario)
@@ -206,7 +205,7 @@ def test_many_ends_are_told_at_once() -> None:
 
 def test_what_a_stop_leaves_is_told_at_once() -> None:
     async def scenario(bench: PutBench) -> None:
-        await append(bench)
+        await written(bench)
         end(bench, 1)
         await bench.writer.close(10.0)
         await bench.writer.telling.finish(10.0)
@@ -224,7 +223,7 @@ def test_what_a_stop_leaves_is_told_at_once() -> None:
 def test_a_store_that_is_away_is_waited_for_with_one_object_and_bounded_memory() -> None:
     async def scenario(bench: PutBench) -> None:
         # Given a store that does not answer, for a broker that only coordinates
-        await append(bench)
+        await written(bench)
         end(bench, 0, partition=1)
         gate, put = asyncio.Event(), bench.store.put
 
@@ -252,7 +251,7 @@ def test_a_store_that_is_away_is_waited_for_with_one_object_and_bounded_memory()
 
 def test_postgres_is_not_needed_to_tell() -> None:
     async def scenario(bench: PutBench) -> None:
-        await append(bench)
+        await written(bench)
         bench.metadata.reserve_objects = unavailable  # type: ignore[method-assign]
         end(bench, 1)
         await asyncio.sleep(TOLD_S)
@@ -264,9 +263,9 @@ def test_postgres_is_not_needed_to_tell() -> None:
 def test_what_a_refused_batch_tells_is_told_again() -> None:
     async def scenario(bench: PutBench) -> None:
         # Given the end of a transaction, told by an object whose batch was not appended
-        await append(bench, leader_epoch=2)
+        await written(bench, leader_epoch=2)
         end(bench, 1)
-        assert await append(bench, leader_epoch=1) == -1
+        assert await written(bench, leader_epoch=1) == -1
         assert endings((await indexes(bench))[-1]) == [(0, 1)]
 
         # Then an object that stays tells it, too

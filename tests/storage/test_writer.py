@@ -33,6 +33,7 @@ from storage.reading.read_planner import END
 from storage.tail import TailCache
 from storage.writer import Writer
 from tests.support import virtual_time
+from tests.support.appends import append
 from tests.support.fakes.metadata import MemoryMetadata
 from tests.support.fakes.objects import MemoryStore
 
@@ -137,9 +138,7 @@ class Bench:
             build_batch([Record(offset_delta=0, value=value)], base_sequence=sequence, **producer)
         )
         view = memoryview(data)
-        return self.writer.append(
-            self.logs[partition], view, read_header(view), leader_epoch=leader_epoch
-        )
+        return append(self.writer, self.logs[partition], view, leader_epoch=leader_epoch)
 
     async def append_with_slow_commit(self) -> asyncio.Future[BatchOutcome]:
         """Return once its object is uploaded; it is committed when the gate is opened."""

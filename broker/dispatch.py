@@ -10,8 +10,8 @@ from kio.static.protocol import Payload
 
 from broker.api_guards import Later
 from broker.api_table import APIS, HANDLERS, is_supported
+from broker.broker_metrics import BrokerMetrics
 from broker.encoding import encoded
-from broker.http.metrics import BrokerMetrics
 from broker.large_requests import LargeRequests
 from broker.message_classes import VERSION_BYTES, MessageClasses
 from broker.network.answer_when import Answer, AnswerWhen

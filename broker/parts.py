@@ -8,6 +8,7 @@ from uuid import UUID
 from prometheus_client import CollectorRegistry
 
 from broker.api_table import APIS
+from broker.broker_metrics import BrokerMetrics
 from broker.cluster import Cluster
 from broker.config import Settings
 from broker.configs.broker_configs import BrokerConfig
@@ -16,16 +17,12 @@ from broker.configs.dynamic_broker_config import DynamicBrokerConfig
 from broker.configs.entity_configs import EntityConfigs
 from broker.dispatch import Dispatch
 from broker.fetch_sessions import FetchSessions
+from broker.groups.group_metrics import GroupCollector, GroupMetrics
 from broker.groups.group_setup import make_groups
 from broker.http.cluster_metrics import ClusterMetrics
 from broker.http.http_port import HttpServer
 from broker.http.http_setup import make_http
-from broker.http.metrics import (
-    BrokerMetrics,
-    GroupCollector,
-    GroupMetrics,
-    PartitionSeries,
-)
+from broker.http.partition_series import PartitionSeries
 from broker.large_requests import LargeRequests
 from broker.log_dirs import LogDir
 from broker.log_setup import make_log

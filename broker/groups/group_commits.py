@@ -8,11 +8,11 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from broker.groups.group_metrics import GroupMetrics
 from broker.groups.group_runner import Answered, GroupRunner
 from broker.groups.group_timer import loop_ms
 from broker.groups.group_transactions import Committing, TransactionalCommits
 from broker.groups.group_writes import GroupFenced, GroupWrites, failure_of, pass_on
-from broker.http.metrics import GroupMetrics
 from broker.refusals import Refusal
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable, NothingWritten

@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 from kio.schema.errors import ErrorCode
 
+from broker.groups.group_metrics import GroupMetrics
 from broker.groups.group_records import record_of, snapshot_of
 from broker.groups.group_timer import GroupTimer, loop_ms
 from broker.groups.group_writes import (
@@ -22,7 +23,6 @@ from broker.groups.group_writes import (
     failure_of,
     resolve_after,
 )
-from broker.http.metrics import GroupMetrics
 from broker.refusals import Refusal
 from coordinator.config import GroupConfig
 from coordinator.effects import ArmTimer, Effect, Expired, Reply, Save

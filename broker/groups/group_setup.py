@@ -13,12 +13,12 @@ from broker.configs.entity_configs import EntityConfigs
 from broker.groups.group_catalog import GroupCatalog
 from broker.groups.group_commits import GroupCommits
 from broker.groups.group_configs import read_group_configs
+from broker.groups.group_metrics import GroupMetrics
 from broker.groups.group_table import GroupTable
 from broker.groups.group_transactions import TransactionalCommits
 from broker.groups.group_upkeep import ExpiryConfig, GroupUpkeep
 from broker.groups.group_writes import GroupWrites
 from broker.groups.groups import Groups
-from broker.http.metrics import GroupMetrics
 from broker.topics import Topics
 from coordinator.config import ClassicConfig, ConsumerConfig, GroupConfig
 from storage.configs.config_types import InvalidConfig

@@ -17,11 +17,11 @@ from kio.schema.errors import ErrorCode
 
 from broker.groups.group_catalog import GroupCatalog
 from broker.groups.group_loads import GroupLoads
+from broker.groups.group_metrics import GroupMetrics
 from broker.groups.group_runner import Answered, GroupRunner
 from broker.groups.group_transactions import TransactionalCommits
 from broker.groups.group_waiters import Pause, Waiter, Work
 from broker.groups.group_writes import GroupWrites
-from broker.http.metrics import GroupMetrics
 from broker.refusals import Refusal
 from coordinator.config import GroupConfig
 from coordinator.events import TopicsChanged

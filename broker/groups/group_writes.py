@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import structlog
 
-from broker.http.metrics import GroupMetrics
+from broker.groups.group_metrics import GroupMetrics
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable, RowsHeld
 from storage.metadata.groups import CommittedOffset, GroupRecord, GroupStore, GroupWrite

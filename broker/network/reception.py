@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from broker.http.metrics import BrokerMetrics
+from broker.broker_metrics import BrokerMetrics
 from broker.network.listeners import SecurityProtocol
 from broker.network.memory import MemoryBudget
 from broker.network.ordered_answers import Reply

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from broker.http.metrics import BrokerMetrics
+from broker.broker_metrics import BrokerMetrics
 from broker.network.addresses import Address
 from broker.network.connection import Connection
 from broker.network.listeners import Listener

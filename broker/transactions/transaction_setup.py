@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry
 
-from broker.http.metrics import TransactionMetrics
 from broker.transactions.producer_ids import ProducerIds
+from broker.transactions.transaction_metrics import TransactionMetrics
 from broker.transactions.transaction_upkeep import TransactionUpkeep
 from broker.transactions.transactions import Transactions
 from storage.log import Log

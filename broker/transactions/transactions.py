@@ -12,8 +12,8 @@ from typing import Final
 import structlog
 
 from broker.cluster import LOG_EPOCH
-from broker.http.metrics import TransactionMetrics
 from broker.transactions.producer_ids import ProducerIds
+from broker.transactions.transaction_metrics import TransactionMetrics
 from protocol.control_batch import EndMarker, build_end_marker
 from protocol.ids import Partition
 from storage.metadata.transactions import (

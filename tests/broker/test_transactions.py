@@ -9,9 +9,9 @@ from typing import Final
 import pytest
 from prometheus_client import CollectorRegistry
 
-from broker.http.metrics import TransactionMetrics
 from broker.transactions import transaction_upkeep
 from broker.transactions.producer_ids import ProducerIds
+from broker.transactions.transaction_metrics import TransactionMetrics
 from broker.transactions.transaction_upkeep import TOGETHER, TransactionUpkeep
 from broker.transactions.transactions import FENCE, EndMode, Transactions
 from protocol.control_batch import EndMarker, read_end_marker

@@ -13,12 +13,12 @@ from prometheus_client import CollectorRegistry
 
 from broker.groups.group_catalog import GroupCatalog
 from broker.groups.group_commits import Committer, GroupCommits
+from broker.groups.group_metrics import GroupMetrics
 from broker.groups.group_table import GroupTable
 from broker.groups.group_transactions import TransactionalCommits
 from broker.groups.group_upkeep import ExpiryConfig, GroupUpkeep
 from broker.groups.group_writes import GroupWrites
 from broker.groups.groups import Groups
-from broker.http.metrics import GroupMetrics
 from broker.refusals import Refusal
 from broker.topics import Topics
 from coordinator.config import ClassicConfig, ConsumerConfig, GroupConfig

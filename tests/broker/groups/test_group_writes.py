@@ -8,8 +8,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from broker.groups import group_writes
+from broker.groups.group_metrics import GroupMetrics
 from broker.groups.group_writes import GroupFenced, GroupWrites, WriteFailed
-from broker.http.metrics import GroupMetrics
 from storage.errors import MetadataUnavailable, RowsHeld
 from storage.metadata.groups import GroupRecord, GroupWrite, WriteOutcome
 from tests.support.held_groups import HeldGroups, at

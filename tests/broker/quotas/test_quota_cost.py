@@ -13,10 +13,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from broker.apis.k49_alter_client_quotas import handle
+from broker.broker_metrics import BrokerMetrics
 from broker.configs.entity_configs import EntityConfigs
 from broker.dispatch import Dispatch
 from broker.gradual import MANY
-from broker.http.metrics import BrokerMetrics
 from broker.large_requests import LargeRequests
 from broker.message_classes import MessageClasses
 from broker.network.client_session import ClientSession

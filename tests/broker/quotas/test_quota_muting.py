@@ -8,8 +8,8 @@ from random import Random
 import pytest
 from prometheus_client import CollectorRegistry
 
+from broker.broker_metrics import BrokerMetrics
 from broker.configs.entity_configs import EntityConfigs
-from broker.http.metrics import BrokerMetrics
 from broker.network.answer_when import Answer
 from broker.network.connection import Connection
 from broker.network.listeners import parse_listener

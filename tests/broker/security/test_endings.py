@@ -15,8 +15,8 @@ from typing import Final, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
+from broker.broker_metrics import BrokerMetrics
 from broker.configs.entity_configs import EntityConfigs
-from broker.http.metrics import BrokerMetrics
 from broker.network.connection import Connection
 from broker.network.deadlines import CLOSE_S, LOGIN_S
 from broker.network.listeners import parse_listener

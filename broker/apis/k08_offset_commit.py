@@ -23,7 +23,7 @@ from broker.groups.group_table import coordinator_refusal
 from broker.groups.offset_requests import (
     AskedTopic,
     Lines,
-    coded_partitions,
+    coded_topics,
     commit_lines,
     concern_group,
     look_up_topics,
@@ -126,14 +126,8 @@ def _code_of(request: Request, outcome: ErrorCode | None) -> ErrorCode:
 
 def _response(request: Request, topics: Sequence[AskedTopic], lines: Lines) -> Payload:
     types = request.types
-    answered = [
-        types.OffsetCommitResponseTopic(
-            **topic.identity,
-            partitions=coded_partitions(topic, of_topic, types.OffsetCommitResponsePartition),
-        )
-        for topic, of_topic in zip(topics, lines, strict=True)
-    ]
-    response: Payload = types.OffsetCommitResponse(
-        throttle_time=NOT_THROTTLED, topics=tuple(answered)
+    answered = coded_topics(
+        topics, lines, types.OffsetCommitResponseTopic, types.OffsetCommitResponsePartition
     )
+    response: Payload = types.OffsetCommitResponse(throttle_time=NOT_THROTTLED, topics=answered)
     return response

@@ -26,7 +26,7 @@ from broker.groups.group_requests import named_group, outcome_of
 from broker.groups.offset_requests import (
     AskedTopic,
     Lines,
-    coded_partitions,
+    coded_topics,
     commit_lines,
     concern_group,
     look_up_topics,
@@ -104,14 +104,8 @@ def _code_of(request: Request, outcome: TransactionOffsetsOutcome | ErrorCode | 
 
 def _response(request: Request, topics: Sequence[AskedTopic], lines: Lines) -> Payload:
     types = request.types
-    answered = [
-        types.TxnOffsetCommitResponseTopic(
-            **topic.identity,
-            partitions=coded_partitions(topic, of_topic, types.TxnOffsetCommitResponsePartition),
-        )
-        for topic, of_topic in zip(topics, lines, strict=True)
-    ]
-    response: Payload = types.TxnOffsetCommitResponse(
-        throttle_time=NOT_THROTTLED, topics=tuple(answered)
+    answered = coded_topics(
+        topics, lines, types.TxnOffsetCommitResponseTopic, types.TxnOffsetCommitResponsePartition
     )
+    response: Payload = types.TxnOffsetCommitResponse(throttle_time=NOT_THROTTLED, topics=answered)
     return response

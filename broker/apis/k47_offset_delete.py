@@ -12,7 +12,7 @@ from kio.static.protocol import Payload
 from broker.groups.group_requests import named_group
 from broker.groups.group_runner import GroupRunner
 from broker.groups.group_table import coordinator_refusal
-from broker.groups.offset_requests import AskedTopic, look_up_topics
+from broker.groups.offset_requests import AskedTopic, Line, Lines, coded_topics, look_up_topics
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.classic_subscription import CONSUMER_PROTOCOL
@@ -20,9 +20,6 @@ from coordinator.group import Group
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
-
-Line = Partition | ErrorCode
-"""A partition whose offset is to go, or why it stays."""
 
 
 async def handle(request: Request) -> Awaitable[Payload]:
@@ -64,6 +61,7 @@ def _is_subscribed(topic: AskedTopic, subscribed: frozenset[str] | None) -> bool
 
 
 def _lines(topics: Sequence[AskedTopic]) -> list[list[Line]]:
+    """Return for each partition that its offset is to go, or why it stays."""
     return [
         [topic.partition(asked.partition_index) for asked in topic.asked.partitions]
         for topic in topics
@@ -75,25 +73,12 @@ def _kept(line: Line) -> ErrorCode:
     return line if isinstance(line, ErrorCode) else ErrorCode.group_subscribed_to_topic
 
 
-def _response(
-    request: Request, topics: Sequence[AskedTopic], lines: Sequence[Sequence[Line]]
-) -> Payload:
+def _response(request: Request, topics: Sequence[AskedTopic], lines: Lines) -> Payload:
     types = request.types
+    answered = coded_topics(
+        topics, lines, types.OffsetDeleteResponseTopic, types.OffsetDeleteResponsePartition
+    )
     response: Payload = types.OffsetDeleteResponse(
-        error_code=ErrorCode.none,
-        throttle_time=NOT_THROTTLED,
-        topics=tuple(
-            types.OffsetDeleteResponseTopic(
-                name=topic.asked.name,
-                partitions=tuple(
-                    types.OffsetDeleteResponsePartition(
-                        partition_index=asked.partition_index,
-                        error_code=line if isinstance(line, ErrorCode) else ErrorCode.none,
-                    )
-                    for asked, line in zip(topic.asked.partitions, of_topic, strict=True)
-                ),
-            )
-            for topic, of_topic in zip(topics, lines, strict=True)
-        ),
+        error_code=ErrorCode.none, throttle_time=NOT_THROTTLED, topics=answered
     )
     return response

@@ -1,7 +1,7 @@
 """What the APIs of committed offsets have in common.
 
-Partitions by topic name or topic id; and of those that commit, one line for each partition: what is
-to be committed, or the code that answers it.
+Partitions by topic name or topic id; and of those that commit or delete, one line for each
+partition: whose offset that is, or the code that answers it.
 """
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from protocol.ids import Partition
 from storage.metadata.groups import CommittedOffset
 
 Line = Partition | ErrorCode
-"""A partition that is to be committed, or why it cannot be."""
+"""A partition whose offset is to be committed or deleted, or why it cannot be."""
 
 Lines = Sequence[Sequence[Line]]
 """Of all partitions of a request, by topic."""
@@ -198,12 +198,20 @@ def written_lines(lines: Lines, gone: Container[Partition]) -> Lines:
     return [[unknown if line in gone else line for line in of_topic] for of_topic in lines]
 
 
-def coded_partitions(topic: AskedTopic, lines: Sequence[Line], make: Any) -> tuple[Any, ...]:
-    """Return the partitions of a response, made by `make` of an index and an error code."""
+def coded_topics(
+    topics: Sequence[AskedTopic], lines: Lines, make_topic: Any, make_partition: Any
+) -> tuple[Any, ...]:
+    """Return the topics of a response whose partitions have an index and an error code."""
     return tuple(
-        make(
-            partition_index=asked.partition_index,
-            error_code=line if isinstance(line, ErrorCode) else ErrorCode.none,
+        make_topic(
+            **topic.identity,
+            partitions=tuple(
+                make_partition(
+                    partition_index=asked.partition_index,
+                    error_code=line if isinstance(line, ErrorCode) else ErrorCode.none,
+                )
+                for asked, line in zip(topic.asked.partitions, of_topic, strict=True)
+            ),
         )
-        for asked, line in zip(topic.asked.partitions, lines, strict=True)
+        for topic, of_topic in zip(topics, lines, strict=True)
     )

@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.gradual import Gradually
-from broker.groups.group_requests import outcome_of
+from broker.groups.group_requests import outcomes
 from broker.groups.group_runner import GroupRunner
 from broker.requests import NOT_THROTTLED, Request
 from broker.security.authorized_operations import NOT_ASKED, authorized_operations
@@ -44,10 +44,10 @@ def _find(request: Request, group_id: str) -> Found:
 
 
 async def _respond(request: Request, found: list[tuple[str, Found]], *, asked: bool) -> Payload:
-    described = []
-    async for group_id, group in Gradually().each(found):
-        outcome = group if isinstance(group, ErrorCode) else await outcome_of(group)
-        described.append(_describe(request, group_id, outcome, asked=asked))
+    described = [
+        _describe(request, group_id, outcome, asked=asked)
+        async for group_id, outcome in outcomes(found)
+    ]
     response: Payload = request.types.DescribeGroupsResponse(
         throttle_time=NOT_THROTTLED, groups=tuple(described)
     )

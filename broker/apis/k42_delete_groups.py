@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.gradual import Gradually
-from broker.groups.group_requests import outcome_of
+from broker.groups.group_requests import outcomes
 from broker.requests import NOT_THROTTLED, Request
 from protocol.acl import Operation, ResourceType
 
@@ -35,11 +35,8 @@ async def _respond(
 ) -> Payload:
     types = request.types
     results = [
-        types.DeletableGroupResult(
-            group_id=group_id,
-            error_code=one if isinstance(one, ErrorCode) else await outcome_of(one),
-        )
-        async for group_id, one in Gradually().each(deletions.items())
+        types.DeletableGroupResult(group_id=group_id, error_code=code)
+        async for group_id, code in outcomes(deletions.items())
     ]
     response: Payload = types.DeleteGroupsResponse(
         throttle_time=NOT_THROTTLED, results=tuple(results)

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.gradual import Gradually
-from broker.groups.group_requests import named_group, outcome_of
+from broker.groups.group_requests import named_group, outcomes
 from broker.groups.group_runner import GroupRunner
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
@@ -47,10 +47,10 @@ def _find(request: Request, group_id: str) -> Found:
 
 
 async def _respond(request: Request, found: list[tuple[str, Found]], *, asked: bool) -> Payload:
-    described = []
-    async for group_id, group in Gradually().each(found):
-        outcome = group if isinstance(group, ErrorCode) else await outcome_of(group)
-        described.append(_describe(request, group_id, outcome, asked=asked))
+    described = [
+        _describe(request, group_id, outcome, asked=asked)
+        async for group_id, outcome in outcomes(found)
+    ]
     response: Payload = request.types.ConsumerGroupDescribeResponse(
         throttle_time=NOT_THROTTLED, groups=tuple(described)
     )

@@ -1,11 +1,12 @@
 """What the APIs of groups have in common."""
 
 import datetime as dt
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from typing import Final, TypeVar
 
 from kio.schema.errors import ErrorCode
 
+from broker.gradual import Gradually
 from broker.refusals import Refusal
 from broker.requests import Request
 
@@ -61,3 +62,11 @@ async def outcome_of(answer: Awaitable[T]) -> T | ErrorCode:
         return await answer
     except Refusal as refusal:
         return refusal.code
+
+
+async def outcomes(
+    asked: Iterable[tuple[str, Awaitable[T] | ErrorCode]],
+) -> AsyncIterator[tuple[str, T | ErrorCode]]:
+    """Yield for each group its answer or its code, as they are asked for in one request."""
+    async for group_id, one in Gradually().each(asked):
+        yield group_id, one if isinstance(one, ErrorCode) else await outcome_of(one)

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import crc32c
 
-from protocol.compression import MAX_DECOMPRESSED_BYTES
+from protocol.decompression import MAX_DECOMPRESSED_BYTES
 from protocol.errors import CorruptBatch, InvalidRecords
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")

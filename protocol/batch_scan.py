@@ -1,6 +1,6 @@
 """Questions about a batch that only its records answer; asked off the event loop.
 
-Decompression is bounded (protocol/compression.py). Where the broker's clock set the timestamps
+Decompression is bounded (protocol/decompression.py). Where the broker's clock set the timestamps
 (LogAppendTime, KIP-32), all records of a batch have its maximum timestamp. Batches of compacted
 segments may have gaps between their offsets, or no record at all. Not all batches are looked into
 when they come: where records are looked for by time, those that cannot be read are as their header
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from protocol.batch import HEADER_BYTES, BatchHeader, read_header
-from protocol.compression import decompress, decompress_stored
+from protocol.decompression import decompress, decompress_stored
 from protocol.errors import CorruptBatch, DecompressedTooLarge, InvalidRecords
 from protocol.records import scan_records
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from protocol.batch import HEADER_BYTES, read_header
-from protocol.compression import decompress
+from protocol.decompression import decompress
 from protocol.errors import InvalidRecords
 from protocol.record_spans import field_spans
 

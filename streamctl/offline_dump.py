@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
 from protocol.batch import HEADER_BYTES, BatchHeader, batch_extents, read_header
-from protocol.compression import decompress_stored
+from protocol.decompression import decompress_stored
 from protocol.errors import ProtocolError
 from protocol.records import decode_records
 from storage import segment, wal_index

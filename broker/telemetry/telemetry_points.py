@@ -15,7 +15,7 @@ from uuid import UUID
 
 from broker.http.exposition import escape_label
 from broker.telemetry.telemetry_fields import first_fields
-from protocol.compression import decompress
+from protocol.decompression import decompress
 from protocol.errors import CorruptBatch, InvalidRecords
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from typing import Final
 import pyarrow as pa
 
 from protocol.batch import HEADER_BYTES, BatchHeader, read_header
-from protocol.compression import decompress_stored
+from protocol.decompression import decompress_stored
 from protocol.errors import (
     CorruptBatch,
     DecompressedTooLarge,

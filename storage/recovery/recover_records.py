@@ -7,7 +7,7 @@ Those that are left are byte for byte what they were.
 import crc32c
 
 from protocol.batch import HEADER_BYTES, read_header
-from protocol.compression import decompress_stored
+from protocol.decompression import decompress_stored
 from protocol.errors import ProtocolError
 from protocol.record_spans import record_spans
 from storage.objects.port import Buffer

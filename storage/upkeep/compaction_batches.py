@@ -12,7 +12,8 @@ from typing import Final
 import crc32c
 
 from protocol.batch import CRC_START, HEADER, HEADER_BYTES, LENGTH_FIELD_END, BatchHeader
-from protocol.compression import compress, decompress_stored
+from protocol.compression import compress
+from protocol.decompression import decompress_stored
 from protocol.record_spans import RecordSpan, record_spans, timestamp_deltas
 from protocol.records import build_batch
 from storage.objects.port import Buffer

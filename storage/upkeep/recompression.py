@@ -18,7 +18,8 @@ from protocol.batch import (
     LENGTH_FIELD_END,
     read_header,
 )
-from protocol.compression import Codec, compress, decompress
+from protocol.compression import Codec, compress
+from protocol.decompression import decompress
 from storage.config import MiB
 from storage.objects.port import Buffer
 

@@ -21,7 +21,8 @@ from protocol.batch_scan import (
     records_without_key,
 )
 from protocol.codec import RequestHeader, read_request_header, request_type
-from protocol.compression import MAX_DECOMPRESSED_BYTES, Codec, decompress, default_limit
+from protocol.compression import Codec
+from protocol.decompression import MAX_DECOMPRESSED_BYTES, decompress, default_limit
 from protocol.errors import ProtocolError
 from protocol.fetch import FetchRequest, decode_fetch
 from protocol.framing import FrameBuffer

@@ -14,7 +14,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from protocol.batch import CODEC_MASK, HEADER_BYTES, batch_extents, read_header
-from protocol.compression import decompress
+from protocol.decompression import decompress
 from protocol.records import decode_records
 from tests.oracle.wire_values import Memory
 

@@ -13,12 +13,11 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from protocol.compression import (
+from protocol.compression import Codec, compress
+from protocol.decompression import (
     MAX_DECOMPRESSED_BYTES,
     MAX_FRAMES,
-    Codec,
     MiB,
-    compress,
     decompress,
     decompress_stored,
     default_limit,

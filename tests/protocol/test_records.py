@@ -15,7 +15,8 @@ from protocol.batch import (
     read_header,
     verify_produced,
 )
-from protocol.compression import Codec, decompress
+from protocol.compression import Codec
+from protocol.decompression import decompress
 from protocol.errors import InvalidRecords
 from protocol.records import (
     MAX_HEADERS,

@@ -24,7 +24,8 @@ from pyspark.sql.types import (
 )
 
 from protocol.batch import HEADER_BYTES, batch_extents, read_header
-from protocol.compression import Codec, decompress
+from protocol.compression import Codec
+from protocol.decompression import decompress
 from protocol.records import Record, decode_records, encode_records
 from spark.sinks.direct_chunks import arrange
 from spark.sinks.direct_columns import Columns, UnfitRows

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from protocol.batch import CODEC_MASK, HEADER_BYTES, read_header
-from protocol.compression import decompress
+from protocol.decompression import decompress
 from protocol.records import Record, decode_records
 from storage.config import MiB
 from storage.metadata.transactions import Producer

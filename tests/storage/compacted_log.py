@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from protocol.batch import HEADER_BYTES, read_header
-from protocol.compression import decompress
 from protocol.control_batch import read_end_marker
+from protocol.decompression import decompress
 from protocol.ids import Partition
 from protocol.records import decode_records
 from storage.aborted_ranges import aborted_ranges

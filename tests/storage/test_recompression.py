@@ -17,8 +17,9 @@ from protocol.batch import (
     read_header,
 )
 from protocol.batch_scan import FoundTimestamp, find_first_at_or_after
-from protocol.compression import Codec, compress, decompress
+from protocol.compression import Codec, compress
 from protocol.control_batch import EndMarker, build_end_marker
+from protocol.decompression import decompress
 from protocol.errors import CorruptBatch, DecompressedTooLarge, UnsupportedCompression
 from protocol.records import Record, build_batch, decode_records
 from storage.config import MiB

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from protocol.batch import HEADER_BYTES, read_header
-from protocol.compression import Codec, decompress
+from protocol.compression import Codec
+from protocol.decompression import decompress
 from protocol.records import Record, build_batch, decode_records
 from storage.recovery.recover_report import NOT_RECOVERED
 from storage.upkeep.segment_rows import read_rows

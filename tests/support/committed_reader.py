@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from protocol.batch import HEADER_BYTES, batch_extents, read_header
-from protocol.compression import decompress
 from protocol.control_batch import read_end_marker
+from protocol.decompression import decompress
 from protocol.records import decode_records
 
 

@@ -1,8 +1,8 @@
 """The topics as this broker knows them: a copy of what Postgres says, brought up to date on demand.
 
 A name that is not known is looked for in Postgres before it is called unknown; what other brokers
-changed arrives with the next poll, or at once with `refresh`. A change made here is known here
-when its answer is sent.
+changed arrives with the next poll, or at once with `refresh` (topic_news.py). A change made here is
+known here when its answer is sent.
 """
 
 import asyncio
@@ -13,23 +13,20 @@ from uuid import UUID
 import structlog
 
 from broker.configs.broker_configs import BrokerConfig
-from broker.gradual import Gradually
 from broker.metadata_answers import EncodedAnswers
 from broker.shared_load import SharedLoad, shared_task
 from broker.topic_lookups import TopicLookups
 from broker.topic_names import TopicNames
+from broker.topic_news import TopicNews
 from protocol.ids import Partition
 from storage.configs.topic_configs import TopicConfig, readable_topic_config
 from storage.errors import ConfigsChanged, UnknownPartition
 from storage.log import Log
 from storage.metadata.port import MetadataStore
-from storage.metadata.topics import Topic, TopicChanges
+from storage.metadata.topics import Topic
 from storage.partition_log import PartitionLog
 
 log = structlog.get_logger()
-
-News = dict[UUID, Topic | None]
-"""Topics as they are, by id; None if one is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +52,29 @@ class Topics:
     """
 
     def __init__(self, metadata: MetadataStore, storage: Log, broker: BrokerConfig) -> None:
-        self._metadata = metadata
         self._storage = storage
         self._broker = broker
         self._by_name: dict[str, KnownTopic] = {}
         self._by_id: dict[UUID, KnownTopic] = {}
-        self._version = 0
-        self._server = 0
-        self._changed_here: set[UUID] = set()
-        self._doubted: list[Topic] = []
         self._watchers: list[Callable[[], None]] = []
         self.answers = EncodedAnswers()
         self.names = TopicNames()
         self.change_count = 0
-        self._loading = SharedLoad(self._load_changes)
+        self._news = TopicNews(
+            metadata,
+            by_id=self._by_id,
+            by_name=self._by_name,
+            put=self._put,
+            remove=self._remove,
+        )
+        self._loading = SharedLoad(self._news.load)
         self._lookups = TopicLookups(self.refresh)
         self._looking: asyncio.Task[None] | None = None
 
     @property
     def version(self) -> int:
         """Return the version of the metadata that this copy was last brought up to."""
-        return self._version
+        return self._news.version
 
     def all(self) -> Iterable[KnownTopic]:
         return self._by_name.values()
@@ -152,21 +151,20 @@ class Topics:
             of: the topic as it is known here, if the change rests on that. When Postgres says that
                 it is another, the next refresh brings how it is.
         """
-        before = self._version
+        before = self._news.version
         try:
             topic = await change
         except (ConfigsChanged, UnknownPartition):
             if of is not None:
-                self._doubted.append(of)
+                self._news.doubt(of)
             raise
         self._lookups.created()
-        self._changed_here.add(topic.topic_id)
-        self._version = min(self._version, before)
+        self._news.changed_here(topic.topic_id, before)
         return self._put(topic)
 
     def deleted(self, topic_id: UUID) -> None:
         """Take note of a topic that was deleted here."""
-        self._changed_here.add(topic_id)
+        self._news.changed_here(topic_id)
         self._remove(topic_id)
 
     def follow(self, broker: BrokerConfig) -> None:
@@ -234,85 +232,3 @@ class Topics:
     async def poll(self) -> None:
         """Follow the changes of other brokers until cancelled."""
         await self._loading.poll("topics")
-
-    async def _load_changes(self) -> None:
-        """Take over what changed.
-
-        Read all anew if Postgres may have gone back, to a standby: it is another server, its
-        version is older, or it refuses what rests on a topic as it is known here, and has no news
-        of that topic.
-        """
-        begin = self._version
-        doubted, self._doubted = self._doubted, []
-        while True:
-            version = await self._load_since(begin)
-            if version is None:
-                begin = self._version = 0  # if this does not end, the next one must read all, too
-            elif begin > 0 and any(self._is_known(topic.topic_id, topic) for topic in doubted):
-                begin, doubted = 0, []
-            elif self._version < begin:  # a change here began before, and so may news of its topic
-                begin = self._version
-            else:
-                self._version = version
-                return
-
-    async def _load_since(self, begin: int) -> int | None:
-        """Take over what changed since a version, and what was changed here meanwhile, too.
-
-        Topics that are made here all the time do not keep this from its end: what no answer has
-        is younger than the answer.
-
-        Returns:
-            The version that the copy has come to; None if Postgres may have gone back.
-        """
-        since, news, unsettled = begin, News(), News()
-        while True:
-            self._changed_here.clear()
-            changes = await self._metadata.topic_changes(since)
-            if changes.may_contradict(since, self._server):
-                return None
-            self._server = changes.server
-            latest = unsettled | self._news(changes, all_topics=since == 0)
-            await self._take(latest)
-            news |= latest
-            unsettled = self._unsettled(news) if self._changed_here else {}
-            if not unsettled:
-                return changes.version
-            since = changes.version
-
-    def _news(self, changes: TopicChanges, *, all_topics: bool) -> News:
-        """Return what an answer says of each topic."""
-        changed = {topic.topic_id: topic for topic in changes.changed}
-        gone = self._by_id.keys() - changed.keys() if all_topics else changes.deleted
-        return {**changed, **dict.fromkeys(gone)}
-
-    async def _take(self, news: News) -> None:
-        """Take over news, but for what was changed here since they were asked for.
-
-        New topics come before old ones go, so that a name which passes from one to another is
-        known all the time.
-        """
-        gradually = Gradually()
-        async for topic in gradually.each(topic for topic in news.values() if topic is not None):
-            holder = self._by_name.get(topic.name)
-            ids = {topic.topic_id} if holder is None else {topic.topic_id, holder.topic.topic_id}
-            if self._changed_here.isdisjoint(ids) and (holder is None or holder.topic != topic):
-                self._put(topic)
-        gone = [topic_id for topic_id, topic in news.items() if topic is None]
-        async for topic_id in gradually.each(gone):
-            if topic_id not in self._changed_here:
-                self._remove(topic_id)
-
-    def _unsettled(self, news: News) -> News:
-        """Return the news that are not so here: they, or what was changed here, are older."""
-        return {
-            topic_id: topic
-            for topic_id, topic in news.items()
-            if not self._is_known(topic_id, topic)
-        }
-
-    def _is_known(self, topic_id: UUID, topic: Topic | None) -> bool:
-        """Whether it is known here just like that, or not at all if it is None."""
-        known = self._by_id.get(topic_id) if topic is None else self._by_name.get(topic.name)
-        there = None if known is None else known.topic
-        return there is topic or there == topic  # of very many, most are the same object

@@ -78,7 +78,7 @@ async def test_topics_that_a_failover_lost_are_forgotten() -> None:
     await topics.refresh()
 
     # When Postgres goes back to an older version, then the next look finds what is
-    topics._metadata = standby
+    topics._news._metadata = standby
     await topics.refresh()
     assert list(known_topics(topics)) == ["kept"]
 
@@ -99,7 +99,7 @@ async def test_a_copy_that_postgres_contradicts_without_news_is_read_anew(
     standby._random.seed(8)  # what it gains is not what was lost
     await create(standby, "gained", "gained too")
     await topics.refresh()
-    topics._metadata = standby
+    topics._news._metadata = standby
     await topics.refresh()
     assert set(known_topics(topics)) == {"kept", "lost"}
 
@@ -127,7 +127,7 @@ async def test_a_topic_that_took_the_version_of_a_lost_one_is_found(
     await create(standby, *before)
     standby._random.seed(8)  # what it gains is not what was lost
     await create(standby, "gained")
-    topics._metadata, standby.server = standby, 1
+    topics._news._metadata, standby.server = standby, 1
 
     # When a client asks for what was made since, then it is found, and what was lost is gone
     assert await topics.find("gained") is not None
@@ -169,7 +169,7 @@ async def test_a_reading_of_all_that_did_not_end_is_done_again() -> None:
     await topics.refresh()
     standby._random.seed(8)  # what it gains is not what was lost
     await create(standby, "gained")
-    topics._metadata = standby
+    topics._news._metadata = standby
 
     # When one more that is lost is heard of while all is read, and then there is no answer
     standby.meanwhile = topics.change(created(store, "lost too"))

@@ -154,6 +154,7 @@ def start(data: Path, plan: Plan) -> BrokerProcess:
                 "STREAMHOUSE_UPKEEP__DELETE_DELAY_MS": str(round(plan.delete_delay_s * 1000)),
                 "STREAMHOUSE_UPKEEP__PATIENCE_MS": str(UpkeepConfig().patience_ms),
             },
+            own_imports=True,  # the limit is inherited
         )
 
 

@@ -178,7 +178,9 @@ def event(number: int, size: int) -> bytes:
 
 
 def _start(data: Path, listen: str, settings: Mapping[str, str]) -> BrokerProcess:
-    return start_broker(data, listen=listen, environment={**os.environ, **settings})
+    return start_broker(
+        data, listen=listen, environment={**os.environ, **settings}, own_imports=True
+    )
 
 
 def _forget(file: Path) -> None:

@@ -127,6 +127,7 @@ class OurBroker:
             python=self._python,
             own_session=True,
             has_postgres=False,  # a cold start makes one
+            own_imports=True,
         )
 
 

@@ -57,6 +57,7 @@ def run(directory: Path, plan: Plan, limits: Limits, say: Callable[[str], None])
             *("--listen", f"SSL://{tls}", "--listen", f"SASL_PLAINTEXT://{sasl}"),
             *(word for name, value in configs.items() for word in ("--set", f"{name}={value}")),
             environment={**os.environ, "STREAMHOUSE_UPKEEP__ENABLED": "true"},
+            own_imports=True,  # its memory is measured
         )
         try:
             target = Target(address=_address(broker.bootstrap.split(",")[0]))

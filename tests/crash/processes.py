@@ -59,15 +59,19 @@ class KillableBroker:
         """Return when it serves."""
         self._process = self._start()
 
-    def _start(self) -> BrokerProcess:
+    def _start(self, *, own_imports: bool = False) -> BrokerProcess:
         return start_broker(
-            self.data, *self._arguments, listen=self.bootstrap, environment=self._environment
+            self.data,
+            *self._arguments,
+            listen=self.bootstrap,
+            environment=self._environment,
+            own_imports=own_imports,
         )
 
     def kill_while_starting(self, after_s: float) -> None:
         """Start it and end it at once `after_s` later, ready or not."""
         with ThreadPoolExecutor(1) as thread:
-            starting = thread.submit(self._start)
+            starting = thread.submit(self._start, own_imports=True)
             child = until(self._child, "the broker's process")
             time.sleep(after_s)
             child.kill()

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from tests.clients.confluent import CALL_TIMEOUT_S, Confluent
 from tests.crash.processes import KillableBroker, kill_postgres, killable_broker, until
-from tests.streamctl.forks import forks
+from tests.streamctl.forks import run as run_forked
 
 REPOSITORY: Final = Path(__file__).parents[2]
 COMMAND: Final = (sys.executable, "-c", "from streamctl.main import main; main()")
@@ -43,7 +43,7 @@ class Said:
 
 def streamctl(*arguments: str) -> Said:
     """Run a command as people do."""
-    ended = forks().run(arguments, stdin=b"", environment=os.environ, timeout_s=COMMAND_S)
+    ended = run_forked(arguments, stdin=b"", environment=os.environ, timeout_s=COMMAND_S)
     return Said(ended.exit_code, ended.out.decode(), ended.err.decode())
 
 

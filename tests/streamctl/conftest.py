@@ -23,7 +23,7 @@ from streamctl.cluster import Cluster
 from streamctl.connection import Connection
 from streamctl.groups import Groups
 from streamctl.main import main
-from tests.streamctl.forks import forks
+from tests.streamctl.forks import run as run_forked
 from tests.support.broker import running_broker
 
 BOOTSTRAP_VARIABLE: Final = "STREAMHOUSE_TEST_BOOTSTRAP"
@@ -108,7 +108,7 @@ class Streamctl:
     bootstrap: str
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> Ended:
-        ended = forks().run(
+        ended = run_forked(
             arguments, stdin=stdin, environment=self._environment(), timeout_s=FINISH_S
         )
         return Ended(exit_code=ended.exit_code, out=ended.out, err=ended.err.decode())

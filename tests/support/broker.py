@@ -9,14 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
+from tests.support.forks import REPOSITORY, Forked, forks
 from tests.support.postgres_template import put_postgres
 from tests.support.secrets import check_log
 
 READY: Final = re.compile(r"ready bootstrap=(\S+) http=(\S+)")
 BUG: Final = re.compile(r'"bug (in|while) |Traceback')
 START_S: Final = 60
+PROGRAM: Final = ("broker.main",)
+IMPORTED: Final = ("broker.serve_command", "broker.app")
+"""What that program imports when it has hidden its command line."""
 
 
 class BrokerFailed(AssertionError):
@@ -33,7 +37,7 @@ class BrokerProcess:
         log: its standard error, as a file.
     """
 
-    process: "subprocess.Popen[str]"
+    process: "subprocess.Popen[str] | Forked"
     bootstrap: str
     http: str
     log: Path
@@ -80,12 +84,16 @@ def start_broker(
     *arguments: str,
     listen: str = "127.0.0.1:0",
     environment: Mapping[str, str] | None = None,
-    program: Sequence[str] = ("broker.main",),
+    program: Sequence[str] = PROGRAM,
     python: str = sys.executable,
     own_session: bool = False,
     has_postgres: bool = True,
+    own_imports: bool = False,
 ) -> BrokerProcess:
     """Start a broker on `data` and wait until it serves; `program` is a module, and its words.
+
+    It is a fork of a process that has imported it (forks.py), unless it shall have `own_imports`,
+    or another program or Python was named: of a second of processor time a tenth is left.
 
     If it `has_postgres`, it finds an embedded one made already (postgres_template.py).
 
@@ -100,21 +108,15 @@ def start_broker(
     if has_postgres and "--postgres" not in arguments:
         put_postgres(data)
     log = data / "broker.log"
-    command: Sequence[str] = (
-        *(python, "-m", *program, "serve"),
-        *("--listen", listen, "--http", "127.0.0.1:0", "--data", str(data)),
-        *arguments,
-    )
+    places = ("--listen", listen, "--http", "127.0.0.1:0", "--data", str(data))
+    command = ("serve", *places, *arguments)
+    settings = _settings(os.environ if environment is None else environment)
+    process: subprocess.Popen[str] | Forked
     with log.open("a") as errors:
-        process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            env=_settings(os.environ if environment is None else environment),
-            cwd=Path(__file__).parents[2],
-            start_new_session=own_session,
-        )
+        if own_imports or program != PROGRAM or python != sys.executable:
+            process = _started((python, "-m", *program, *command), settings, errors, own_session)
+        else:
+            process = _forked(command, settings, errors, own_session)
     assert process.stdout is not None
     line = process.stdout.readline()
     ready = READY.match(line)
@@ -124,6 +126,35 @@ def start_broker(
         process.stdout.close()
         raise BrokerFailed(f"no ready line but {line!r}\n{log.read_text()[-4000:]}")
     return BrokerProcess(process=process, bootstrap=ready[1], http=ready[2], log=log)
+
+
+def _started(
+    command: Sequence[str], settings: Mapping[str, str], errors: IO[str], own_session: bool
+) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
+        env=settings,
+        cwd=REPOSITORY,
+        start_new_session=own_session,
+    )
+
+
+def _forked(
+    command: Sequence[str], settings: Mapping[str, str], errors: IO[str], own_session: bool
+) -> Forked:
+    reading, writing = os.pipe()
+    with Path(os.devnull).open() as nothing, os.fdopen(writing, "w") as output:
+        return forks(*IMPORTED).start(
+            "broker.main:main",
+            command,
+            environment=settings,
+            files=[nothing.fileno(), output.fileno(), errors.fileno()],
+            own_session=own_session,
+            stdout=os.fdopen(reading),
+        )
 
 
 def _settings(environment: Mapping[str, str]) -> dict[str, str]:

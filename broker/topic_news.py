@@ -106,7 +106,7 @@ class TopicNews:
             if changes.may_contradict(since, self._server):
                 return None
             self._server = changes.server
-            latest = unsettled | self._news(changes, all_topics=since == 0)
+            latest = unsettled | self._said_of_each(changes, all_topics=since == 0)
             await self._take(latest)
             news |= latest
             unsettled = self._unsettled(news) if self._changed_here else {}
@@ -114,7 +114,7 @@ class TopicNews:
                 return changes.version
             since = changes.version
 
-    def _news(self, changes: TopicChanges, *, all_topics: bool) -> News:
+    def _said_of_each(self, changes: TopicChanges, *, all_topics: bool) -> News:
         """Return what an answer says of each topic."""
         changed = {topic.topic_id: topic for topic in changes.changed}
         gone = self._by_id.keys() - changed.keys() if all_topics else changes.deleted

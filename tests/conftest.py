@@ -1,4 +1,4 @@
-"""Fixtures of all tests: a broker process, as users start it, and a raw client for it.
+"""Fixtures of all tests: a broker process, and a raw client for it.
 
 Several processes may run the tests (pytest-xdist); each of them has its own of every fixture.
 """
@@ -9,7 +9,7 @@ import random
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 import structlog
@@ -38,6 +38,12 @@ TOLD = "told"
 ROUNDS = int(os.environ.get("CRASH_ROUNDS") or 1)
 """How many times as much as CI does the tests of crashes are to do."""
 
+LONGER: Final = (
+    *("CRASH_ROUNDS", "EXACTLY_ONCE_SECONDS", "HISTORY_SECONDS", "CLUSTER_SECONDS"),
+    *("STREAMHOUSE_TEST_ALL_STEPS", "FUZZ_EXAMPLES", "HYPOTHESIS_PROFILE"),
+)
+"""Variables that make single tests as long as whoever sets them wants."""
+
 _numbers = itertools.count()
 
 
@@ -49,6 +55,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # `make test &`: processes inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if any(os.environ.get(name) for name in LONGER):
+        config.option.timeout = 0
     config.pluginmanager.register(FailedTestsGarbage())
     file: Path | None = config.getoption("--postpone")
     if file is not None:

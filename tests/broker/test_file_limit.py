@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker.network import file_limit
-from tests.support.broker import BrokerProcess, running_broker
+from tests.support.broker import BrokerProcess, start_broker
 from tests.support.wire import API_VERSIONS, WireClient, build, request_entities
 
 FEW = 256
@@ -23,11 +23,11 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     soft, hard = getrlimit(RLIMIT_NOFILE)
     setrlimit(RLIMIT_NOFILE, (FEW, hard))
     try:
-        with running_broker(tmp_path) as started:
-            setrlimit(RLIMIT_NOFILE, (soft, hard))
-            yield started
+        started = start_broker(tmp_path, own_imports=True)
     finally:
         setrlimit(RLIMIT_NOFILE, (soft, hard))
+    yield started
+    assert started.stop() == 0
 
 
 def test_more_clients_are_served_than_the_soft_limit_lets_in(broker: BrokerProcess) -> None:

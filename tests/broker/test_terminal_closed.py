@@ -27,7 +27,7 @@ def heeds_terminal() -> Iterator[None]:
 
 
 def test_a_broker_ends_with_its_terminal_and_its_postgres_with_it(tmp_path: Path) -> None:
-    broker = start_broker(tmp_path)
+    broker = start_broker(tmp_path, own_imports=True)  # else it ignores what the first one did
     broker.process.send_signal(signal.SIGHUP)
     assert broker.process.wait(10) == 0
     assert postgres_pid(tmp_path / "postgres") is None

@@ -21,10 +21,12 @@ from tests.support.wire import WireClient
 PATIENCE_S = 30.0
 
 
-def start_workers(data: Path, first_port: int) -> BrokerProcess:
+def start_workers(data: Path, first_port: int, *, own_imports: bool = False) -> BrokerProcess:
     http = f"127.0.0.1:{first_port + 2}"
     listen = f"127.0.0.1:{first_port}"
-    return start_broker(data, "--workers", "2", "--http", http, listen=listen)
+    return start_broker(
+        data, "--workers", "2", "--http", http, listen=listen, own_imports=own_imports
+    )
 
 
 def workers_of(broker: BrokerProcess) -> list[psutil.Process]:
@@ -118,7 +120,7 @@ def test_ctrl_c_or_a_closed_terminal_ends_all_of_them(
 ) -> None:
     # Given two workers, and a terminal that sends it to parent and children alike
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup may have started the tests
-    broker = start_workers(tmp_path, free_ports(4))
+    broker = start_workers(tmp_path, free_ports(4), own_imports=True)
     signal.signal(signal.SIGHUP, before)
     workers = workers_of(broker)
     for process in (psutil.Process(broker.pid), *workers):

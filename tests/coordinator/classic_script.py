@@ -17,6 +17,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 
+from coordinator import classic_document
 from coordinator.answers import (
     Answer,
     ConsumerHeartbeatAnswer,
@@ -114,6 +115,8 @@ class Player:
             match effect:
                 case Save(group=group):
                     self._saved = group
+                    restored = classic_document.restored_state(group, self._config, now_ms=0)
+                    assert classic_document.save(restored).group == group
                     lines.append(_written_save(group))
                 case Reply(token=token, answer=answer):
                     lines.append(f"reply {token} {written_answer(answer)}")

@@ -44,7 +44,7 @@ class Said:
 def streamctl(*arguments: str) -> Said:
     """Run a command as people do."""
     ended = run_forked(arguments, stdin=b"", environment=os.environ, timeout_s=COMMAND_S)
-    return Said(ended.exit_code, ended.out.decode(), ended.err.decode())
+    return Said(ended.exit_code, ended.out.decode(), ended.err)
 
 
 @contextmanager

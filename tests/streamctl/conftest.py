@@ -23,6 +23,7 @@ from streamctl.cluster import Cluster
 from streamctl.connection import Connection
 from streamctl.groups import Groups
 from streamctl.main import main
+from tests.streamctl.forks import Ended
 from tests.streamctl.forks import run as run_forked
 from tests.support.broker import running_broker
 
@@ -30,23 +31,6 @@ BOOTSTRAP_VARIABLE: Final = "STREAMHOUSE_TEST_BOOTSTRAP"
 FINISH_S: Final = 240
 COMMAND: Final = (sys.executable, "-c", "from streamctl.main import main; main()")
 REPOSITORY: Final = Path(__file__).parents[2]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """What a finished command left behind."""
-
-    exit_code: int
-    out: bytes
-    err: str
-
-    @property
-    def text(self) -> str:
-        return self.out.decode()
-
-    @property
-    def lines(self) -> list[str]:
-        return self.text.splitlines()
 
 
 class Running:
@@ -108,10 +92,9 @@ class Streamctl:
     bootstrap: str
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> Ended:
-        ended = run_forked(
+        return run_forked(
             arguments, stdin=stdin, environment=self._environment(), timeout_s=FINISH_S
         )
-        return Ended(exit_code=ended.exit_code, out=ended.out, err=ended.err.decode())
 
     def well(self, *arguments: str, stdin: bytes = b"") -> Ended:
         """Run a command that has to succeed."""

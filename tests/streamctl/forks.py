@@ -22,13 +22,21 @@ IMPORTED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """A command that has ended."""
+    """What a finished command left behind."""
 
     exit_code: int
     out: bytes
-    err: bytes
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out.decode()
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
 
 
 def run(
@@ -52,7 +60,8 @@ def run(
             command.kill()
             exit_code = command.wait()
         writing.result()
-        return Ended(exit_code, *(one.result() for one in reading))
+        out, err = (one.result() for one in reading)
+        return Ended(exit_code=exit_code, out=out, err=err.decode())
 
 
 def _give(file: int, data: bytes) -> None:

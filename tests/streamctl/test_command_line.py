@@ -17,7 +17,8 @@ import psutil
 import pytest
 
 from streamctl.requests import REQUEST_TIMEOUT_S
-from tests.streamctl.conftest import COMMAND, FINISH_S, REPOSITORY, Ended, Streamctl, wait_until
+from tests.streamctl.conftest import COMMAND, FINISH_S, REPOSITORY, Streamctl, wait_until
+from tests.streamctl.forks import Ended
 from tests.support.broker import running_broker
 
 NOBODY = "127.0.0.1:1"
@@ -389,12 +390,14 @@ def test_output_that_cannot_have_every_letter_is_no_failure(
     monkeypatch.setenv("PYTHONIOENCODING", encoding)
 
     # When something is done, then that is told
-    created = streamctl.well("topic", "create", topic_name, "--set", "retention.ms=1000")
+    creates = ("topic", "create", topic_name, "--set", "retention.ms=1000")
+    created = streamctl.start(*creates).finish()
+    assert created.exit_code == 0, created.err
     assert f"created topic {topic_name}" in created.text
 
     # And what programs read is whole
     streamctl.well("quota", "set", "--user", "☃", "--produce-rate", "1MB")
-    listed = json.loads(streamctl.well("quota", "list", "--format", "json").text)
+    listed = json.loads(streamctl.start("quota", "list", "--format", "json").finish().text)
     streamctl.well("quota", "delete", "--user", "☃")
     assert {"user": "☃"} in [one["entity"] for one in listed]
 

@@ -7,7 +7,8 @@ from uuid import uuid4
 import pytest
 
 from streamctl.cluster import Cluster
-from tests.streamctl.conftest import Ended, Streamctl
+from tests.streamctl.conftest import Streamctl
+from tests.streamctl.forks import Ended
 
 
 def values(streamctl: Streamctl, *resource: str) -> dict[str, tuple[str, str]]:

@@ -13,14 +13,8 @@ from streamctl import group_lag, stall_watch
 from streamctl.cluster import Cluster
 from streamctl.connection import Connection
 from streamctl.groups import Groups
-from tests.streamctl.conftest import (
-    COMMAND,
-    FINISH_S,
-    REPOSITORY,
-    Ended,
-    Streamctl,
-    create_topic,
-)
+from tests.streamctl.conftest import COMMAND, FINISH_S, REPOSITORY, Streamctl, create_topic
+from tests.streamctl.forks import Ended
 from tests.support.broker import running_broker
 
 

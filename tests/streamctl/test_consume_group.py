@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import Producer
 
 from streamctl.groups import Groups
-from tests.streamctl.conftest import FINISH_S, Ended, Running, Streamctl, wait_until
+from tests.streamctl.conftest import FINISH_S, Running, Streamctl, wait_until
+from tests.streamctl.forks import Ended
 
 Send = Callable[..., None]
 

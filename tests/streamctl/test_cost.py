@@ -15,7 +15,7 @@ import pytest
 from protocol.records import Record, build_batch
 from streamctl.cost_prices import default_text, read_prices
 from streamctl.cost_report import COUNTED, make_report
-from tests.streamctl.conftest import Ended
+from tests.streamctl.forks import Ended
 from tests.support.broker import BrokerProcess, running_broker
 from tests.support.wire import WireClient
 

@@ -9,7 +9,8 @@ import pytest
 
 from streamctl.cluster import Cluster
 from streamctl.groups import GroupInUse, Groups, UnknownGroup
-from tests.streamctl.conftest import Ended, Running, Streamctl, create_topic, wait_until
+from tests.streamctl.conftest import Running, Streamctl, create_topic, wait_until
+from tests.streamctl.forks import Ended
 
 Send = Callable[..., None]
 

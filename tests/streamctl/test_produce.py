@@ -17,14 +17,8 @@ from streamctl.cluster import Cluster
 from streamctl.connection import Connection
 from streamctl.lines import LineSource
 from streamctl.sending import Sender
-from tests.streamctl.conftest import (
-    COMMAND,
-    FINISH_S,
-    REPOSITORY,
-    Ended,
-    Streamctl,
-    create_topic,
-)
+from tests.streamctl.conftest import COMMAND, FINISH_S, REPOSITORY, Streamctl, create_topic
+from tests.streamctl.forks import Ended
 from tests.support.broker import running_broker
 
 GIVES_UP_SOON = "delivery.timeout.ms=10000"  # of the first record, too, which is to arrive

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.streamctl.conftest import Ended, Streamctl
+from tests.streamctl.conftest import Streamctl
+from tests.streamctl.forks import Ended
 
 
 def quotas(streamctl: Streamctl) -> list[tuple[dict[str, str | None], dict[str, float]]]:

@@ -21,7 +21,8 @@ from streamctl.errors import Failure
 from streamctl.oauth_token import fetch_token
 from streamctl.output import print_failure
 from streamctl.sasl import conversation
-from tests.streamctl.conftest import FINISH_S, Ended, lift_login_limits
+from tests.streamctl.conftest import FINISH_S, lift_login_limits
+from tests.streamctl.forks import Ended
 from tests.support.broker import BrokerProcess
 from tests.support.certificates import make_authority
 from tests.support.sasl import (

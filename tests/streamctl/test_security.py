@@ -11,7 +11,8 @@ from confluent_kafka.admin import AclBinding  # type: ignore[attr-defined]  # no
 from tests.clients.logins import Login
 from tests.clients.secured import Secured, acl, traffic
 from tests.clients.secured_brokers import Strictness, running_secured
-from tests.streamctl.conftest import FINISH_S, Ended, Streamctl, lift_login_limits
+from tests.streamctl.conftest import FINISH_S, Streamctl, lift_login_limits
+from tests.streamctl.forks import Ended
 from tests.support.certificates import make_authority
 
 RunHere = Callable[..., Ended]

@@ -25,7 +25,8 @@ from streamctl.connection import Connection
 from streamctl.errors import Failure
 from streamctl.offline_dump import dump_object
 from tests.storage.segments_made import POLICY, TOPIC_ID, build_segment, whole
-from tests.streamctl.conftest import Ended, Streamctl, create_topic
+from tests.streamctl.conftest import Streamctl, create_topic
+from tests.streamctl.forks import Ended
 from tests.support.broker import running_broker
 from tests.support.s3_server import S3Server
 

@@ -14,7 +14,7 @@ from streamctl.errors import Failure
 from streamctl.offline_stores import as_failures
 from tests.clients.confluent import Confluent
 from tests.clients.records import SentRecord
-from tests.streamctl.conftest import Ended
+from tests.streamctl.forks import Ended
 from tests.support.broker import running_broker
 
 ANSWER_S = 30

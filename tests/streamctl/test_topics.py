@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from streamctl.cluster import Cluster
-from tests.streamctl.conftest import FINISH_S, Ended, Streamctl
+from tests.streamctl.conftest import FINISH_S, Streamctl
+from tests.streamctl.forks import Ended
 
 NOBODY = "127.0.0.1:1"  # no HTTP port is there
 

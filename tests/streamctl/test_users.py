@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from streamctl.cluster import Cluster
-from tests.streamctl.conftest import FINISH_S, Ended, Streamctl
+from tests.streamctl.conftest import FINISH_S, Streamctl
+from tests.streamctl.forks import Ended
 
 
 def users(streamctl: Streamctl) -> dict[str, dict[str, int]]:

@@ -1,4 +1,4 @@
-"""A broker process of this project on a free port, as its users start it."""
+"""A broker process of this project on a free port."""
 
 import os
 import re

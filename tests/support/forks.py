@@ -5,6 +5,10 @@ function, the arguments that the command line of the program has, and its enviro
 its standard input, output and errors, and a pipe that is told its process id when it has all of
 that, and its exit code once it has ended. The end of the process is that of the socket on which
 messages come.
+
+What Python takes from its environment when it starts (PYTHONIOENCODING, PYTHONHASHSEED), limits of
+resources and signals that are ignored are those of the first start: what is about one of these has
+to start a program itself.
 """
 
 import atexit

@@ -45,13 +45,17 @@ class Trio:
         return ",".join(self.bootstraps)
 
     def start(self, name: str, *arguments: str, listen: str = "") -> BrokerProcess:
-        """Start one more, on a port that it can have again; it is not among `brokers`."""
+        """Start one more, on a port that it can have again; it is not among `brokers`.
+
+        One hashes words by a number of its own: each does that is no fork of the same process.
+        """
         return start_broker(
             self.home / name,
             *self.arguments,
             *arguments,
             listen=listen or f"127.0.0.1:{free_port()}",
             environment=self.environment,
+            own_imports=name == "b1",
         )
 
     def restart(self, at: int) -> None:

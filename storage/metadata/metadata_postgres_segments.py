@@ -132,8 +132,14 @@ class PostgresSegments:
             await self._steps.fetch("partition_step_over", *partition, start_offset, end_offset)
         )
 
-    async def set_compacted(self, partition: Partition, compacted_offset: int) -> None:
-        await self._steps.fetch("partition_set_compacted", *partition, compacted_offset)
+    async def set_compacted(
+        self, partition: Partition, compacted_offset: int, *, cleaned_ms: int | None
+    ) -> None:
+        await self._steps.fetch("partition_set_compacted", *partition, compacted_offset, cleaned_ms)
+
+    async def stored_ms(self, paths: Sequence[str]) -> dict[str, int]:
+        rows = await self._pool.fetch("object_find_stored", list(paths))
+        return {row["path"]: row["stored_ms"] for row in rows}
 
     async def expire_records(self, requests: Sequence[RetentionRequest]) -> dict[Partition, int]:
         moved: dict[Partition, int] = {}

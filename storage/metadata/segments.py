@@ -65,7 +65,7 @@ class CleanableRange:
         compacted_offset: before it, every key has one record (of those that were there then).
         end_offset: up to where compaction may go (exclusive): built, and before the LSO.
         clean_size, dirty_size: bytes before and from `compacted_offset` on.
-        dirty_since_ms: when it was compacted last, or, if that is less, the oldest
+        dirty_since_ms: when it was compacted last as a whole, or, if that is less, the oldest
             `max_timestamp_ms` of a dirty segment that has one; 0 if it never was.
     """
 
@@ -208,8 +208,18 @@ class SegmentStore(Protocol):
         False, and nothing changes, if it does not begin within these offsets (inclusive).
         """
 
-    async def set_compacted(self, partition: Partition, compacted_offset: int) -> None:
-        """Take note of where a round of compaction has come to, and when. It never moves back."""
+    async def set_compacted(
+        self, partition: Partition, compacted_offset: int, *, cleaned_ms: int | None
+    ) -> None:
+        """Take note of where a round of compaction has come to, and when. It never moves back.
+
+        `cleaned_ms`: nothing behind that offset was written before, as far as is known; None if
+        that is not known, so that what was known of it stays as it is. By the database's clock it
+        is never later than now.
+        """
+
+    async def stored_ms(self, paths: Sequence[str]) -> dict[str, int]:
+        """Return when live objects were stored (Unix time); those that are gone are left out."""
 
     # retention
 

@@ -29,6 +29,7 @@ from storage.metadata.port import MetadataStore
 from storage.metadata.segments import CleanableRange, TaskKind
 from storage.metadata.usage import UPKEEP_CLIENT
 from storage.objects.port import ObjectStore
+from storage.segment_entry import SegmentEntry
 from storage.upkeep.compaction_round import CompactionCounts, CompactionRound, dirty_offset
 from storage.upkeep.compaction_rows import CompactionRows
 from storage.upkeep.policies import TopicPolicy
@@ -175,12 +176,29 @@ class Compactor:
         rows = CompactionRows(self._metadata, self._objects, partition)
         async with aclosing(rows.pages(start_offset, found.end_offset)) as pages:
             async for page in pages:
+                newest_ms = await self._newest_ms(page) if policy.min_compaction_lag_ms else {}
                 for row in page:
-                    if policy.min_compaction_lag_ms and row.max_timestamp_ms > before_ms:
+                    if newest_ms.get(row.end_offset, before_ms) > before_ms:
                         return replace(found, end_offset=end_offset, dirty_size=size)
                     end_offset = row.end_offset + 1
                     size += row.length
         return replace(found, end_offset=end_offset, dirty_size=size)
+
+    async def _newest_ms(self, rows: Sequence[SegmentEntry]) -> dict[int, int]:
+        """Return when the newest record of each row was made, by the row's end offset.
+
+        Of records that do not tell, it is when their object was stored. What stands for a gap has
+        none, and is as young as the recovery that found it.
+        """
+        with_records = [row for row in rows if not row.is_gap]
+        untold = [row.path for row in with_records if row.max_timestamp_ms < 0]
+        stored_ms = await self._metadata.stored_ms(untold) if untold else {}
+        return {
+            row.end_offset: row.max_timestamp_ms
+            if row.max_timestamp_ms >= 0
+            else stored_ms.get(row.path, row.max_timestamp_ms)
+            for row in with_records
+        }
 
     async def _one_round(self, found: CleanableRange, policy: TopicPolicy, now_ms: int) -> bool:
         """Return whether another round has to follow.

@@ -101,6 +101,7 @@ class CompactionRound:
             start_offset=self._dirty_offset,
         )
         self._clean_offset = found.log_start_offset  # before it, all is rewritten
+        self._clean_ms = -1  # when the newest record of the last row before it was made, if known
         self._keeps_tombstones = False  # since a batch was met that cannot be read
 
     async def run(self) -> bool:
@@ -123,11 +124,14 @@ class CompactionRound:
                 raise
         try:
             await self._rewrite()
-        except (RowsChanged, UnreadableRow):
-            # Of what is dirty, only that behind the rewritten part has yet to be compacted.
-            await self._note(min(self._clean_offset, self._latest.end_offset))
+        except (RowsChanged, UnreadableRow) as cut_short:
+            # Of what is dirty, only that behind the rewritten part has yet to be compacted. That
+            # is so after each round if the builder often merges rows at the end.
+            known_ms = self._clean_ms if isinstance(cut_short, RowsChanged) else -1
+            await self._note(min(self._clean_offset, self._latest.end_offset), known_ms)
             raise
-        await self._note(self._latest.end_offset)
+        goes_on = self._latest.end_offset < self._found.end_offset
+        await self._note(self._latest.end_offset, -1 if goes_on else self._now_ms)
         self._counts.rounds += 1
         log.info(
             "log compacted",
@@ -137,11 +141,17 @@ class CompactionRound:
             dirty_offset=self._dirty_offset,
             end_offset=self._latest.end_offset,
         )
-        return self._latest.end_offset < self._found.end_offset
+        return goes_on
 
-    async def _note(self, offset: int) -> None:
+    async def _note(self, offset: int, known_ms: int) -> None:
+        """Take note of an end; behind it nothing was written before `known_ms`, unless that is -1.
+
+        Or before what was too young for the round.
+        """
         if offset > self._dirty_offset:
-            await self._metadata.set_compacted(self._partition, offset)
+            left_ms = max(self._now_ms - self._policy.min_compaction_lag_ms, 0)
+            cleaned_ms = min(known_ms, left_ms) if known_ms >= 0 else None
+            await self._metadata.set_compacted(self._partition, offset, cleaned_ms=cleaned_ms)
 
     async def _learn(self) -> None:
         transactions = SeenTransactions()
@@ -241,6 +251,7 @@ class CompactionRound:
         self._counts.unreadable_batches += segment.unreadable_batches
         self._keeps_tombstones = segment.keeps_tombstones
         self._clean_offset = segment.rows[-1].end_offset + 1
+        self._clean_ms = segment.rows[-1].max_timestamp_ms
 
     async def _aborted(self, entry: SegmentEntry) -> list[AbortedTransaction]:
         return await aborted_ranges(

@@ -193,3 +193,19 @@ async def test_known_objects_are_those_that_have_a_row(segments: Segments) -> No
     uncommitted = {pending, forgotten, "wal/never"}
     assert await segments.store.uncommitted_objects(asked) == uncommitted
     assert await segments.store.uncommitted_objects([]) == set()
+
+
+async def test_objects_tell_since_when_they_are_stored(segments: Segments) -> None:
+    # Given an object that was committed a while ago, and one that was just now
+    (partition,) = await segments.partitions(1)
+    old = (await segments.write(partition)).path
+    await segments.passes(HOUR_MS)
+    before_ms = await segments.store.clock_ms()
+    new = (await segments.write(partition)).path
+
+    # Then each tells when that was; what was never reserved tells nothing
+    stored_ms = await segments.store.stored_ms([old, new, "wal/never", old])
+    assert stored_ms.keys() == {old, new}
+    assert before_ms <= stored_ms[new] <= await segments.store.clock_ms()
+    assert stored_ms[old] <= stored_ms[new] - HOUR_MS
+    assert await segments.store.stored_ms([]) == {}

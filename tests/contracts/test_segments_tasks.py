@@ -108,15 +108,36 @@ async def test_compaction_is_told_since_when_something_may_be_dirty(segments: Se
     assert await segments.store.replace_segments(replace(swap, compacts=True))
     assert (await cleanable(segments, partition)).dirty_since_ms == 0
 
-    # When there was one that has left out all, then it is what the oldest tells of itself
-    before_ms = await segments.store.clock_ms()
-    await segments.store.set_compacted(partition, 0)
-    assert (await cleanable(segments, partition)).dirty_since_ms == 20
+    # When there was one that was cut short, then neither
+    await segments.store.set_compacted(partition, 0, cleaned_ms=None)
+    assert (await cleanable(segments, partition)).dirty_since_ms == 0
 
-    # When it has left out the others, then they were dirty at that time at the earliest
-    await segments.store.set_compacted(partition, 10)
-    found = await cleanable(segments, partition)
-    assert before_ms <= found.dirty_since_ms <= await segments.store.clock_ms()
+    # When one has left out only what is younger than some time, then what is left tells of itself,
+    # or is younger
+    await segments.store.set_compacted(partition, 0, cleaned_ms=30)
+    assert (await cleanable(segments, partition)).dirty_since_ms == 20
+    await segments.store.set_compacted(partition, 10, cleaned_ms=None)
+    assert (await cleanable(segments, partition)).dirty_since_ms == 30
+
+    # And that never moves back
+    await segments.store.set_compacted(partition, 10, cleaned_ms=25)
+    assert (await cleanable(segments, partition)).dirty_since_ms == 30
+
+
+async def test_no_compaction_was_later_than_now(segments: Segments) -> None:
+    # Given a compaction by a clock that was ahead
+    (partition,) = await segments.partitions(1)
+    store = segments.store
+    await store.set_compacted(partition, 0, cleaned_ms=await store.clock_ms())
+    await segments.passes(-HOUR_MS)
+    now_ms = await store.clock_ms()
+    assert (await cleanable(segments, partition)).dirty_since_ms > now_ms + HOUR_MS // 2
+
+    # When there are others, then they were just now
+    for cleaned_ms in (None, now_ms + 2 * HOUR_MS):
+        await store.set_compacted(partition, 0, cleaned_ms=cleaned_ms)
+        found = await cleanable(segments, partition)
+        assert now_ms <= found.dirty_since_ms <= await store.clock_ms()
 
 
 async def test_compaction_is_told_what_is_dirty(segments: Segments) -> None:
@@ -152,13 +173,13 @@ async def test_compaction_is_told_what_is_dirty(segments: Segments) -> None:
     }
 
     # When some of it was compacted, then the rest is dirty
-    await segments.store.set_compacted(partition, 20)
+    await segments.store.set_compacted(partition, 20, cleaned_ms=None)
     one = await cleanable(segments, partition)
     assert (one.compacted_offset, one.clean_size, one.dirty_size) == (20, 1200, 50)
 
     # And it never was compacted less far; of a partition that is gone, nothing is noted
-    await segments.store.set_compacted(partition, 10)
-    await segments.store.set_compacted(missing, 10)
+    await segments.store.set_compacted(partition, 10, cleaned_ms=None)
+    await segments.store.set_compacted(missing, 10, cleaned_ms=None)
     assert (await cleanable(segments, partition)).compacted_offset == 20
 
     # And what was deleted is neither

@@ -145,7 +145,7 @@ async def test_segments_that_are_clean_are_not_merged_with_what_is_not(world: Wo
     builder = world.builder()
     await world.produce(b"clean")
     await builder.build(world.partition)
-    await world.metadata.set_compacted(world.partition, 2)
+    await world.metadata.set_compacted(world.partition, 2, cleaned_ms=None)
     await world.produce(b"dirty")
     await builder.build(world.partition)
 

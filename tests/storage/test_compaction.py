@@ -151,6 +151,21 @@ async def test_records_younger_than_min_compaction_lag_stay() -> None:
     assert [one.offset for one in await world.read()] == [1]
 
 
+async def test_records_without_a_timestamp_are_as_old_as_their_object() -> None:
+    # Given records that do not say when they were made, and were stored and built just now
+    world = await World(replace(POLICY, min_compaction_lag_ms=5_000)).open()
+    for value in (b"1", b"2"):
+        await world.produce([(b"a", value)], timestamp_ms=-1)
+    await world.build()
+
+    # Then they stay until they have been there for min.compaction.lag.ms
+    world.now_ms += 4_000
+    assert await world.compact() == 0
+    world.now_ms += 2_000
+    assert await world.compact() == 1
+    assert [one.offset for one in await world.read()] == [1]
+
+
 async def test_a_reader_at_the_end_of_a_row_learns_that_nothing_more_is_there() -> None:
     # Given a row that ends with a tombstone that has had its time
     world = await World().open()

@@ -1,10 +1,15 @@
 """max.compaction.lag.ms (KIP-354): however little of a log is new, it is compacted in that time."""
 
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
-from storage.metadata.segments import TaskKind
+from storage.gap_segment import gap_path
+from storage.metadata.segments import SegmentSwap, TaskKind
+from storage.objects.port import ObjectStore, Owned
+from storage.segment_entry import SegmentEntry
+from storage.upkeep.compaction_batches import empty_batch
 from tests.storage.compaction_world import POLICY, World
 
 HOUR_MS = 3_600_000
@@ -58,6 +63,89 @@ async def test_a_trickle_is_compacted_once_in_the_time(
     assert compacted_h[0] <= lag_h + 1
     assert len(compacted_h) >= 4 * DAY_H // (lag_h + 1)
     assert len(compacted_h) <= 4 * DAY_H // lag_h
+
+
+class MergedMeanwhile:
+    """A store in which the small segment at the end is merged when a clean row is rewritten."""
+
+    def __init__(self, world: World, clean: SegmentEntry) -> None:
+        self._world = world
+        self._clean = clean
+        self._is_done = False
+
+    async def get(self, path: str, start: int, length: int) -> Owned:
+        if path == self._clean.path and not self._is_done:
+            self._is_done = True
+            await self._world.produce([(b"later", b"v" * 500)])
+            await self._world.build()
+        return await self._world.objects.get(path, start, length)
+
+    async def put(self, path: str, parts: list[bytes]) -> None:
+        await self._world.objects.put(path, parts)
+
+
+@pytest.mark.parametrize(("age_ms", "left_age_ms"), [(HOUR_MS, HOUR_MS), (-HOUR_MS, 0), (None, 0)])
+async def test_what_is_left_where_a_round_was_cut_short_is_younger_than_what_it_has_rewritten(
+    age_ms: int | None, left_age_ms: int
+) -> None:
+    # Given a clean log, full segments behind it, of clients with whatever clock, and a small one
+    world = await World().open()
+    await world.produce([(b"clean", b"1")])
+    await world.build()
+    await world.compact()
+    cleaned_ms = world.now_ms
+    world.now_ms += DAY_H * HOUR_MS
+    timestamp_ms = -1 if age_ms is None else world.now_ms - age_ms
+    for _ in range(2):
+        await world.produce([(b"full", b"v" * 1_850)], timestamp_ms=timestamp_ms)
+    await world.build()
+    await world.produce([(b"small", b"1"), (b"small", b"2")])
+    await world.build()
+    clean, *full, small = await world.rows()
+
+    # When the small one is merged with what follows while the log is rewritten
+    compactor = world.compactor(objects=cast("ObjectStore", MergedMeanwhile(world, clean)))
+    await compactor.compact(world.partition)
+    assert compactor.counts.lost == 1
+
+    # Then it counts as no older than what is before it, as far as that is known
+    (found,) = await world.metadata.cleanable_ranges([world.partition])
+    assert found.compacted_offset == full[-1].end_offset + 1 == small.start_offset
+    known = age_ms is not None
+    assert found.dirty_since_ms == (world.now_ms - left_age_ms if known else cleaned_ms)
+
+
+async def test_a_gap_is_not_as_young_as_the_recovery_that_found_it() -> None:
+    # Given old records, and between them a gap that a recovery has closed just now
+    world = await World(replace(POLICY, min_compaction_lag_ms=HOUR_MS)).open()
+    world.set_segment_bytes(1)
+    made_ms = world.now_ms - DAY_H * HOUR_MS
+    await world.produce([(b"a", b"1")], timestamp_ms=made_ms)
+    await world.produce_bytes(empty_batch(0))
+    await world.produce([(b"a", b"2")], timestamp_ms=made_ms)
+    await world.build()
+    lost = (await world.rows())[1]
+    path = gap_path("topics/users", 0, lost.start_offset, lost.end_offset)
+    content = await world.objects.get(lost.path, 0, lost.start + lost.length + lost.index_length)
+    await world.metadata.reserve_objects([path])
+    await world.objects.put(path, [bytes(content)])
+    assert await world.metadata.replace_segments(
+        SegmentSwap(
+            partition=world.partition,
+            path=path,
+            size=len(content),
+            replaced=[lost],
+            start=lost.start,
+            length=lost.length,
+            index_length=lost.index_length,
+            max_timestamp_ms=-1,
+        )
+    )
+    assert [row.is_gap for row in await world.rows()] == [False, True, False]
+
+    # Then what is behind it is compacted
+    await world.compact()
+    assert [(one.offset, one.value) for one in await world.read() if one.key] == [(2, b"2")]
 
 
 async def test_a_log_in_which_nothing_is_new_is_left_alone() -> None:

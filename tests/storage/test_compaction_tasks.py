@@ -125,6 +125,7 @@ async def test_what_lies_before_a_damaged_segment_is_compacted(
     (found,) = await world.metadata.cleanable_ranges([world.partition])
     assert found.compacted_offset == damaged.start_offset
     assert (await world.rows())[-1] == damaged
+    assert found.dirty_since_ms == 0  # nobody knows what the damaged one says
     assert sum(row.length for row in (await world.rows())[:-1]) < sum(row.length for row in good)
     assert compactor.counts.unreadable == 1
 
@@ -132,6 +133,8 @@ async def test_what_lies_before_a_damaged_segment_is_compacted(
     stored[damaged.path] = content
     assert await world.compact()
     assert sorted(one.key for one in await world.read() if one.key) == [b"%d" % n for n in range(7)]
+    (found,) = await world.metadata.cleanable_ranges([world.partition])
+    assert found.dirty_since_ms == world.now_ms
 
 
 class CountedBytes(MemoryStore):
@@ -289,7 +292,7 @@ async def test_a_tombstone_that_a_full_map_leaves_out_is_not_gone_before_it_was_
     await world.produce([(b"a", b"1"), (b"b", b"1"), (b"c", b"1")])
     deleted = await world.produce([(b"a", None), (b"b", None), (b"c", None)])
     await world.build()
-    await world.metadata.set_compacted(world.partition, deleted)
+    await world.metadata.set_compacted(world.partition, deleted, cleaned_ms=None)
 
     # When rounds end within it
     assert await world.compact() == 3

@@ -142,7 +142,8 @@ async def use_everything(session: Connection, name: str) -> None:
     topic_ids = [partition.topic_id]
     (clean,) = await session.fetch(query("partition_find_cleanable"), topic_ids, [0])
     assert clean["dirty_size"] == 100
-    await session.fetch(query("partition_set_compacted"), *partition, 20)
+    await session.fetch(query("partition_set_compacted"), *partition, 20, 1)
+    assert len(await session.fetch(query("object_find_stored"), [path])) == 1
     assert await session.fetch(query("partition_step_over"), *partition, 15, 24)
     await session.fetch(query("task_add"), name, topic_ids, [0])
     assert await session.fetchval(query("task_claim"), name, HOUR_MS) == partition.topic_id

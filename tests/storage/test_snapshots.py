@@ -187,12 +187,12 @@ async def test_it_tells_that_compaction_came(world: World) -> None:
     # Given a partition that was compacted before a snapshot
     (orders,) = await world.topic("orders")
     await world.write(orders)
-    await world.opened.store.set_compacted(orders, 5)
+    await world.opened.store.set_compacted(orders, 5, cleaned_ms=None)
     await world.snapshots.create("cut", None, retention_ms=None)
     assert not (await world.snapshots.partitions("cut"))[0].compacted
 
     # When it is compacted again, then the snapshot tells so
-    await world.opened.store.set_compacted(orders, 10)
+    await world.opened.store.set_compacted(orders, 10, cleaned_ms=None)
     assert (await world.snapshots.partitions("cut"))[0].compacted
 
 

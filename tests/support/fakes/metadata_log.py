@@ -59,7 +59,8 @@ class MemoryPartition:
         leader_epoch: the newest with which it was asked to take a batch.
         built_offset: rows before it are built segments, or were stepped over.
         forgotten_producer_id: the highest id of a producer of which something may be forgotten.
-        compacted_offset, compacted_ms: where log compaction has come to, and when rounds noted it.
+        compacted_offset: where log compaction has come to.
+        cleaned_ms: nothing behind that was written before, as far as is known.
         unstable: first offset of each open transaction that has records here, by producer id.
         aborted: in the order of their last offsets, without those before the log start offset that
             were purged.
@@ -72,7 +73,7 @@ class MemoryPartition:
     built_offset: int = 0
     forgotten_producer_id: int = -1
     compacted_offset: int = 0
-    compacted_ms: int = 0
+    cleaned_ms: int = 0
     index: MemoryIndex = field(default_factory=MemoryIndex)
     unstable: dict[int, int] = field(default_factory=dict)
     aborted: list[AbortedTransaction] = field(default_factory=list)

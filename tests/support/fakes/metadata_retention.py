@@ -84,6 +84,10 @@ class MemoryRetention:
     async def known_objects(self, paths: Sequence[str]) -> set[str]:
         return {path for path in paths if self._objects.find(path) is not None}
 
+    async def stored_ms(self, paths: Sequence[str]) -> dict[str, int]:
+        found = ((path, self._objects.find(path)) for path in paths)
+        return {path: one.created_ms for path, one in found if one is not None}
+
     async def uncommitted_objects(self, paths: Sequence[str]) -> set[str]:
         found = ((path, self._objects.find(path)) for path in paths)
         return {path for path, one in found if one is None or one.state == "pending"}

@@ -153,11 +153,13 @@ class MemorySegments:
         log.built_offset = end_offset + 1
         return True
 
-    async def set_compacted(self, partition: Partition, compacted_offset: int) -> None:
+    async def set_compacted(
+        self, partition: Partition, compacted_offset: int, *, cleaned_ms: int | None
+    ) -> None:
         log = self._partitions.get(partition)
         if log is not None:
             log.compacted_offset = max(log.compacted_offset, compacted_offset)
-            log.compacted_ms = self._now_ms()
+            log.cleaned_ms = min(max(log.cleaned_ms, cleaned_ms or 0), self._now_ms())
 
     async def topic_folder(self, topic_id: UUID) -> str | None:
         return self._folders.get(topic_id)
@@ -189,7 +191,7 @@ class MemorySegments:
             end_offset=end_offset,
             clean_size=sum(row.length for row in clean),
             dirty_size=sum(row.length for row in dirty),
-            dirty_since_ms=min([log.compacted_ms, *timestamps_ms]),
+            dirty_since_ms=min([log.cleaned_ms, *timestamps_ms]),
         )
 
     def _folder(self, topic_id: UUID) -> str:

@@ -4,28 +4,17 @@ Nobody else gets at the group meanwhile. Whoever comes later has to find it gone
 commits after its topic was found to be nobody's must not be removed with what was there before.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import Final
+from collections.abc import Sequence
 
 from kio.schema.errors import ErrorCode
 
+from broker.groups.deletes_in_turn import DeletesInTurn
 from broker.groups.group_runner import Answered, GroupRunner
 from broker.groups.group_table import GroupTable, coordinator_refusal
 from broker.refusals import Refusal
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable, NothingWritten
 from storage.metadata.groups import GroupStore
-
-DELETES_AT_A_TIME: Final = 4
-"""A request may name thousands of groups; others need sessions with Postgres meanwhile.
-
-What they commit together is one write to its disk: with two it takes twice the time.
-"""
-
-WAIT_AT_MOST_S: Final = 30.0
-"""For a turn: then nobody waits for the answer any more, but others may wait for the group."""
 
 
 class GroupDeletions:
@@ -34,7 +23,7 @@ class GroupDeletions:
     def __init__(self, store: GroupStore, table: GroupTable) -> None:
         self._store = store
         self._table = table
-        self._turns = asyncio.Semaphore(DELETES_AT_A_TIME)
+        self._deletes = DeletesInTurn(store)
 
     def delete(self, runner: GroupRunner, answer: Answered) -> None:
         """Remove a group and its offsets; answered with NONE."""
@@ -50,24 +39,10 @@ class GroupDeletions:
         self._table.run_alone(runner.group_id, work, answer)
 
     async def _delete(self, runner: GroupRunner, answer: Answered) -> None:
-        async with self._turn():
-            deleted = await self._store.delete_group(runner.group_id, runner.owner_epoch)
-        if not deleted:
+        if not await self._deletes.delete(runner.group_id, runner.owner_epoch):
             raise Refusal(ErrorCode.not_coordinator)  # another broker has taken it
         if not answer.done():
             answer.set_result(ErrorCode.none)
-
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout(WAIT_AT_MOST_S):
-                await self._turns.acquire()
-        except TimeoutError:
-            raise MetadataUnavailable("other groups are being deleted") from None
-        try:
-            yield
-        finally:
-            self._turns.release()
 
     async def _delete_offsets(
         self, runner: GroupRunner, partitions: Sequence[Partition], answer: Answered

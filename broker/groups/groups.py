@@ -7,6 +7,7 @@
     group_commits.py   offsets: who may commit them, and when they may be read
     group_writes.py    what goes to Postgres; offsets of transactions by group_transactions.py
     group_deletions.py what is removed while nobody else can get at the group
+    deletes_in_turn.py groups that are deleted, some at a time
     group_upkeep.py    takeover, changed topics, expiry
 
 Every failure is a Refusal with Kafka's code. If Postgres does not answer, that is one that makes

@@ -132,3 +132,58 @@ BEGIN
     END LOOP;
 END
 $function$;
+
+-- Groups were removed one by one, each with a call, a transaction and a write to the disk of its own: who
+-- deleted 15,000 of them waited for more than half a minute.
+
+-- Remove groups and their offsets, those that wait for a transaction, too. A row for each group that was
+-- dealt with; deleted is false if somebody else owns it, or it is gone.
+--
+--   p_group_ids, p_owner_epochs   same length, no group twice
+--   p_max_offsets                 when so many offsets are gone, the groups that follow are left
+--
+-- Only the first group is waited for, when nothing is locked yet: no deadlock, in whatever order they are.
+-- Others that somebody holds are left, so what is not told of is to be asked for again.
+CREATE FUNCTION streamhouse_internal.delete_groups(
+    p_group_ids text[], p_owner_epochs bigint[], p_max_offsets int
+)
+RETURNS TABLE (group_id text, deleted boolean)
+LANGUAGE plpgsql VOLATILE
+AS $function$
+#variable_conflict use_column
+DECLARE
+    offset_count int := 0;
+    row_count int;
+BEGIN
+    FOR i IN 1 .. cardinality(p_group_ids) LOOP
+        EXIT WHEN offset_count >= p_max_offsets;
+        IF i = 1 THEN
+            PERFORM FROM streamhouse_internal.groups AS g
+            WHERE g.group_id = p_group_ids[i] AND g.owner_epoch = p_owner_epochs[i]
+            FOR UPDATE;
+        ELSE
+            PERFORM FROM streamhouse_internal.groups AS g
+            WHERE g.group_id = p_group_ids[i] AND g.owner_epoch = p_owner_epochs[i]
+            FOR UPDATE SKIP LOCKED;
+        END IF;
+        deleted := FOUND;
+        IF deleted THEN
+            DELETE FROM streamhouse_internal.group_offsets AS o WHERE o.group_id = p_group_ids[i];
+            GET DIAGNOSTICS row_count = ROW_COUNT;
+            offset_count := offset_count + row_count;
+            DELETE FROM streamhouse_internal.transaction_offsets AS o
+            WHERE o.group_id = p_group_ids[i];
+            GET DIAGNOSTICS row_count = ROW_COUNT;
+            offset_count := offset_count + row_count;
+            DELETE FROM streamhouse_internal.groups AS g WHERE g.group_id = p_group_ids[i];
+        ELSIF EXISTS (
+            SELECT FROM streamhouse_internal.groups AS g
+            WHERE g.group_id = p_group_ids[i] AND g.owner_epoch = p_owner_epochs[i]
+        ) THEN
+            CONTINUE;  -- somebody holds it
+        END IF;
+        group_id := p_group_ids[i];
+        RETURN NEXT;
+    END LOOP;
+END
+$function$;

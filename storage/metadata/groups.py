@@ -152,8 +152,20 @@ class GroupStore(Protocol):
         One that comes or goes meanwhile may be among them or not.
         """
 
-    async def delete_group(self, group_id: str, owner_epoch: int) -> bool:
-        """Remove a group and its offsets, of open transactions, too; False if fenced."""
+    async def delete_groups(self, owned: Mapping[str, int]) -> dict[str, bool]:
+        """Remove groups and their offsets, of open transactions, too, in one statement.
+
+        Args:
+            owned: their owner epochs.
+
+        Returns:
+            whether a group is gone, or this was fenced. The first one always has an answer; others
+            are left out if somebody holds them, or much is gone already: they are to be asked for
+            again.
+
+        Raises:
+            NothingWritten: the first one was held for too long.
+        """
 
     async def delete_offsets(
         self, group_id: str, owner_epoch: int, partitions: Sequence[Partition]

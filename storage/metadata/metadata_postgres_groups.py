@@ -25,6 +25,7 @@ from storage.postgres.postgres_text import from_stored, to_stored
 
 MAX_GROUPS_PER_EXPIRY = 200  # what one statement looks at, so that none takes long
 MAX_OFFSETS_PER_EXPIRY = 10_000
+MAX_OFFSETS_PER_DELETE = 10_000  # a group with more goes with one statement all the same
 
 
 class GroupWriter:
@@ -114,9 +115,12 @@ class PostgresGroups:
                 member_count=row["member_count"],
             )
 
-    async def delete_group(self, group_id: str, owner_epoch: int) -> bool:
-        rows = await self._pool.fetch("group_delete", to_stored(group_id), owner_epoch)
-        return bool(rows[0][0])
+    async def delete_groups(self, owned: Mapping[str, int]) -> dict[str, bool]:
+        group_ids = [to_stored(group_id) for group_id in owned]
+        rows = await self._pool.fetch(
+            "group_delete", group_ids, list(owned.values()), MAX_OFFSETS_PER_DELETE
+        )
+        return {from_stored(row["group_id"]): row["deleted"] for row in rows}
 
     async def delete_offsets(
         self, group_id: str, owner_epoch: int, partitions: Sequence[Partition]

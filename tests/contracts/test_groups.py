@@ -80,7 +80,7 @@ async def test_who_is_not_the_last_to_take_a_group_writes_nothing(groups: Groups
     for _ in range(2):
         assert await groups.store.write_groups([write]) == fenced("g")
     assert not await groups.store.delete_offsets("g", old, [partition])
-    assert not await groups.store.delete_group("g", old)
+    assert await groups.store.delete_groups({"g": old}) == {"g": False}
 
     # Then nothing has changed, and the new owner goes on
     assert await groups.committed("g") == {}
@@ -114,6 +114,29 @@ async def test_a_fenced_group_does_not_stop_the_others(groups: Groups) -> None:
     assert await groups.ids() == ["a", "b", "c"]
 
 
+async def test_groups_are_deleted_together(groups: Groups) -> None:
+    # Given groups with offsets, one that somebody else has taken, and one that is gone
+    (partition,) = await create_partitions(groups.store, 1)
+    owned = {name: await groups.take(name) for name in ("b", "a", "taken", "gone", "kept")}
+    for name, owner_epoch in owned.items():
+        await groups.commit(name, owner_epoch, {partition: 9})
+    kept = owned.pop("kept")
+    await groups.take("taken")
+    assert await groups.store.delete_groups({"gone": owned["gone"]}) == {"gone": True}
+
+    # When they are deleted in one go, then each has its own answer
+    assert await groups.store.delete_groups(owned) == {
+        "b": True,
+        "a": True,
+        "taken": False,
+        "gone": False,
+    }
+    assert [await groups.committed(name) for name in ("a", "b", "gone")] == [{}, {}, {}]
+    assert len(await groups.committed("taken")) == 1
+    assert await groups.commit("kept", kept, {partition: 10}) == NOTHING
+    assert await groups.store.delete_groups({}) == {}
+
+
 async def test_a_group_made_again_is_not_open_to_its_old_owner(groups: Groups) -> None:
     # Given a group that was taken often, deleted, and made again by somebody else
     (partition,) = await create_partitions(groups.store, 1)
@@ -121,8 +144,8 @@ async def test_a_group_made_again_is_not_open_to_its_old_owner(groups: Groups) -
     await groups.take("g")
     old = await groups.take("g")
     await groups.commit("g", old, {partition: 9})
-    assert await groups.store.delete_group("g", old)
-    assert not await groups.store.delete_group("g", old)
+    assert await groups.store.delete_groups({"g": old}) == {"g": True}
+    assert await groups.store.delete_groups({"g": old}) == {"g": False}
     assert await groups.commit("g", old, {partition: 9}) == fenced("g")
     new = await groups.take("g")
 

@@ -24,7 +24,7 @@ async def test_offsets_to_come_go_with_their_group(transactions: Transactions) -
     epoch = await transactions.groups.take("g")
     producer = await transactions.producer()
     await transactions.write_offsets(producer, "g", epoch, {partition: 1})
-    assert await transactions.store.delete_group("g", epoch)
+    assert await transactions.store.delete_groups({"g": epoch}) == {"g": True}
     assert await transactions.unstable("g") == frozenset()
     await transactions.groups.take("g")
     assert await transactions.unstable("g") == frozenset()
@@ -44,7 +44,7 @@ async def test_a_group_that_is_gone_does_not_stop_the_transaction(
     await transactions.send(producer, partition)
     for group_id, epoch in epochs.items():
         await transactions.write_offsets(producer, group_id, epoch, {partition: 1})
-    await transactions.store.delete_group("g", epochs["g"])
+    await transactions.store.delete_groups({"g": epochs["g"]})
 
     # When it is committed, then the other group has its offset
     await transactions.goes_on(producer)

@@ -141,7 +141,7 @@ async def test_offsets_need_the_current_owner_of_the_group(transactions: Transac
     (partition,) = await transactions.partitions(1)
     old, gone = await transactions.groups.take("g"), await transactions.groups.take("gone")
     new = await transactions.groups.take("g")
-    await transactions.store.delete_group("gone", gone)
+    await transactions.store.delete_groups({"gone": gone})
     producer = await transactions.producer()
 
     # When the old owners write, then they are fenced, and nothing has begun

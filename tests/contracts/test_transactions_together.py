@@ -153,7 +153,7 @@ async def test_topics_and_groups_may_go_meanwhile(transactions: Transactions) ->
             group_epoch = await transactions.groups.take("h")
             await transactions.groups.commit("h", group_epoch, {partitions[1]: 1, kept: 1})
             await transactions.store.delete_topic(partitions[0].topic_id)
-            await transactions.store.delete_group("h", group_epoch)
+            await transactions.store.delete_groups({"h": group_epoch})
 
     # When topics are deleted at the same time
     await asyncio.gather(delete(), *(produce(number) for number in range(PRODUCERS)))

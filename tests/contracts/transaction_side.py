@@ -118,7 +118,7 @@ class Side:
 
     async def delete_group(self, group_id: str, *, owns: bool) -> object:
         epoch = self._owner_epoch(group_id, owns=owns)
-        return await self.opened.store.delete_group(group_id, epoch)
+        return await self.opened.store.delete_groups({group_id: epoch})
 
     async def delete_offsets(
         self, group_id: str, numbers: Collection[int], *, owns: bool

@@ -75,13 +75,15 @@ class Load:
             )
 
     async def take_and_remove(self, broker: Groups) -> None:
-        for group in await broker.store.take_groups(self.some(GROUPS), create=False):
+        taken = await broker.store.take_groups(self.some(GROUPS), create=False)
+        for group in taken:
             await broker.save(group.group_id, group.owner_epoch)
             await broker.store.expire_left_topics(group.group_id, group.owner_epoch, [], 0)
             await broker.store.delete_offsets(
                 group.group_id, group.owner_epoch, self.partitions[:2]
             )
-            await broker.store.delete_group(group.group_id, group.owner_epoch)
+        self.random.shuffle(taken)
+        await broker.store.delete_groups({group.group_id: group.owner_epoch for group in taken})
 
     async def expire(self, broker: Groups) -> None:
         await broker.store.expire_offsets(0)
@@ -152,7 +154,7 @@ async def test_a_group_that_is_made_again_while_a_topic_is_deleted_is_no_deadloc
     )
     deleter: Connection = await asyncpg.connect(dsn)
     await deleter.execute("BEGIN")
-    await deleter.fetch(query("group_delete"), groups[0].group_id, groups[0].owner_epoch)
+    await deleter.fetch(query("group_delete"), [groups[0].group_id], [groups[0].owner_epoch], 9)
     holder: Connection = await asyncpg.connect(dsn)
     await holder.execute(
         "BEGIN; SELECT FROM streamhouse_internal.groups WHERE group_id = 'later' FOR UPDATE"
@@ -240,7 +242,8 @@ async def use_everything(session: Connection, group_id: str) -> None:
     assert await session.fetchval(query("topic_delete"), doomed.topic_id)
     assert len(await session.fetch(query("group_find_all_offsets"), group_id)) == 1
     assert await session.fetchval(query("group_delete_offsets"), *owner, *columns)
-    assert await session.fetchval(query("group_delete"), *owner)
+    (row,) = await session.fetch(query("group_delete"), [owner[0]], [owner[1]], 9)
+    assert row["deleted"]
 
 
 async def create_topic(session: Connection, name: str) -> Partition:

@@ -10,6 +10,7 @@ import pytest
 from protocol.ids import Partition
 from sql import query
 from storage.errors import MetadataUnavailable, RowsHeld
+from storage.metadata import metadata_postgres_groups
 from storage.metadata.groups import GroupWrite
 from storage.metadata.metadata_group_writes import in_order, to_arguments
 from storage.metadata.metadata_postgres import PostgresMetadata
@@ -353,3 +354,31 @@ async def test_lag_is_seen_in_records_and_in_seconds(database: Database) -> None
         "ORDER BY partition"
     )
     assert [tuple(row) for row in offsets] == [(0, 3), (1, 10), (2, 0), (3, 4)]
+
+
+async def test_groups_that_somebody_holds_are_left_when_others_are_deleted(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given groups with an offset each, of which somebody holds one
+    groups, store = database.groups, database.store
+    (partition,) = await create_partitions(store, 1)
+    owned = {name: await groups.take(name) for name in ("a", "b", "c", "d")}
+    for name, owner_epoch in owned.items():
+        await groups.commit(name, owner_epoch, {partition: 1})
+    async with database.holding("b"):
+        # When all are deleted, then the others are, and nobody waits for it
+        gone = await store.delete_groups({name: owned[name] for name in ("a", "b", "c")})
+        assert gone == {"a": True, "c": True}
+
+        # When it is the first, then it is waited for
+        deleting = asyncio.create_task(store.delete_groups({name: owned[name] for name in "bd"}))
+        await database.blocked("delete_groups")
+        monkeypatch.setattr(metadata_postgres_groups, "MAX_OFFSETS_PER_DELETE", 1)
+    assert await deleting == {"b": True, "d": True}
+
+    # When many offsets are gone, then the groups that follow are left, too
+    owned = {name: await groups.take(name) for name in ("e", "f")}
+    await groups.commit("e", owned["e"], {partition: 1})
+    assert await store.delete_groups(owned) == {"e": True}
+    assert await store.delete_groups(owned) == {"e": False, "f": True}
+    assert await database.offset_rows() == 0

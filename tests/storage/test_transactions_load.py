@@ -192,7 +192,7 @@ class Load:
         for group in await store.take_groups(GROUPS, create=False):
             owner = group.group_id, group.owner_epoch
             await store.delete_offsets(*owner, self.some_partitions())
-            await store.delete_group(*owner)
+            await store.delete_groups(dict([owner]))
         await store.expire_offsets(0)
 
     async def replace_topic(self, store: MetadataStore) -> None:

@@ -146,7 +146,8 @@ async def use_everything(
     assert len(await session.fetch(query("group_find_all_offsets"), other)) == 1
     assert await session.fetchval(query("topic_delete"), topic_id)
     owner_epoch = await take(session, other)
-    assert await session.fetchval(query("group_delete"), other, owner_epoch)
+    (row,) = await session.fetch(query("group_delete"), [other], [owner_epoch], 9)
+    assert row["deleted"]
 
 
 async def test_rows_are_reached_by_key(dsn: str) -> None:

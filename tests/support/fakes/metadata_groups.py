@@ -143,7 +143,10 @@ class MemoryGroups:
         for group_id, group in sorted(self._groups.items()):
             yield _listing(group_id, group.record)
 
-    async def delete_group(self, group_id: str, owner_epoch: int) -> bool:
+    async def delete_groups(self, owned: Mapping[str, int]) -> dict[str, bool]:
+        return {each: self._delete_group(each, owner_epoch) for each, owner_epoch in owned.items()}
+
+    def _delete_group(self, group_id: str, owner_epoch: int) -> bool:
         if self._owned(group_id, owner_epoch) is None:
             return False
         del self._groups[group_id]

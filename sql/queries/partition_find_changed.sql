@@ -17,7 +17,7 @@ LEFT JOIN LATERAL (
         greatest(
             coalesce(found.first_unstable_offset, found.high_watermark), found.log_start_offset
         ) AS last_stable_offset,
-        found.aborted_count
+        found.aborted_count + found.aborted_beyond AS aborted_count
     FROM streamhouse_internal.partitions AS found
     WHERE found.topic_id = w.topic_id AND found.partition = w.partition
     OFFSET 0  -- by key, whatever the planner thinks of the table's size

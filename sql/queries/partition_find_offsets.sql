@@ -6,7 +6,7 @@ SELECT
     greatest(
         coalesce(p.first_unstable_offset, p.high_watermark), p.log_start_offset
     ) AS last_stable_offset,
-    p.aborted_count
+    p.aborted_count + p.aborted_beyond AS aborted_count
 FROM unnest($1::uuid[], $2::int[]) AS w (topic_id, partition)
 CROSS JOIN LATERAL (
     SELECT *

@@ -6,7 +6,7 @@ SELECT
     greatest(
         coalesce(p.first_unstable_offset, p.high_watermark), p.log_start_offset
     ) AS last_stable_offset,
-    p.aborted_count
+    p.aborted_count + p.aborted_beyond AS aborted_count
 FROM streamhouse_internal.topics AS t
 JOIN streamhouse_internal.partitions AS p ON p.topic_id = t.topic_id
 WHERE $1::text[] IS NULL OR t.name = ANY ($1::text[])

@@ -6,7 +6,9 @@
 -- Function: migrations/0007_transactions.sql
 SELECT p.aborted_count, p.log_start_offset, a.producer_id, a.first_offset, a.last_offset
 FROM (
-    SELECT found.aborted_count, found.log_start_offset FROM streamhouse_internal.partitions AS found
+    SELECT
+        found.aborted_count + found.aborted_beyond AS aborted_count, found.log_start_offset
+    FROM streamhouse_internal.partitions AS found
     WHERE found.topic_id = $1 AND found.partition = $2
     OFFSET 0
 ) AS p

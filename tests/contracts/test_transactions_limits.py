@@ -7,8 +7,9 @@ from time import monotonic
 
 import pytest
 
+from storage.config import INT32_MAX
 from storage.metadata.transactions import LAST_EPOCH, Producer, TransactionState, Verdict
-from tests.contracts.metadata_stores import KINDS, write
+from tests.contracts.metadata_stores import KINDS, a_batch, write
 from tests.contracts.transaction_stores import (
     PATIENCE_SECONDS,
     Transactions,
@@ -174,3 +175,35 @@ async def test_so_many_overdue_transactions_are_told(transactions: Transactions)
 
     # Then no more are told than are asked for
     assert len(await transactions.store.overdue_transactions(2)) == 2
+
+
+async def test_more_transactions_are_aborted_than_32_bits_count(transactions: Transactions) -> None:
+    # Given a partition in which very many were aborted, and an open transaction
+    (partition,) = await transactions.partitions(1)
+    producer = await transactions.producer()
+    assert await transactions.send(producer, partition) == 0
+    await transactions.set_aborted_count(partition, INT32_MAX)
+
+    # When that is aborted, too, then it is counted
+    ended = await transactions.end(producer, committed=False)
+    assert ended.markers[partition].aborted_count == INT32_MAX + 1
+    assert await transactions.stands(partition) == (11, 11, INT32_MAX + 1)
+    found = (await transactions.store.delete_records({partition: 0}))[partition]
+    assert found.aborted_count == INT32_MAX + 1
+
+    # And whoever writes is told, and told again
+    await transactions.store.reserve_objects(["wal/many"])
+    batches = [a_batch(partition, 0)]
+    for _ in range(2):
+        (outcome,) = await transactions.store.commit_object("wal/many", 100, batches)
+        told = outcome.base_offset, outcome.last_stable_offset, outcome.aborted_count
+        assert told == (11, 21, INT32_MAX + 1)
+
+    # And whoever looks for what they wrote, or for what has changed, sees the same
+    changed = (await transactions.store.changed_offsets({partition: found}))[partition]
+    assert changed is not None
+    assert changed.aborted_count == INT32_MAX + 1
+    page = await transactions.store.aborted_transactions(
+        partition, 0, 21, 9, aborted_count=INT32_MAX + 1
+    )
+    assert [aborted.last_offset for aborted in page.transactions] == [10]

@@ -32,6 +32,10 @@ PATIENCE_SECONDS: Final = 20.0
 SET_EPOCH: Final = """
     UPDATE streamhouse_internal.transactions SET producer_epoch = $2 WHERE transactional_id = $1
 """
+SET_ABORTED_COUNT: Final = """
+    UPDATE streamhouse_internal.partitions SET aborted_count = $3
+    WHERE topic_id = $1 AND partition = $2
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +45,14 @@ class Transactions:
     Attributes:
         waits: lets a moment pass.
         set_epoch: makes a transactional id look as if its epoch had been raised often.
+        set_aborted_count: makes a partition look as if so many transactions had been aborted.
     """
 
     store: MetadataStore
     groups: Groups
     waits: Callable[[], Awaitable[None]]
     set_epoch: Callable[[str, int], Awaitable[None]]
+    set_aborted_count: Callable[[Partition, int], Awaitable[None]]
 
     async def partitions(self, partition_count: int) -> list[Partition]:
         """Create a topic and return its partitions."""
@@ -189,7 +195,12 @@ async def open_transactions(kind: str) -> AsyncIterator[Transactions]:
                 found = memory._transactional_ids[name]
                 found.identity = found.identity._replace(epoch=epoch)
 
-            yield Transactions(store, groups, lambda: groups.passes(1), set_in_memory)
+            async def set_count_in_memory(partition: Partition, count: int) -> None:
+                memory._partitions[partition].aborted_count = count
+
+            yield Transactions(
+                store, groups, lambda: groups.passes(1), set_in_memory, set_count_in_memory
+            )
             return
         assert groups.dsn is not None
         connection: Connection = await asyncpg.connect(groups.dsn)
@@ -197,8 +208,14 @@ async def open_transactions(kind: str) -> AsyncIterator[Transactions]:
         async def set_in_postgres(name: str, epoch: int) -> None:
             assert await connection.execute(SET_EPOCH, name, epoch) == "UPDATE 1"
 
+        async def set_count_in_postgres(partition: Partition, count: int) -> None:
+            assert await connection.execute(SET_ABORTED_COUNT, *partition, count) == "UPDATE 1"
+
+        async def waits() -> None:
+            await asyncio.sleep(0.002)
+
         try:
-            yield Transactions(store, groups, lambda: asyncio.sleep(0.002), set_in_postgres)
+            yield Transactions(store, groups, waits, set_in_postgres, set_count_in_postgres)
         finally:
             await connection.close()
 

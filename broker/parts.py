@@ -123,6 +123,7 @@ class Parts:
             coordinates=self._coordinates,
             config=config,
             entity_configs=self.entity_configs,
+            authorizer=self.security.authorizer,
             metrics=GroupMetrics(self.registry),
         )
         self.registry.register(GroupCollector(group_table.states))

@@ -77,10 +77,12 @@ class ConsumerGroup:
         member = _updated(before, event)
         core.check_room(member, replaced)
         core.admit(member.subscription.pattern)
-        shown = core.subscriptions.show(member.subscription, event.visible_topics)
-        member = replace(member, subscription=shown)
         # nothing is refused from here on
-        subscription_changed = member.subscription != before.subscription
+        had, shown = before.subscription, core.shown_to(member)
+        if shown.pattern == had.pattern and shown.visible != had.visible:
+            core.show_again()  # ACLs have changed: what is new to one may be to others
+        member = replace(member, subscription=shown)
+        subscription_changed = shown != had
         if replaced is not None and replaced != member.member_id:
             core.swap(replaced, member)
         elif member != before or replaced is None:
@@ -225,6 +227,7 @@ def _updated(member: Member, event: ConsumerHeartbeat) -> Member:
         rack_id=event.rack_id or member.rack_id,
         client_id=event.client_id,
         client_host=event.client_host,
+        principal=event.principal,
         rebalance_timeout_ms=timeout_ms if timeout_ms >= 0 else member.rebalance_timeout_ms,
         subscription=subscription,
         server_assignor=event.server_assignor or member.server_assignor,

@@ -25,6 +25,7 @@ from coordinator.config import GroupConfig
 from coordinator.consumer_member import Member, digest_of, shared_sets
 from coordinator.consumer_members import Members
 from coordinator.consumer_reconcile import reconcile
+from coordinator.consumer_visible import show_again, shown_to
 from coordinator.deadlines import THE_GROUP, Deadline, Deadlines
 from coordinator.effects import Effect, Reply, Save
 from coordinator.events import Token
@@ -108,16 +109,25 @@ class ConsumerCore:
         return GroupState.RECONCILING
 
     def see(self, catalog: Catalog, now_ms: int) -> None:
-        """Take a newer catalog; a change of subscribed topics starts a new epoch."""
+        """Take a newer catalog; a change of subscribed topics starts a new epoch, one for all."""
         if not self.subscriptions.is_new(catalog):
             return
         self.subscriptions.see(catalog)
-        in_use = self.members.subscriptions()
-        for subscription in in_use:  # a restored group has not compiled its patterns yet
+        for subscription in self.members.subscriptions():  # none is compiled in a restored group
             self.subscriptions.admit(subscription.pattern)
-        if len(self.members) and self.subscriptions.fingerprint(in_use) != self._fingerprint:
+        shows_others = self.show_again()
+        fingerprint = self.subscriptions.fingerprint(self.members.subscriptions())
+        if len(self.members) and (shows_others or fingerprint != self._fingerprint):
             self.bump()
         self.assign(now_ms)
+
+    def shown_to(self, member: Member) -> Subscription:
+        """Return what a member subscribes to, as its user may have it now."""
+        return shown_to(member, self.subscriptions, self.config.visible_to)
+
+    def show_again(self) -> bool:
+        """Show all members what they may know of now; tell whether it is something else."""
+        return show_again(self.members, self.subscriptions, self.config.visible_to)
 
     def check_room(self, member: Member, known_as: str | None) -> None:
         """Check that a member may say this of itself, whatever it said as `known_as`.

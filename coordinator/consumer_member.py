@@ -56,6 +56,8 @@ class Member:
         rebalance_timeout_ms: how long it may take to give up partitions.
         server_assignor: the assignor it asks for, if any.
         classic: None if it speaks the consumer protocol.
+        principal: the user whose rights decide what a pattern gives it; None if nobody wrote down
+            who that is.
         member_epoch: of the target that it has reached; -2 while a static member is away.
         previous_epoch: the one before; a member whose answer got lost comes back with it.
         assigned: what it may hold; pending_revocation: what it has yet to give up. Nobody else
@@ -70,6 +72,7 @@ class Member:
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
+    principal: str | None = None
     rebalance_timeout_ms: int = -1
     subscription: Subscription = NO_SUBSCRIPTION
     server_assignor: str | None = None
@@ -99,6 +102,7 @@ class Member:
             "rack_id": self.rack_id,
             "client_id": self.client_id,
             "client_host": self.client_host,
+            "principal": self.principal,
             "rebalance_timeout_ms": self.rebalance_timeout_ms,
             "subscribed_topic_names": None if has_many else sorted(subscription.names),
             "subscribed_topics": digest_of(subscription.names) if has_many else None,
@@ -126,6 +130,7 @@ class Member:
             rack_id=document["rack_id"],
             client_id=document["client_id"],
             client_host=document["client_host"],
+            principal=document.get("principal"),
             rebalance_timeout_ms=document["rebalance_timeout_ms"],
             subscription=Subscription(
                 sets[document["subscribed_topics"]] if names is None else frozenset(names),

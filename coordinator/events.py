@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinator.catalog import Catalog
-from coordinator.subscriptions import VisibleTopics
 from protocol.ids import Partition
 
 Token = object
@@ -104,11 +103,11 @@ class ConsumerHeartbeat:
     Attributes:
         member_id: made by the client from v1 on; a v0 client that joins sends none and gets one.
         member_epoch: 0 to join, -1 to leave, -2 for a static member that will be back.
+        principal: the user who sends it.
         rebalance_timeout_ms: -1 if it did not change since the last heartbeat.
         subscribed_topic_names, subscribed_topic_regex, server_assignor, rack_id: None if unchanged.
         owned_partitions: what the member holds; None if unchanged.
         catalog: all topics, as they are now.
-        visible_topics: those that the member may know of; None where nothing is kept from anybody.
     """
 
     token: Token
@@ -118,13 +117,13 @@ class ConsumerHeartbeat:
     rack_id: str | None
     client_id: str
     client_host: str
+    principal: str
     rebalance_timeout_ms: int
     subscribed_topic_names: Sequence[str] | None
     subscribed_topic_regex: str | None
     server_assignor: str | None
     owned_partitions: Sequence[Partition] | None
     catalog: Catalog
-    visible_topics: VisibleTopics | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,8 +37,8 @@ class Subscription:
 
     Attributes:
         pattern: empty for none.
-        visible: of the topics that the pattern matched at the member's last heartbeat those that
-            it may know of; it gets no others. None where everybody may know of all topics.
+        visible: of the topics that the pattern matches those that the member may know of; it gets
+            no others. None where everybody may know of all topics.
     """
 
     names: frozenset[str] = frozenset()
@@ -86,7 +86,7 @@ class Subscriptions:
         self._patterns: dict[str, Pattern] = {}
         self._matched: dict[str, set[str]] = {}
         self._topic_ids: dict[Subscription, frozenset[UUID]] = {}
-        self._shown: dict[tuple[str, Hashable], frozenset[str]] = {}
+        self._shown: dict[tuple[str, Hashable], tuple[VisibleTopics, frozenset[str]]] = {}
 
     def is_new(self, catalog: Catalog) -> bool:
         return self.catalog is None or catalog.version > self.catalog.version
@@ -96,16 +96,31 @@ class Subscriptions:
         if self._patterns:  # else nobody needs to go through all topics
             self._match(catalog)
         self._topic_ids.clear()
-        self._shown.clear()
         self.catalog = catalog
 
     def _match(self, catalog: Catalog) -> None:
-        """Match the patterns with the names that a newer catalog adds."""
+        """Match the patterns with the names that a newer catalog adds, without those gone."""
         known = self.catalog.by_name.keys() if self.catalog is not None else set[str]()
         appeared = catalog.by_name.keys() - known
         for text, pattern in self._patterns.items():
             stayed = self._matched[text] & catalog.by_name.keys()
-            self._matched[text] = stayed.union(filter(pattern.fullmatch, appeared))
+            added = set(filter(pattern.fullmatch, appeared))
+            if added or len(stayed) < len(self._matched[text]):
+                self._matched[text] = stayed | added
+                self._show_added(text, added)
+
+    def _show_added(self, pattern: str, added: set[str]) -> None:
+        """Ask who may see the names that a pattern matches now, and no others again."""
+        equal: dict[frozenset[str], frozenset[str]] = {}
+        for key, (visible, shown) in list(self._shown.items()):
+            if key[0] != pattern:
+                continue
+            if visible.edition != key[1]:
+                del self._shown[key]
+                continue
+            now = (shown & self._matched[pattern]).union(n for n in added if n in visible)
+            if now != shown:
+                self._shown[key] = visible, equal.setdefault(now, now)
 
     def keep(self, in_use: Collection[Subscription]) -> None:
         """Forget all but these."""
@@ -135,9 +150,16 @@ class Subscriptions:
         shown = None
         if visible is not None and subscription.pattern:
             shown = self._shown_to(visible, subscription)
-        return (
-            subscription if shown == subscription.visible else replace(subscription, visible=shown)
-        )
+        if shown is subscription.visible or shown == subscription.visible:
+            return subscription
+        return replace(subscription, visible=shown)
+
+    def drop_gone(self, subscription: Subscription) -> Subscription:
+        """Return a subscription without those topics shown to it that are gone."""
+        if subscription.visible is None or subscription.visible <= self._matched_by(subscription):
+            return subscription
+        visible = subscription.visible & self._matched_by(subscription)
+        return replace(subscription, visible=visible)
 
     def _shown_to(self, visible: VisibleTopics, subscription: Subscription) -> frozenset[str]:
         """Return what the pattern matches and is visible: anew only if something has changed.
@@ -146,18 +168,24 @@ class Subscriptions:
         share one set.
         """
         key = subscription.pattern, visible.edition
-        shown = self._shown.get(key)
-        if shown is None:
-            if len(self._shown) >= MAX_SHOWN:
-                self._shown.clear()
-            shown = frozenset(n for n in self._matched[subscription.pattern] if n in visible)
-            equal = {one: one for one in (subscription.visible, *self._shown.values())}
-            shown = self._shown[key] = equal.get(shown) or shown
+        known = self._shown.get(key)
+        if known is not None:
+            return known[1]
+        if len(self._shown) >= MAX_SHOWN:
+            self._shown.clear()
+        shown = frozenset(n for n in self._matched[subscription.pattern] if n in visible)
+        others = (names for _, names in self._shown.values())
+        equal = {one: one for one in (subscription.visible, *others)}
+        shown = equal.get(shown) or shown
+        self._shown[key] = visible, shown
         return shown
+
+    def _matched_by(self, subscription: Subscription) -> set[str]:
+        return self._matched.get(subscription.pattern, set())
 
     def names(self, subscription: Subscription) -> frozenset[str]:
         """Return all names subscribed to; those that are matched exist, the others may not."""
-        matched = self._matched.get(subscription.pattern, set[str]())
+        matched = self._matched_by(subscription)
         if subscription.visible is not None:
             matched = matched & subscription.visible
         return subscription.names.union(matched)

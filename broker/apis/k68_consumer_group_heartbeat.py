@@ -3,7 +3,7 @@
 v1 subscription by a regular expression (RE2), and member ids that clients make.
 
 ACLs: READ on the group; DESCRIBE on each topic that is named. A pattern matches only topics with
-DESCRIBE, as ACLs are at the member's last heartbeat: it loses others then.
+DESCRIBE for the member's own user, as ACLs are with each heartbeat: it loses others then.
 
 Joining, leaving and acknowledging an assignment are all heartbeats; one that changes nothing does
 not touch Postgres.
@@ -25,7 +25,6 @@ from kio.static.protocol import Payload
 from broker.groups.group_requests import client_host, milliseconds
 from broker.groups.group_table import coordinator_refusal
 from broker.requests import NOT_THROTTLED, Request
-from broker.security.topic_access import VisibleTopics
 from coordinator.answers import ConsumerHeartbeatAnswer
 from coordinator.consumer_checks import check_new_pattern, check_request
 from coordinator.consumer_core import Refused
@@ -88,13 +87,13 @@ def _event(request: Request, body: Any, token: Token) -> ConsumerHeartbeat:
         rack_id=body.rack_id,
         client_id=request.header.client_id,
         client_host=client_host(request),
+        principal=request.session.principal,
         rebalance_timeout_ms=milliseconds(body.rebalance_timeout),
         subscribed_topic_names=body.subscribed_topic_names,
         subscribed_topic_regex=getattr(body, "subscribed_topic_regex", None),
         server_assignor=body.server_assignor,
         owned_partitions=None if owned is None else _partitions(owned),
         catalog=request.services.groups.catalog.current(),
-        visible_topics=VisibleTopics(request) if request.services.authorizer.enabled else None,
     )
 
 

@@ -47,6 +47,11 @@ def client_host(request: Request) -> str:
     return f"/{request.peer.rpartition(':')[0]}"
 
 
+def host_of(client_host: str) -> str:
+    """Return the address that `client_host` shows."""
+    return client_host.removeprefix("/")
+
+
 def milliseconds(span: dt.timedelta) -> int:
     return span // dt.timedelta(milliseconds=1)
 

@@ -14,11 +14,14 @@ from broker.groups.group_catalog import GroupCatalog
 from broker.groups.group_commits import GroupCommits
 from broker.groups.group_configs import read_group_configs
 from broker.groups.group_metrics import GroupMetrics
+from broker.groups.group_requests import host_of
 from broker.groups.group_table import GroupTable
 from broker.groups.group_transactions import TransactionalCommits
 from broker.groups.group_upkeep import ExpiryConfig, GroupUpkeep
 from broker.groups.group_writes import GroupWrites
 from broker.groups.groups import Groups
+from broker.security.authorizer import Authorizer
+from broker.security.topic_access import VisibleTopics
 from broker.topics import Topics
 from coordinator.config import ClassicConfig, ConsumerConfig, GroupConfig
 from storage.configs.config_types import InvalidConfig
@@ -43,6 +46,7 @@ def make_groups(
     coordinates: Callable[[str], bool],
     config: BrokerConfig,
     entity_configs: EntityConfigs,
+    authorizer: Authorizer,
     metrics: GroupMetrics,
 ) -> GroupParts:
     """Return the groups of a broker; `coordinates` tells whether a group id is this broker's."""
@@ -55,7 +59,7 @@ def make_groups(
         commits=commits,
         catalog=catalog,
         coordinates=coordinates,
-        config_of=partial(_config_of, group_config(config), config, entity_configs),
+        config_of=partial(_config_of, group_config(config, authorizer), config, entity_configs),
         metrics=metrics,
     )
     upkeep = GroupUpkeep(
@@ -103,7 +107,10 @@ def _config_of(
     )
 
 
-def group_config(config: BrokerConfig) -> GroupConfig:
+def group_config(config: BrokerConfig, authorizer: Authorizer) -> GroupConfig:
+    def visible_to(principal: str, client_host: str) -> VisibleTopics:
+        return VisibleTopics(authorizer, principal, host_of(client_host))
+
     return GroupConfig(
         classic=ClassicConfig(
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
@@ -116,4 +123,5 @@ def group_config(config: BrokerConfig) -> GroupConfig:
             assignors=config.group_consumer_assignors,
         ),
         new_uuid=lambda: str(uuid4()),
+        visible_to=visible_to if authorizer.enabled else None,
     )

@@ -9,12 +9,11 @@ in force; the broker serves nobody before it has read them once.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
 from broker.configs.entity_configs import EntityConfigs
-from broker.network.client_session import ClientSession
 from broker.network.hosts import acl_hosts
 from broker.security.acl_index import AclIndex
 from broker.security.acl_rules import Decision
@@ -36,6 +35,15 @@ _OPERATIONS: Final = len(Operation) + 1
 
 _Question = tuple[int, str, str, str | None]
 """Resource type and operation, the user's name, its host, the resource's name (None: any)."""
+
+
+class Client(Protocol):
+    """Who asks: a session, or whoever had one. By user's name and ip address."""
+
+    @property
+    def principal(self) -> str: ...
+    @property
+    def host(self) -> str: ...
 
 
 class Authorizer:
@@ -60,23 +68,21 @@ class Authorizer:
 
     def allows(
         self,
-        session: ClientSession,
+        client: Client,
         operation: Operation,
         resource_type: ResourceType,
         name: str,
     ) -> bool:
         """Whether the client may do that."""
-        return not self.enabled or self._known(session, operation, resource_type, name)
+        return not self.enabled or self._known(client, operation, resource_type, name)
 
-    def shows(self, session: ClientSession, resource_type: ResourceType, name: str) -> bool:
+    def shows(self, client: Client, resource_type: ResourceType, name: str) -> bool:
         """Whether the client may describe that, which is one of many: others stay remembered."""
-        return not self.enabled or self._decide(session, Operation.DESCRIBE, resource_type, name)
+        return not self.enabled or self._decide(client, Operation.DESCRIBE, resource_type, name)
 
-    def allows_any(
-        self, session: ClientSession, operation: Operation, resource_type: ResourceType
-    ) -> bool:
+    def allows_any(self, client: Client, operation: Operation, resource_type: ResourceType) -> bool:
         """Whether the client may do that with some resource of the type (KIP-679)."""
-        return not self.enabled or self._known(session, operation, resource_type, None)
+        return not self.enabled or self._known(client, operation, resource_type, None)
 
     def warn_of_lockout(self) -> None:
         """Tell the operator if nobody may ever change an ACL; call it once ACLs are known."""
@@ -92,7 +98,7 @@ class Authorizer:
 
     def _known(
         self,
-        session: ClientSession,
+        client: Client,
         operation: Operation,
         resource_type: ResourceType,
         name: str | None,
@@ -100,36 +106,36 @@ class Authorizer:
         """Return the decision, if need be after making it; without a name, about any resource."""
         question = (
             resource_type * _OPERATIONS + operation,
-            session.principal,
-            session.host,
+            client.principal,
+            client.host,
             name,
         )
         decision = self._decisions.get(question)
         if decision is None:
-            asked = session, operation, resource_type
+            asked = client, operation, resource_type
             decision = self._decide_any(*asked) if name is None else self._decide(*asked, name)
             self._remember(question, decision)
         return decision
 
     def _decide_any(
-        self, session: ClientSession, operation: Operation, resource_type: ResourceType
+        self, client: Client, operation: Operation, resource_type: ResourceType
     ) -> bool:
-        return self._decide(session, operation, resource_type, _SOME_NAME) or self.acls.allows_any(
-            *(_principals(session), acl_hosts(session.host), operation, resource_type)
+        return self._decide(client, operation, resource_type, _SOME_NAME) or self.acls.allows_any(
+            *(_principals(client), acl_hosts(client.host), operation, resource_type)
         )
 
     def _decide(
         self,
-        session: ClientSession,
+        client: Client,
         operation: Operation,
         resource_type: ResourceType,
         name: str,
     ) -> bool:
-        principals = _principals(session)
+        principals = _principals(client)
         if principals[0] in self._super_users:
             return True
         decision = self.acls.decide(
-            principals, acl_hosts(session.host), operation, resource_type, name
+            principals, acl_hosts(client.host), operation, resource_type, name
         )
         if decision is Decision.NO_ACLS:
             return self._unless_told
@@ -150,5 +156,5 @@ class Authorizer:
             self.acls.put(pattern, self._entity_configs.get(EntityKind.ACL, pattern))
 
 
-def _principals(session: ClientSession) -> tuple[str, str]:
-    return f"{USER_TYPE}:{session.principal}", _EVERYBODY
+def _principals(client: Client) -> tuple[str, str]:
+    return f"{USER_TYPE}:{client.principal}", _EVERYBODY

@@ -1,28 +1,35 @@
 """Topics that a client names, as far as ACLs let it do something with them."""
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 from uuid import UUID
 
 from broker.requests import Request
+from broker.security.authorizer import Authorizer
 from broker.topics import KnownTopic
 from protocol.acl import Operation, ResourceType
 
 
+@dataclass(frozen=True, slots=True)
 class VisibleTopics:
-    """The names of topics that a client may describe, as ACLs are when one is looked for."""
+    """The names of topics that a client may describe, as ACLs are when one is looked for.
 
-    def __init__(self, request: Request) -> None:
-        self._request = request
+    Attributes:
+        principal, host: of the client, as its session has them; that may have ended.
+    """
+
+    authorizer: Authorizer
+    principal: str
+    host: str
 
     @property
     def edition(self) -> Hashable:
         """Return what decides which they are."""
-        session = self._request.session
-        return session.principal, session.host, self._request.services.authorizer.edition
+        return self.principal, self.host, self.authorizer.edition
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._request.allows(
-            Operation.DESCRIBE, ResourceType.TOPIC, name, audit=False
+        return isinstance(name, str) and self.authorizer.allows(
+            self, Operation.DESCRIBE, ResourceType.TOPIC, name
         )
 
 

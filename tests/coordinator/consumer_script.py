@@ -135,6 +135,7 @@ class Player:
             rack_id=fields.get("rack"),
             client_id=fields.get("client", "c"),
             client_host="/10.0.0.1",
+            principal="ANONYMOUS",
             rebalance_timeout_ms=int(fields.get("rebalance", "-1")),
             subscribed_topic_names=None if names is None else [n for n in names.split(",") if n],
             subscribed_topic_regex=fields.get("regex"),

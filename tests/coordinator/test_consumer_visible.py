@@ -1,77 +1,19 @@
 """Where ACLs decide, a pattern gives a member no topic that it may not know of."""
 
-from collections.abc import Collection
+import json
+from dataclasses import replace
 from uuid import UUID
 
+import pytest
+
 from coordinator.answers import ConsumerHeartbeatAnswer
-from coordinator.effects import Effect, Reply, Save
-from coordinator.events import ConsumerHeartbeat, TopicsChanged
-from coordinator.group import Group
-from coordinator.snapshots import GroupSnapshot
 from coordinator.subscriptions import Subscription, Subscriptions
-from protocol.ids import Partition
-from tests.coordinator.classic_world import Runner
 from tests.coordinator.consumer_simulation import catalog_of
+from tests.coordinator.visible_world import Members, Seen, World
 
 ONE, TWO, THREE = UUID(int=1), UUID(int=2), UUID(int=3)
 CATALOG = catalog_of(1, {"t1": (ONE, 1), "t2": (TWO, 1)})
 LATER = catalog_of(2, {"t1": (ONE, 1), "t2": (TWO, 1), "t3": (THREE, 1)})
-
-
-class Seen:
-    """Topics that somebody may know of; counts who asks for them."""
-
-    def __init__(self, names: Collection[str]) -> None:
-        self.edition = frozenset(names)
-        self.asked = 0
-
-    def __contains__(self, name: object) -> bool:
-        self.asked += 1
-        return name in self.edition
-
-
-class World:
-    """A group and what was last saved of it."""
-
-    def __init__(self) -> None:
-        self.config = Runner(initial_rebalance_delay_ms=0, max_size=10).config
-        self.group = Group("g", self.config)
-        self.group.start(now_ms=0)
-        self.saved: list[GroupSnapshot] = []
-        self.catalog = CATALOG
-
-    def beat(
-        self, member_id: str, epoch: int, visible: Collection[str] | None, *held: Partition
-    ) -> ConsumerHeartbeatAnswer:
-        event = ConsumerHeartbeat(
-            token=0,
-            member_id=member_id,
-            member_epoch=epoch,
-            instance_id=None,
-            rack_id=None,
-            client_id="c",
-            client_host="/h",
-            rebalance_timeout_ms=10_000,
-            subscribed_topic_names=None,
-            subscribed_topic_regex=None if epoch else "t.*",
-            server_assignor=None,
-            owned_partitions=held,
-            catalog=self.catalog,
-            visible_topics=None if visible is None else Seen(visible),
-        )
-        return self._answered(self.group.handle(event, now_ms=0))
-
-    def _answered(self, effects: list[Effect]) -> ConsumerHeartbeatAnswer:
-        self.saved += [effect.group for effect in effects if isinstance(effect, Save)]
-        (answer,) = [effect.answer for effect in effects if isinstance(effect, Reply)]
-        assert isinstance(answer, ConsumerHeartbeatAnswer)
-        return answer
-
-    def move(self) -> None:
-        """Go on as another broker does that takes the group over."""
-        self.group = Group.restore(self.saved[-1], self.config, now_ms=0)
-        self.group.start(now_ms=0)
-        assert self.group.handle(TopicsChanged(catalog=self.catalog), now_ms=0) == []
 
 
 def held(answer: ConsumerHeartbeatAnswer) -> list[UUID]:
@@ -79,30 +21,125 @@ def held(answer: ConsumerHeartbeatAnswer) -> list[UUID]:
 
 
 def test_each_member_gets_what_it_may_see() -> None:
-    world = World()
+    world = World(CATALOG)
     assert held(world.beat("a", 0, {"t1"})) == [ONE]
     assert held(world.beat("b", 0, {"t2"})) == [TWO]
     assert held(world.beat("c", 0, frozenset())) == []
 
 
-def test_a_new_topic_waits_for_a_heartbeat_of_one_who_may_see_it() -> None:
-    # Given a member that may see all
-    world = World()
-    joined = world.beat("a", 0, {"t1", "t2", "t3"})
-    assert held(joined) == [ONE, TWO]
+SMALL = catalog_of(1, {"t1": (ONE, 6)})
+LARGE = catalog_of(2, {"t1": (ONE, 6), "t2": (TWO, 6)})
+SMALL_AGAIN = catalog_of(3, {"t1": (ONE, 6)})
 
-    # When a topic appears, then nobody has asked whether it may see that
-    world.catalog = LATER
-    assert world.group.handle(TopicsChanged(catalog=LATER), now_ms=0) == []
 
-    # When its next heartbeat comes, then it may
-    holds = joined.assignment or ()
-    answer = world.beat("a", joined.member_epoch, {"t1", "t2", "t3"}, *holds)
-    assert held(answer) == [ONE, TWO, THREE]
+@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_topic_comes_and_goes_for_all_at_once(is_told: bool, moves: bool) -> None:
+    # Given members of two users, one of whom has two
+    world = World(SMALL)
+    world.rights = {"u": {"t1", "t2"}, "v": {"t1", "t2"}}
+    members = Members(world, a="u", b="u", c="v")
+    members.beat()
+    before, epoch = dict(members.holds), world.epoch
+    assert {len(one) for one in before.values()} == {2}
+
+    # When a topic appears, whether the group hears so, a heartbeat does, or who takes it over
+    world.catalog = LARGE
+    if moves:
+        world.move()
+    elif is_told:
+        world.see(LARGE)
+    members.beat()
+
+    # Then all get their shares with one epoch, and keep what they have
+    assert world.epoch == epoch + 1
+    assert {len(one) for one in members.holds.values()} == {4}
+    assert all(before[name] < holds for name, holds in members.holds.items())
+
+    # When it goes, then so it does with one
+    world.catalog = SMALL_AGAIN
+    if moves:
+        world.move()
+    elif is_told:
+        world.see(SMALL_AGAIN)
+    members.beat()
+    assert (world.epoch, members.holds) == (epoch + 2, before)
+
+
+def test_a_new_topic_is_for_those_who_may_see_it() -> None:
+    # Given members of two users
+    world = World(SMALL)
+    world.rights = {"u": {"t1", "t2"}, "v": {"t1"}}
+    members = Members(world, a="u", b="v", c="v")
+    members.beat()
+    epoch = world.epoch
+
+    # When a topic appears that one of them may see, then the members of the other never get it
+    world.see(LARGE)
+    for _ in range(4):
+        members.beat(1)
+        assert members.topics()["b"] == members.topics()["c"] == {ONE}
+    assert members.topics()["a"] >= {TWO}
+    assert world.epoch == epoch + 1
+
+    # When the other may see it instead, then it moves to all of his members with one epoch
+    world.rights = {"u": {"t1"}, "v": {"t1", "t2"}}
+    members.beat()
+    assert members.topics()["a"] == {ONE}
+    assert members.topics()["b"] >= {TWO} <= members.topics()["c"]
+    assert world.epoch == epoch + 2
+
+
+def test_a_group_that_rests_gives_nobody_what_its_user_has_lost() -> None:
+    # Given a member for whom another one has just given up its share of two topics
+    world = World(catalog_of(1, {"t1": (ONE, 1_000), "t2": (TWO, 1_000)}))
+    world.rights = {"u": {"t1", "t2"}}
+    members = Members(world, a="u", b="u")
+    members.beat_one("a")
+    world.now_ms += 1_000
+    members.beat_one("b")
+    members.beat_one("a")
+    members.beat_one("a")
+    assert members.topics() == {"a": {ONE, TWO}, "b": set()}
+
+    # When their user may know of one of these no more, which the other hears, and the group rests
+    world.rights = {"u": {"t1"}}
+    members.beat_one("a")
+    saved = json.loads(world.saved[-1].document.text)
+    assert saved["assignment_epoch"] < world.epoch
+
+    # Then that member does not get it
+    members.beat_one("b")
+    assert members.topics()["b"] == {ONE}
+
+
+def test_whose_user_nobody_knows_is_shown_nothing_new() -> None:
+    # Given a group of two that an older version saved, which wrote down no users
+    world = World(SMALL)
+    world.rights = {"u": {"t1", "t2"}}
+    members = Members(world, a="u", b="u")
+    members.beat()
+    world.forget_users()
+
+    # When it is taken over, and a topic has appeared, then that waits for the first heartbeat
+    epoch = world.epoch
+    world.catalog = LARGE
+    world.move()
+    assert world.epoch == epoch
+    members.beat()
+    assert members.topics()["a"] | members.topics()["b"] == {ONE, TWO}
+
+    # When it is taken over from such a version again, and a topic has gone, then with one epoch
+    world.forget_users()
+    epoch = world.epoch
+    world.catalog = catalog_of(3, {"t2": (TWO, 6)})
+    world.move()
+    members.beat()
+    assert world.epoch == epoch + 1
 
 
 def test_what_may_not_be_seen_any_more_is_taken_away() -> None:
-    world = World()
+    world = World(CATALOG)
     joined = world.beat("a", 0, {"t1", "t2"})
     answer = world.beat("a", joined.member_epoch, {"t2"}, *(joined.assignment or ()))
     assert held(answer) == [TWO]
@@ -110,20 +147,21 @@ def test_what_may_not_be_seen_any_more_is_taken_away() -> None:
 
 def test_another_coordinator_knows_who_may_see_what() -> None:
     # Given members of which some may see the same
-    world = World()
+    world = World(CATALOG)
     world.beat("a", 0, {"t1"})
     world.beat("b", 0, {"t1"})
     joined = world.beat("c", 0, {"t2"})
 
     # When the group moves, then nothing changes by that
     world.move()
+    assert world.epoch == joined.member_epoch
     assert held(world.beat("c", joined.member_epoch, {"t2"}, *(joined.assignment or ()))) == []
     assert world.saved[-1].document.text.count('"t1"') == 1
 
     # When it moves to a broker without ACLs, then everybody may see all
+    world.config = replace(world.config, visible_to=None)
     world.move()
-    answer = world.beat("c", joined.member_epoch, None, *(joined.assignment or ()))
-    assert answer.member_epoch > joined.member_epoch
+    assert world.epoch == joined.member_epoch + 1
 
 
 def test_nobody_asks_again_what_cannot_have_changed() -> None:
@@ -141,14 +179,23 @@ def test_nobody_asks_again_what_cannot_have_changed() -> None:
     assert subscriptions.show(shown, first) is shown
     assert first.asked == 2
 
-    # When there are other topics, or others may be seen, then they do
+    # When others may be seen, then they do; when there are other topics, then of those
     assert subscriptions.show(shown, Seen({"t2"})).visible == frozenset({"t2"})
     subscriptions.see(LATER)
-    assert subscriptions.show(shown, first) is shown
-    assert first.asked == 5
+    assert subscriptions.show(shown, first).visible is subscriptions.show(shown, second).visible
+    assert first.asked == second.asked == 3
+
+    # When other rights count meanwhile, then they are what is asked for
+    third = Seen({"t1"})
+    third.edition = frozenset({"now"})
+    subscriptions.show(shown, third)
+    third.edition = frozenset({"later"})
+    subscriptions.see(catalog_of(3, {"t4": (ONE, 1)}))
+    assert third.asked == 3
+    assert subscriptions.show(shown, third).visible == frozenset()
 
     # When the pattern is not in use any more, then nothing is remembered of it
     subscriptions.keep([])
     subscriptions.admit("t.*")
-    assert subscriptions.show(shown, first) is shown
-    assert first.asked == 8
+    assert subscriptions.show(shown, first).visible == frozenset()
+    assert first.asked == 5

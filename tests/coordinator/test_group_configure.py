@@ -32,6 +32,7 @@ def beat(epoch: int) -> ConsumerHeartbeat:
         rack_id=None,
         client_id="client",
         client_host="/127.0.0.1",
+        principal="ANONYMOUS",
         rebalance_timeout_ms=30_000 if epoch == 0 else -1,
         subscribed_topic_names=("t",) if epoch == 0 else None,
         subscribed_topic_regex=None,

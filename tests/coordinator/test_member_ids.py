@@ -24,6 +24,7 @@ def heartbeat() -> ConsumerHeartbeat:
         rack_id=None,
         client_id="c",
         client_host="/h",
+        principal="ANONYMOUS",
         rebalance_timeout_ms=10_000,
         subscribed_topic_names=["t1"],
         subscribed_topic_regex=None,

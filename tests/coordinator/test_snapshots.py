@@ -31,6 +31,7 @@ def join(group: Group, member_id: str) -> GroupSnapshot:
         rack_id=None,
         client_id="c",
         client_host="/h",
+        principal="ANONYMOUS",
         rebalance_timeout_ms=10_000,
         subscribed_topic_names=["t1"],
         subscribed_topic_regex=None,

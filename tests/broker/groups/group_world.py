@@ -134,6 +134,7 @@ class World:
                 rack_id=None,
                 client_id="test",
                 client_host="/127.0.0.1",
+                principal="ANONYMOUS",
                 rebalance_timeout_ms=10_000 if joins else -1,
                 subscribed_topic_names=["any"] if joins else None,
                 subscribed_topic_regex=None,

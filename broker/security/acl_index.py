@@ -90,6 +90,12 @@ class AclIndex:
         """Say what ACLs come to for a resource; see `PatternRules.decide`."""
         return self._of_type[resource_type].decide(principals, hosts, asked, name)
 
+    def about(
+        self, principals: Iterable[str], hosts: Set[str], resource_type: ResourceType
+    ) -> Set[tuple[str, str]]:
+        """Return by which principals and hosts any rule of the type is about a client."""
+        return self._of_type[resource_type].about(principals, hosts)
+
     def allows_any(
         self,
         principals: Iterable[str],
@@ -119,6 +125,7 @@ class _Patterns:
         self._prefixed: dict[str, PatternRules] = {}
         self._lengths: Counter[int] = Counter()
         self._naming: dict[str, set[ResourcePattern]] = {}
+        self._clients: Counter[tuple[str, str]] = Counter()
 
     def put(self, pattern: ResourcePattern, rules: PatternRules) -> None:
         """Replace all rules of a pattern."""
@@ -137,6 +144,10 @@ class _Patterns:
 
     def _count(self, pattern: ResourcePattern, rules: PatternRules, step: int) -> None:
         self.count += step * sum(1 for _ in rules)
+        for client in rules.clients:
+            self._clients[client] += step
+            if not self._clients[client]:
+                del self._clients[client]
         if pattern.pattern_type is PatternType.PREFIXED:
             length = len(pattern.name)
             self._lengths[length] += step
@@ -157,6 +168,10 @@ class _Patterns:
             return Decision.DENIED
         decisions = {rules.decide(principals, hosts, asked) for rules in self._covering(name)}
         return next((one for one in _BY_WEIGHT if one in decisions), Decision.NO_ACLS)
+
+    def about(self, principals: Iterable[str], hosts: Set[str]) -> Set[tuple[str, str]]:
+        clients = ((principal, host) for principal in principals for host in hosts)
+        return frozenset(client for client in clients if client in self._clients)
 
     def allows_any(self, principals: Iterable[str], hosts: Set[str], asked: Operation) -> bool:
         everything = self._literal.get(WILDCARD)

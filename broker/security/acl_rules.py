@@ -74,6 +74,11 @@ class PatternRules:
     def principals(self) -> Iterable[str]:
         return self._of.keys()
 
+    @property
+    def clients(self) -> set[tuple[str, str]]:
+        """Return the principals and hosts that rules are about, hosts in their one form."""
+        return {(principal, host) for principal, rules in self._of.items() for host, _ in rules}
+
     def decide(self, principals: Iterable[str], hosts: Set[str], asked: Operation) -> Decision:
         """Say what the rules come to; a denial counts before all that allows.
 

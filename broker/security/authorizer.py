@@ -8,7 +8,7 @@ next poll of the configs of entities. While Postgres does not answer, the ACLs t
 in force; the broker serves nobody before it has read them once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Final, Protocol
 
 import structlog
@@ -79,6 +79,17 @@ class Authorizer:
     def shows(self, client: Client, resource_type: ResourceType, name: str) -> bool:
         """Whether the client may describe that, which is one of many: others stay remembered."""
         return not self.enabled or self._decide(client, Operation.DESCRIBE, resource_type, name)
+
+    def kind_of(self, client: Client, resource_type: ResourceType) -> Hashable:
+        """Return what is equal for clients who may do the same with all resources of the type.
+
+        Most ACLs name no host, and many users are named by none: who is asked for all resources
+        need not be asked for each client then.
+        """
+        principals = _principals(client)
+        if principals[0] in self._super_users:
+            return None
+        return self.acls.about(principals, acl_hosts(client.host), resource_type)
 
     def allows_any(self, client: Client, operation: Operation, resource_type: ResourceType) -> bool:
         """Whether the client may do that with some resource of the type (KIP-679)."""

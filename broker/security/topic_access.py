@@ -25,12 +25,10 @@ class VisibleTopics:
     @property
     def edition(self) -> Hashable:
         """Return what decides which they are."""
-        return self.principal, self.host, self.authorizer.edition
+        return self.authorizer.edition, self.authorizer.kind_of(self, ResourceType.TOPIC)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.authorizer.allows(
-            self, Operation.DESCRIBE, ResourceType.TOPIC, name
-        )
+        return isinstance(name, str) and self.authorizer.shows(self, ResourceType.TOPIC, name)
 
 
 async def find_topic(

@@ -7,6 +7,7 @@ from broker.configs.entity_configs import EntityConfigs
 from broker.security.acl_requests import MANY, AclFilter, as_acls
 from broker.security.acls import acl_changes
 from broker.security.authorizer import MAX_DECISIONS
+from broker.security.topic_access import VisibleTopics
 from protocol.acl import Acl, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
 from tests.broker.security.acl_model import SUPER_USER
@@ -144,12 +145,15 @@ async def test_a_list_of_any_length_takes_nobody_elses_place() -> None:
     assert world.allows("orders", Operation.DESCRIBE)
     remembered = dict(world.authorizer._decisions)
 
-    # When somebody asks for a list of more than can be remembered
+    # When somebody asks for a list of more than can be remembered, or with a pattern
     names = ["orders", *(f"t-{number}" for number in range(MAX_DECISIONS))]
     shown = [name for name in names if world.authorizer.shows(session(), TOPIC, name)]
 
+    visible = VisibleTopics(world.authorizer, "alice", "127.0.0.1")
+    matched = [name for name in names if name in visible]
+
     # Then it has what may be described, and nothing else is remembered for it
-    assert shown == ["orders"]
+    assert shown == matched == ["orders"]
     assert world.authorizer._decisions == remembered
 
 

@@ -1,5 +1,7 @@
 """Our decisions are those of a plain reading of the rules, and of Kafka's own authorizer."""
 
+import dataclasses
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from random import Random
@@ -10,7 +12,14 @@ from hypothesis import strategies as st
 
 from broker.security.acls import acl_changes
 from protocol.acl import Acl
-from tests.broker.security.acl_model import SUPER_USER, plain_decision, some_acl, some_question
+from tests.broker.security.acl_model import (
+    CLIENT_HOSTS,
+    SUPER_USER,
+    USERS,
+    plain_decision,
+    some_acl,
+    some_question,
+)
 from tests.broker.security.acl_world import DESCRIBE, TOPIC, World, allow, decided, put, session
 from tests.broker.security.standard_authorizer import StandardAuthorizer, standard_authorizer
 
@@ -65,6 +74,42 @@ def test_decisions_are_what_the_rules_say(seed: int, count: int, *, allow_everyo
         asked = some_question(chance)
         ours = decided(world, [asked])[0][0]
         assert ours is plain_decision(acls, asked, allow_everyone=allow_everyone), asked
+
+
+@given(seed=st.integers(0, 1 << 32), count=st.integers(0, 8), allow_everyone=st.booleans())
+def test_clients_of_one_kind_may_do_the_same(
+    seed: int, count: int, *, allow_everyone: bool
+) -> None:
+    chance = Random(seed)
+    world = World(allow_everyone=allow_everyone, super_users=(SUPER_USER,))
+    put(world, [some_acl(chance) for _ in range(count)])
+    asked = some_question(chance)
+    may: dict[object, set[bool]] = {}
+    for user, host in itertools.product(USERS, CLIENT_HOSTS):
+        kind = world.authorizer.kind_of(session(user, host), asked.resource_type)
+        one = dataclasses.replace(asked, user=user, host=host)
+        may.setdefault(kind, set()).add(decided(world, [one])[0][0])
+    assert all(len(decisions) == 1 for decisions in may.values()), asked
+
+
+def test_clients_are_of_one_kind_unless_rules_tell_them_apart() -> None:
+    # Given rules that name users, and one that names a host
+    world = World(super_users=(SUPER_USER,))
+    put(world, [allow("t", principal="User:*"), allow("t"), allow("s", principal="User:bob")])
+    put(world, [allow("h", principal="User:bob", host="::ffff:10.0.0.1")])
+
+    def kind(user: str, host: str) -> object:
+        return world.authorizer.kind_of(session(user, host), TOPIC)
+
+    # Then hosts count for the one who is named with one, and so do users who are named
+    assert kind("alice", "10.0.0.1") == kind("alice", "10.0.0.2")
+    assert kind("bob", "10.0.0.1") != kind("bob", "10.0.0.2") == kind("bob", "10.0.0.3")
+    assert kind("carol", "10.0.0.1") == kind("dave", "10.0.0.2") != kind("alice", "10.0.0.2")
+    assert kind("root", "10.0.0.1") not in (kind("carol", "10.0.0.1"), kind("alice", "10.0.0.1"))
+
+    # When no rule names a host any more, then none counts
+    world.authorizer.acls.put("topic:literal:h", ())
+    assert kind("bob", "10.0.0.1") == kind("bob", "10.0.0.2")
 
 
 @given(seed=st.integers(0, 1 << 32))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from coordinator.subscriptions import VisibleTopics
+from coordinator.shown_topics import Visibility
 
 MAX_NAME_LENGTH: Final = 255
 """How much of a client's name its member id begins with; an id has to fit into an answer."""
@@ -52,14 +52,13 @@ class GroupConfig:
 
     Attributes:
         new_uuid: makes a fresh text for a member id; the only randomness, so it is handed in.
-        visible_to: returns the topics that a user (its principal) may know of who comes from a
-            host, as Kafka's tools show it; None where nothing is kept from anybody.
+        visible_to: tells which topics a user may know of; None where nothing is kept from anybody.
     """
 
     classic: ClassicConfig
     consumer: ConsumerConfig
     new_uuid: Callable[[], str]
-    visible_to: Callable[[str, str], VisibleTopics] | None = None
+    visible_to: Visibility | None = None
 
     def new_member_id(self, name: str) -> str:
         """Return a fresh id for a member that the client calls `name`."""

@@ -78,11 +78,9 @@ class ConsumerGroup:
         core.check_room(member, replaced)
         core.admit(member.subscription.pattern)
         # nothing is refused from here on
-        had, shown = before.subscription, core.shown_to(member)
-        if shown.pattern == had.pattern and shown.visible != had.visible:
-            core.show_again()  # ACLs have changed: what is new to one may be to others
-        member = replace(member, subscription=shown)
-        subscription_changed = shown != had
+        if member != before or not core.shows_all:
+            member = replace(member, subscription=core.shown_to(member))
+        subscription_changed = member.subscription != before.subscription
         if replaced is not None and replaced != member.member_id:
             core.swap(replaced, member)
         elif member != before or replaced is None:

@@ -9,7 +9,7 @@ until then its members go on with the last target, and one who is new has nothin
 """
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Final, Self
@@ -25,7 +25,7 @@ from coordinator.config import GroupConfig
 from coordinator.consumer_member import Member, digest_of, shared_sets
 from coordinator.consumer_members import Members
 from coordinator.consumer_reconcile import reconcile
-from coordinator.consumer_visible import show_again, shown_to
+from coordinator.consumer_visible import show_again, shown_to, without_new
 from coordinator.deadlines import THE_GROUP, Deadline, Deadlines
 from coordinator.effects import Effect, Reply, Save
 from coordinator.events import Token
@@ -65,6 +65,7 @@ class ConsumerCore:
         self.assignment_epoch = 0
         self.changed = False
         self._fingerprint = ""
+        self._shows_all_of: Hashable = None
         self._rests_until_ms = 0
 
     @classmethod
@@ -109,25 +110,47 @@ class ConsumerCore:
         return GroupState.RECONCILING
 
     def see(self, catalog: Catalog, now_ms: int) -> None:
-        """Take a newer catalog; a change of subscribed topics starts a new epoch, one for all."""
-        if not self.subscriptions.is_new(catalog):
+        """Take a newer catalog, and ACLs as they are now.
+
+        A change of subscribed topics starts a new epoch, one for all.
+        """
+        is_new = self.subscriptions.is_new(catalog)
+        if is_new:
+            self.subscriptions.see(catalog)
+            for subscription in self.members.subscriptions():  # none is compiled when restored
+                self.subscriptions.admit(subscription.pattern)
+            self._shows_all_of = None
+        elif self.shows_all:
             return
-        self.subscriptions.see(catalog)
-        for subscription in self.members.subscriptions():  # none is compiled in a restored group
-            self.subscriptions.admit(subscription.pattern)
-        shows_others = self.show_again()
-        fingerprint = self.subscriptions.fingerprint(self.members.subscriptions())
-        if len(self.members) and (shows_others or fingerprint != self._fingerprint):
+        changed = self._show_again()
+        if is_new and not changed:
+            fingerprint = self.subscriptions.fingerprint(self.members.subscriptions())
+            changed = fingerprint != self._fingerprint
+        if changed and len(self.members):
             self.bump()
         self.assign(now_ms)
 
-    def shown_to(self, member: Member) -> Subscription:
-        """Return what a member subscribes to, as its user may have it now."""
-        return shown_to(member, self.subscriptions, self.config.visible_to)
+    @property
+    def shows_all(self) -> bool:
+        """Whether all members have been shown what they may know of by ACLs as they are now."""
+        visible_to = self.config.visible_to
+        return visible_to is None or visible_to.edition == self._shows_all_of
 
-    def show_again(self) -> bool:
+    def shown_to(self, member: Member) -> Subscription:
+        """Return what a member subscribes to, as its user may have it now.
+
+        What is new to it waits until it comes to all; what it has lost goes at once.
+        """
+        shown = shown_to(member, self.subscriptions, self.config.visible_to)
+        return shown if self.shows_all else without_new(shown, member.subscription)
+
+    def _show_again(self) -> bool:
         """Show all members what they may know of now; tell whether it is something else."""
-        return show_again(self.members, self.subscriptions, self.config.visible_to)
+        visible_to = self.config.visible_to
+        changed = show_again(self.members, self.subscriptions, visible_to)
+        if changed is not None and visible_to is not None:
+            self._shows_all_of = visible_to.edition
+        return bool(changed)
 
     def check_room(self, member: Member, known_as: str | None) -> None:
         """Check that a member may say this of itself, whatever it said as `known_as`.

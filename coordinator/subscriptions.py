@@ -5,7 +5,7 @@ topics like all others. RE2 runs in time linear to the name, whatever the patter
 """
 
 import hashlib
-from collections.abc import Collection, Hashable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 from uuid import UUID
@@ -13,12 +13,10 @@ from uuid import UUID
 import re2
 
 from coordinator.catalog import Catalog
+from coordinator.shown_topics import ShownTopics, VisibleTopics
 
 MAX_PATTERN_BYTES: Final = 4_096
 PATTERN_MEMORY_BYTES: Final = 2 * 1024 * 1024
-
-MAX_SHOWN: Final = 1_000
-"""How many answers to what a pattern shows to whom are remembered; then all are forgotten."""
 
 
 class InvalidPattern(ValueError):
@@ -68,25 +66,19 @@ def compile_pattern(pattern: str) -> Pattern:
     return compiled
 
 
-class VisibleTopics(Protocol):
-    """The names of topics that somebody may know of."""
-
-    @property
-    def edition(self) -> Hashable:
-        """Return what stands for the names: while it is equal, they are the same."""
-
-    def __contains__(self, name: object, /) -> bool: ...
-
-
 class Subscriptions:
-    """Resolves subscriptions against the newest catalog; each pattern is compiled once."""
+    """Resolves subscriptions against the newest catalog; each pattern is compiled once.
+
+    Attributes:
+        shown: what they come to where ACLs decide.
+    """
 
     def __init__(self) -> None:
         self.catalog: Catalog | None = None
         self._patterns: dict[str, Pattern] = {}
-        self._matched: dict[str, set[str]] = {}
+        self._matched: dict[str, frozenset[str]] = {}
         self._topic_ids: dict[Subscription, frozenset[UUID]] = {}
-        self._shown: dict[tuple[str, Hashable], tuple[VisibleTopics, frozenset[str]]] = {}
+        self.shown = ShownTopics()
 
     def is_new(self, catalog: Catalog) -> bool:
         return self.catalog is None or catalog.version > self.catalog.version
@@ -103,32 +95,17 @@ class Subscriptions:
         known = self.catalog.by_name.keys() if self.catalog is not None else set[str]()
         appeared = catalog.by_name.keys() - known
         for text, pattern in self._patterns.items():
-            stayed = self._matched[text] & catalog.by_name.keys()
+            stayed = self._matched[text].intersection(catalog.by_name)
             added = set(filter(pattern.fullmatch, appeared))
             if added or len(stayed) < len(self._matched[text]):
                 self._matched[text] = stayed | added
-                self._show_added(text, added)
-
-    def _show_added(self, pattern: str, added: set[str]) -> None:
-        """Ask who may see the names that a pattern matches now, and no others again."""
-        equal: dict[frozenset[str], frozenset[str]] = {}
-        for key, (visible, shown) in list(self._shown.items()):
-            if key[0] != pattern:
-                continue
-            if visible.edition != key[1]:
-                del self._shown[key]
-                continue
-            now = (shown & self._matched[pattern]).union(n for n in added if n in visible)
-            if now != shown:
-                self._shown[key] = visible, equal.setdefault(now, now)
 
     def keep(self, in_use: Collection[Subscription]) -> None:
         """Forget all but these."""
         used = {subscription.pattern for subscription in in_use}
         for text in self._patterns.keys() - used:
             del self._patterns[text], self._matched[text]
-        for key in [key for key in self._shown if key[0] not in used]:
-            del self._shown[key]
+        self.shown.keep(used)
         for subscription in self._topic_ids.keys() - set(in_use):
             del self._topic_ids[subscription]
 
@@ -142,14 +119,15 @@ class Subscriptions:
             return
         compiled = compile_pattern(pattern)
         names = self.catalog.by_name if self.catalog is not None else ()
-        self._matched[pattern] = set(filter(compiled.fullmatch, names))
+        self._matched[pattern] = frozenset(filter(compiled.fullmatch, names))
         self._patterns[pattern] = compiled
 
     def show(self, subscription: Subscription, visible: VisibleTopics | None) -> Subscription:
         """Return a subscription as it is for one who may know of these topics (None: of all)."""
         shown = None
         if visible is not None and subscription.pattern:
-            shown = self._shown_to(visible, subscription)
+            matched = self._matched[subscription.pattern]
+            shown = self.shown.find(subscription.pattern, matched, visible, subscription.visible)
         if shown is subscription.visible or shown == subscription.visible:
             return subscription
         return replace(subscription, visible=shown)
@@ -161,27 +139,8 @@ class Subscriptions:
         visible = subscription.visible & self._matched_by(subscription)
         return replace(subscription, visible=visible)
 
-    def _shown_to(self, visible: VisibleTopics, subscription: Subscription) -> frozenset[str]:
-        """Return what the pattern matches and is visible: anew only if something has changed.
-
-        Every heartbeat asks, and thousands of topics may match. Members that may see the same
-        share one set.
-        """
-        key = subscription.pattern, visible.edition
-        known = self._shown.get(key)
-        if known is not None:
-            return known[1]
-        if len(self._shown) >= MAX_SHOWN:
-            self._shown.clear()
-        shown = frozenset(n for n in self._matched[subscription.pattern] if n in visible)
-        others = (names for _, names in self._shown.values())
-        equal = {one: one for one in (subscription.visible, *others)}
-        shown = equal.get(shown) or shown
-        self._shown[key] = visible, shown
-        return shown
-
-    def _matched_by(self, subscription: Subscription) -> set[str]:
-        return self._matched.get(subscription.pattern, set())
+    def _matched_by(self, subscription: Subscription) -> frozenset[str]:
+        return self._matched.get(subscription.pattern, frozenset())
 
     def names(self, subscription: Subscription) -> frozenset[str]:
         """Return all names subscribed to; those that are matched exist, the others may not."""

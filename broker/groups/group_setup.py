@@ -1,7 +1,7 @@
 """Makes the parts of broker/groups/groups.py and wires them."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 from uuid import uuid4
@@ -107,10 +107,21 @@ def _config_of(
     )
 
 
-def group_config(config: BrokerConfig, authorizer: Authorizer) -> GroupConfig:
-    def visible_to(principal: str, client_host: str) -> VisibleTopics:
-        return VisibleTopics(authorizer, principal, host_of(client_host))
+@dataclass(frozen=True, slots=True)
+class TopicVisibility:
+    """Which topics clients may describe, as consumer groups ask (coordinator.shown_topics)."""
 
+    authorizer: Authorizer
+
+    @property
+    def edition(self) -> Hashable:
+        return self.authorizer.edition
+
+    def __call__(self, principal: str, client_host: str) -> VisibleTopics:
+        return VisibleTopics(self.authorizer, principal, host_of(client_host))
+
+
+def group_config(config: BrokerConfig, authorizer: Authorizer) -> GroupConfig:
     return GroupConfig(
         classic=ClassicConfig(
             initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
@@ -123,5 +134,5 @@ def group_config(config: BrokerConfig, authorizer: Authorizer) -> GroupConfig:
             assignors=config.group_consumer_assignors,
         ),
         new_uuid=lambda: str(uuid4()),
-        visible_to=visible_to if authorizer.enabled else None,
+        visible_to=TopicVisibility(authorizer) if authorizer.enabled else None,
     )

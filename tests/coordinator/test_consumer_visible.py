@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
+from coordinator import consumer_visible
 from coordinator.answers import ConsumerHeartbeatAnswer
-from coordinator.subscriptions import Subscription, Subscriptions
 from tests.coordinator.consumer_simulation import catalog_of
-from tests.coordinator.visible_world import Members, Seen, World
+from tests.coordinator.visible_world import Members, World
 
 ONE, TWO, THREE = UUID(int=1), UUID(int=2), UUID(int=3)
 CATALOG = catalog_of(1, {"t1": (ONE, 1), "t2": (TWO, 1)})
@@ -90,6 +90,61 @@ def test_a_new_topic_is_for_those_who_may_see_it() -> None:
     assert world.epoch == epoch + 2
 
 
+def test_a_topic_comes_to_all_at_once_whoever_hears_of_it() -> None:
+    # Given members of a user who may know of one of two topics
+    world = World(LARGE)
+    world.rights = {"u": {"t1"}}
+    members = Members(world, a="u", b="u")
+    members.beat()
+
+    # When he may know of the other, too, and one who joins is the first to ask
+    world.rights = {"u": {"t1", "t2"}}
+    epoch = world.epoch
+    members.join("c", "u")
+    members.beat_one("c")
+    first = members.holds["c"]
+    assert 0 < len(first) < 6
+
+    # Then that is shared with the epoch that counts it in, and does not move to others afterwards
+    assert world.epoch == epoch + 2
+    members.beat()
+    assert {len(one) for one in members.holds.values()} == {4}
+    assert first <= members.holds["c"]
+    assert world.epoch == epoch + 2
+
+
+def test_what_many_may_know_of_is_asked_bit_by_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given members of as many users, and no time to ask for all of them at once
+    world = World(LARGE)
+    world.rights = {user: {"t1", user} for user in "uvw"}
+    members = Members(world, a="u", b="v", c="w")
+    members.beat()
+    epoch = world.epoch
+    monkeypatch.setattr(consumer_visible, "MOST_ASKED", 1)
+
+    # When all may know of a topic, then each heartbeat asks for itself, and for one more
+    world.rights = {user: {"t1", "t2", user} for user in "uvw"}
+    for name in "abcabc":
+        asked = world.visibility.asked
+        members.beat_one(name)
+        assert world.visibility.asked <= asked + 2 * len(LARGE.by_name)
+
+    # Then it comes to all with one epoch
+    members.beat()
+    assert world.epoch == epoch + 1
+    assert {len(one) for one in members.holds.values()} == {4}
+
+    # When one may not any more, then it loses that at once, whoever else has yet to be asked for
+    world.rights["w"] = {"t1", "w"}
+    members.beat_one("c")
+    assert members.topics()["c"] == {ONE}
+
+    # When another broker takes over, then it does not ask for all at once, either
+    asked = world.visibility.asked
+    world.move()
+    assert world.visibility.asked == asked + len(LARGE.by_name)
+
+
 def test_a_group_that_rests_gives_nobody_what_its_user_has_lost() -> None:
     # Given a member for whom another one has just given up its share of two topics
     world = World(catalog_of(1, {"t1": (ONE, 1_000), "t2": (TWO, 1_000)}))
@@ -162,40 +217,3 @@ def test_another_coordinator_knows_who_may_see_what() -> None:
     world.config = replace(world.config, visible_to=None)
     world.move()
     assert world.epoch == joined.member_epoch + 1
-
-
-def test_nobody_asks_again_what_cannot_have_changed() -> None:
-    # Given a pattern that two may see the same of
-    subscriptions, wanted = Subscriptions(), Subscription(pattern="t.*")
-    subscriptions.see(CATALOG)
-    subscriptions.admit("t.*")
-    first, second = Seen({"t1"}), Seen({"t1", "elsewhere"})
-    shown = subscriptions.show(wanted, first)
-    also_shown = subscriptions.show(wanted, second)
-    assert first.asked == second.asked == 2
-
-    # Then they share what they see, and their next heartbeats ask nobody
-    assert shown.visible is also_shown.visible
-    assert subscriptions.show(shown, first) is shown
-    assert first.asked == 2
-
-    # When others may be seen, then they do; when there are other topics, then of those
-    assert subscriptions.show(shown, Seen({"t2"})).visible == frozenset({"t2"})
-    subscriptions.see(LATER)
-    assert subscriptions.show(shown, first).visible is subscriptions.show(shown, second).visible
-    assert first.asked == second.asked == 3
-
-    # When other rights count meanwhile, then they are what is asked for
-    third = Seen({"t1"})
-    third.edition = frozenset({"now"})
-    subscriptions.show(shown, third)
-    third.edition = frozenset({"later"})
-    subscriptions.see(catalog_of(3, {"t4": (ONE, 1)}))
-    assert third.asked == 3
-    assert subscriptions.show(shown, third).visible == frozenset()
-
-    # When the pattern is not in use any more, then nothing is remembered of it
-    subscriptions.keep([])
-    subscriptions.admit("t.*")
-    assert subscriptions.show(shown, first).visible == frozenset()
-    assert first.asked == 5

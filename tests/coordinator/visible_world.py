@@ -27,18 +27,48 @@ class Seen:
         return name in self.edition
 
 
+class Rights:
+    """What each user may know of."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, Collection[str]] = {}
+        self._all: list[Seen] = []
+
+    @property
+    def asked(self) -> int:
+        """How many names anybody was asked about."""
+        return sum(seen.asked for seen in self._all)
+
+    @property
+    def edition(self) -> frozenset[tuple[str, frozenset[str]]]:
+        return frozenset((user, frozenset(names)) for user, names in self.of.items())
+
+    def __call__(self, principal: str, client_host: str) -> Seen:
+        self._all.append(Seen(self.of[principal]))
+        return self._all[-1]
+
+
 class World:
     """A group, what was last saved of it, and what each user may know of."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self.rights: dict[str, Collection[str]] = {}
+        self.visibility = Rights()
         limits = Runner(initial_rebalance_delay_ms=0, max_size=10).config
-        self.config = replace(limits, visible_to=lambda user, _: Seen(self.rights[user]))
+        self.config = replace(limits, visible_to=self.visibility)
         self.group = Group("g", self.config)
         self.group.start(now_ms=0)
         self.saved: list[GroupSnapshot] = []
         self.catalog = catalog
         self.now_ms = 0
+
+    @property
+    def rights(self) -> dict[str, Collection[str]]:
+        """What each user may know of."""
+        return self.visibility.of
+
+    @rights.setter
+    def rights(self, rights: dict[str, Collection[str]]) -> None:
+        self.visibility.of = rights
 
     def beat(
         self, member_id: str, epoch: int, visible: Collection[str], *held: Partition
@@ -104,9 +134,17 @@ class Members:
 
     def __init__(self, world: World, **principals: str) -> None:
         self.world = world
-        self.principals = principals
-        self.epochs = dict.fromkeys(principals, 0)
-        self.holds: dict[str, set[Partition]] = {name: set() for name in principals}
+        self.principals: dict[str, str] = {}
+        self.epochs: dict[str, int] = {}
+        self.holds: dict[str, set[Partition]] = {}
+        for name, principal in principals.items():
+            self.join(name, principal)
+
+    def join(self, name: str, principal: str) -> None:
+        """Add a member, which joins with its first heartbeat."""
+        self.principals[name] = principal
+        self.epochs[name] = 0
+        self.holds[name] = set()
 
     def beat(self, rounds: int = 4) -> None:
         """Let all heartbeat, one after the other."""

@@ -9,10 +9,11 @@ until then its members go on with the last target, and one who is new has nothin
 """
 
 import json
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Set
 from dataclasses import replace
 from functools import partial
 from typing import Final, Self
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -22,7 +23,7 @@ from coordinator.assignors import ASSIGNORS
 from coordinator.catalog import Catalog
 from coordinator.classic_subscription import CONSUMER_PROTOCOL
 from coordinator.config import GroupConfig
-from coordinator.consumer_member import Member, digest_of, shared_sets
+from coordinator.consumer_member import Member, MemberState, digest_of, shared_sets
 from coordinator.consumer_members import Members
 from coordinator.consumer_reconcile import reconcile
 from coordinator.consumer_visible import show_again, shown_to, without_new
@@ -259,7 +260,8 @@ class ConsumerCore:
         """Lead a member one step to its target; return it as it is then."""
         subscribed = self.subscriptions.topic_ids(member.subscription)
         before = member
-        if subscription_changed:  # what it has left it gives up at once, if it is assigned later
+        has_left = subscription_changed or self._holds_more_than(subscribed, member)
+        if has_left:  # what it has left it gives up at once, if it is assigned later
             target = frozenset(p for p in member.target if p.topic_id in subscribed)
             before = replace(member, target=target)
         after = reconcile(
@@ -267,12 +269,22 @@ class ConsumerCore:
             target_epoch=self.assignment_epoch,
             owned=owned,
             owner_of=self.members.owner_of,
-            dropped=(lambda topic_id: topic_id not in subscribed) if subscription_changed else None,
+            dropped=(lambda topic_id: topic_id not in subscribed) if has_left else None,
         )
         if after is not member and after != member:
             self.put(after)
             self._watch_revocation(after, now_ms)
         return after
+
+    def _holds_more_than(self, topic_ids: Set[UUID], member: Member) -> bool:
+        """Whether it holds topics that its user has lost with another one's heartbeat.
+
+        A target of the group epoch takes them from it anyhow, unless it gives up others just now.
+        """
+        is_behind = self.epoch > self.assignment_epoch
+        if not is_behind and member.state is not MemberState.UNREVOKED_PARTITIONS:
+            return False
+        return any(partition.topic_id not in topic_ids for partition in member.assigned)
 
     def _watch_revocation(self, member: Member, now_ms: int) -> None:
         """Classic members have join and sync deadlines instead."""

@@ -28,7 +28,7 @@ def reconcile(
         target_epoch: of `member.target`.
         owned: what the member says it holds; None if it does not say.
         owner_of: the member that a partition is assigned to, or who has yet to give it up.
-        dropped: if the member just changed its subscription, tells which topics it has left.
+        dropped: if the member's subscription has changed, tells which topics it has left.
     """
     has_left = dropped is not None and not member.assigned <= member.target
     if member.is_reconciled_to(target_epoch) and not has_left:

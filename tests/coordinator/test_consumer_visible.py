@@ -168,6 +168,47 @@ def test_a_group_that_rests_gives_nobody_what_its_user_has_lost() -> None:
     assert members.topics()["b"] == {ONE}
 
 
+def test_who_gives_up_partitions_gives_up_at_once_what_its_user_has_lost() -> None:
+    # Given a member that has yet to give up a part of two topics for another one
+    world = World(catalog_of(1, {"t1": (ONE, 6), "t2": (TWO, 6)}))
+    world.rights = {"u": {"t1", "t2"}}
+    members = Members(world, a="u", b="u")
+    members.beat_one("a")
+    members.beat_one("b")
+    held = sorted(members.holds["a"])
+    members.beat_one("a")
+    assert {one.topic_id for one in members.holds["a"]} == {ONE, TWO}
+
+    # When their user may know of one of these no more, which the other hears
+    world.rights = {"u": {"t1"}}
+    members.beat_one("b")
+
+    # Then it is told with its next heartbeat, whether or not it has given up the others
+    answer = world.beat_of("u", "a", members.epochs["a"], *held)
+    assert {one.topic_id for one in answer.assignment or ()} == {ONE}
+
+
+def test_who_rests_gives_up_at_once_what_its_user_has_lost() -> None:
+    # Given members that share two topics, for whom the group has just assigned
+    world = World(catalog_of(1, {"t1": (ONE, 1_000), "t2": (TWO, 1_000)}))
+    world.rights = {"u": {"t1", "t2"}}
+    members = Members(world, a="u", b="u")
+    members.beat_one("a")
+    world.now_ms += 1_000
+    members.beat()
+    assert members.topics() == {"a": {ONE, TWO}, "b": {ONE, TWO}}
+
+    # When their user may know of one of these no more, which the other hears, and the group rests
+    world.rights = {"u": {"t1"}}
+    members.beat_one("a")
+    saved = json.loads(world.saved[-1].document.text)
+    assert saved["assignment_epoch"] < world.epoch
+
+    # Then that member is told, too
+    members.beat_one("b")
+    assert members.topics()["a"] == members.topics()["b"] == {ONE}
+
+
 def test_whose_user_nobody_knows_is_shown_nothing_new() -> None:
     # Given a group of two that an older version saved, which wrote down no users
     world = World(SMALL)

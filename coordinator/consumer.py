@@ -79,7 +79,7 @@ class ConsumerGroup:
         core.admit(member.subscription.pattern)
         # nothing is refused from here on
         if member != before or not core.shows_all:
-            member = replace(member, subscription=core.shown_to(member))
+            member = replace(member, subscription=core.shown_to(member, now_ms))
         subscription_changed = member.subscription != before.subscription
         if replaced is not None and replaced != member.member_id:
             core.swap(replaced, member)
@@ -217,6 +217,7 @@ def _updated(member: Member, event: ConsumerHeartbeat) -> Member:
         subscription = Subscription(
             subscription.names if names is None else frozenset(names),
             subscription.pattern if pattern is None else pattern,
+            subscription.visible if pattern in (None, subscription.pattern) else None,
         )
     timeout_ms = event.rebalance_timeout_ms
     return replace(

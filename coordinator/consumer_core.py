@@ -9,7 +9,7 @@ until then its members go on with the last target, and one who is new has nothin
 """
 
 import json
-from collections.abc import Collection, Hashable, Iterable, Set
+from collections.abc import Collection, Iterable, Set
 from dataclasses import replace
 from functools import partial
 from typing import Final, Self
@@ -26,7 +26,7 @@ from coordinator.config import GroupConfig
 from coordinator.consumer_member import Member, MemberState, digest_of, shared_sets
 from coordinator.consumer_members import Members
 from coordinator.consumer_reconcile import reconcile
-from coordinator.consumer_visible import show_again, shown_to, without_new
+from coordinator.consumer_visible import ShownMembers
 from coordinator.deadlines import THE_GROUP, Deadline, Deadlines
 from coordinator.effects import Effect, Reply, Save
 from coordinator.events import Token
@@ -66,7 +66,7 @@ class ConsumerCore:
         self.assignment_epoch = 0
         self.changed = False
         self._fingerprint = ""
-        self._shows_all_of: Hashable = None
+        self._shown = ShownMembers(self.members, self.subscriptions)
         self._rests_until_ms = 0
 
     @classmethod
@@ -120,10 +120,9 @@ class ConsumerCore:
             self.subscriptions.see(catalog)
             for subscription in self.members.subscriptions():  # none is compiled when restored
                 self.subscriptions.admit(subscription.pattern)
-            self._shows_all_of = None
         elif self.shows_all:
             return
-        changed = self._show_again()
+        changed = self._shown.see(self.config.visible_to, now_ms, topics_changed=is_new)
         if is_new and not changed:
             fingerprint = self.subscriptions.fingerprint(self.members.subscriptions())
             changed = fingerprint != self._fingerprint
@@ -134,24 +133,11 @@ class ConsumerCore:
     @property
     def shows_all(self) -> bool:
         """Whether all members have been shown what they may know of by ACLs as they are now."""
-        visible_to = self.config.visible_to
-        return visible_to is None or visible_to.edition == self._shows_all_of
+        return self._shown.is_complete(self.config.visible_to)
 
-    def shown_to(self, member: Member) -> Subscription:
-        """Return what a member subscribes to, as its user may have it now.
-
-        What is new to it waits until it comes to all; what it has lost goes at once.
-        """
-        shown = shown_to(member, self.subscriptions, self.config.visible_to)
-        return shown if self.shows_all else without_new(shown, member.subscription)
-
-    def _show_again(self) -> bool:
-        """Show all members what they may know of now; tell whether it is something else."""
-        visible_to = self.config.visible_to
-        changed = show_again(self.members, self.subscriptions, visible_to)
-        if changed is not None and visible_to is not None:
-            self._shows_all_of = visible_to.edition
-        return bool(changed)
+    def shown_to(self, member: Member, now_ms: int) -> Subscription:
+        """Return what a member subscribes to, as its user may have it now."""
+        return self._shown.to_one(member, self.config.visible_to, now_ms)
 
     def check_room(self, member: Member, known_as: str | None) -> None:
         """Check that a member may say this of itself, whatever it said as `known_as`.

@@ -45,6 +45,7 @@ class ShownTopics:
 
     def __init__(self) -> None:
         self.asked = 0
+        self._edition: Hashable = None
         self._known: dict[tuple[str, Hashable], tuple[frozenset[str], frozenset[str]]] = {}
         self._used: set[tuple[str, Hashable]] = set()
         self._shared: dict[frozenset[str], frozenset[str]] = {}
@@ -95,6 +96,12 @@ class ShownTopics:
         if made is None:
             made = self._steps[of] = make()
         return made
+
+    def begin(self, edition: Hashable) -> None:
+        """Forget all answers of before, if all that a Visibility tells is of another edition."""
+        if edition != self._edition:
+            self._edition = edition
+            self._forget(set(self._known))
 
     def keep(self, patterns: set[str]) -> None:
         """Forget all patterns but these."""

@@ -8,6 +8,7 @@ import pytest
 
 from coordinator import consumer_visible
 from coordinator.answers import ConsumerHeartbeatAnswer
+from coordinator.consumer_visible import KEPT_BACK_MS
 from tests.coordinator.consumer_simulation import catalog_of
 from tests.coordinator.visible_world import Members, World
 
@@ -30,6 +31,7 @@ def test_each_member_gets_what_it_may_see() -> None:
 SMALL = catalog_of(1, {"t1": (ONE, 6)})
 LARGE = catalog_of(2, {"t1": (ONE, 6), "t2": (TWO, 6)})
 SMALL_AGAIN = catalog_of(3, {"t1": (ONE, 6)})
+LARGE_AGAIN = catalog_of(4, {"t1": (ONE, 6), "t2": (TWO, 6)})
 
 
 @pytest.mark.parametrize("is_told", [True, False])
@@ -143,6 +145,53 @@ def test_what_many_may_know_of_is_asked_bit_by_bit(monkeypatch: pytest.MonkeyPat
     asked = world.visibility.asked
     world.move()
     assert world.visibility.asked == asked + len(LARGE.by_name)
+
+
+def test_what_is_asked_bit_by_bit_makes_no_epoch_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given members of as many users, and no time to ask for all of them at once
+    world = World(LARGE)
+    world.rights = {user: {"t1", "t2", user} for user in "uvw"}
+    members = Members(world, a="u", b="v", c="w")
+    members.beat()
+    monkeypatch.setattr(consumer_visible, "MOST_ASKED", 1)
+
+    # When a topic is gone as another broker takes over, then one epoch is for all
+    epoch = world.epoch
+    world.catalog = SMALL_AGAIN
+    world.move()
+    members.beat()
+    assert world.epoch == epoch + 1
+
+    # When topics come, and members say anew what they subscribe to, then too
+    world.restates = True
+    world.see(LARGE_AGAIN)
+    members.beat()
+    assert world.epoch == epoch + 2
+    assert {len(one) for one in members.holds.values()} == {4}
+
+
+def test_acls_that_change_all_the_time_keep_topics_back_for_a_while_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given members of as many users, and no time to ask for all of them before ACLs change again
+    world = World(LARGE)
+    world.rights = {user: {"t1", user} for user in "uvw"}
+    members = Members(world, a="u", b="v", c="w")
+    members.beat()
+    monkeypatch.setattr(consumer_visible, "MOST_ASKED", 1)
+    world.rights = {user: {"t1", "t2", user} for user in "uvw"}
+
+    def beat_while_acls_change() -> None:
+        for change, name in enumerate("abc" * 6):
+            world.rights["x"] = {f"change {change} at {world.now_ms}"}
+            members.beat_one(name)
+
+    # When some time has passed, then each gets what its own user may know of
+    beat_while_acls_change()
+    assert {len(one) for one in members.topics().values()} == {1}
+    world.now_ms += KEPT_BACK_MS
+    beat_while_acls_change()
+    assert set().union(*members.topics().values()) == {ONE, TWO}
 
 
 def test_a_group_that_rests_gives_nobody_what_its_user_has_lost() -> None:

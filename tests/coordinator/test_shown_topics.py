@@ -65,3 +65,15 @@ def test_what_members_were_shown_who_left_is_forgotten() -> None:
     for one in (stays, leaves):
         shown.find("t.*", matched, one, None)
     assert (stays.asked, leaves.asked, shown.asked) == (2, 4, 6)
+
+
+def test_what_was_shown_by_rights_that_are_over_is_forgotten() -> None:
+    # Given what a pattern shows to somebody, whether or not all others were shown theirs
+    shown, matched = ShownTopics(), frozenset({"t1", "t2"})
+    asks = Seen({"t1"})
+    for edition in (1, 1, 2):
+        shown.begin(edition)
+        shown.find("t.*", matched, asks, None)
+
+    # Then it was asked again when rights were others
+    assert asks.asked == 2 * len(matched)

@@ -60,6 +60,7 @@ class World:
         self.saved: list[GroupSnapshot] = []
         self.catalog = catalog
         self.now_ms = 0
+        self.restates = False  # with each heartbeat: what members subscribe to
 
     @property
     def rights(self) -> dict[str, Collection[str]]:
@@ -91,7 +92,7 @@ class World:
             principal=principal,
             rebalance_timeout_ms=10_000,
             subscribed_topic_names=None,
-            subscribed_topic_regex=None if epoch else "t.*",
+            subscribed_topic_regex="t.*" if self.restates or not epoch else None,
             server_assignor=None,
             owned_partitions=held,
             catalog=self.catalog,

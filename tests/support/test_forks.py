@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -21,6 +22,12 @@ def tell() -> None:
     sys.stdout.write(json.dumps(given))
     sys.stderr.write(sys.stdin.read())
     sys.exit(3)
+
+
+def go_on() -> None:
+    """Wait for a signal; signal.pause would not notice one that comes just before it waits."""
+    while True:
+        time.sleep(0.1)
 
 
 def start(function: str, *arguments: str) -> Forked:
@@ -54,7 +61,7 @@ def test_a_program_has_what_it_is_given(tmp_path: Path, *, own_session: bool) ->
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_program_ends_when_it_is_told_to(number: signal.Signals) -> None:
     # Given a program that goes on, which `ps` shows as it was started
-    program = start("signal:pause", "waits", "for ever")
+    program = start(f"{__name__}:go_on", "waits", "for ever")
     assert program.poll() is None
     with pytest.raises(subprocess.TimeoutExpired):
         program.wait(0.01)
@@ -68,7 +75,7 @@ def test_a_program_ends_when_it_is_told_to(number: signal.Signals) -> None:
 
 
 def test_ctrl_c_ends_a_program_as_any() -> None:
-    program = start("signal:pause")
+    program = start(f"{__name__}:go_on")
     program.send_signal(signal.SIGINT)
     assert program.wait() == -signal.SIGINT
 

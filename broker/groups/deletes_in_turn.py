@@ -1,6 +1,8 @@
 """Groups are deleted some at a time: those that wait for their turn go with the one that has it."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -16,8 +18,6 @@ GROUPS_PER_DELETE: Final = 200
 
 WAIT_AT_MOST_S: Final = 30.0
 """For its turns: then nobody waits for the answer any more, but others may wait for the group."""
-
-_NO_TURN: Final = "other groups are being deleted"
 
 
 @dataclass(slots=True)
@@ -46,24 +46,22 @@ class DeletesInTurn:
         """
         deadline_s = asyncio.get_running_loop().time() + WAIT_AT_MOST_S
         deleted = None
-        while deleted is None:  # it was left to be asked for again
-            deleted = await self._ask(group_id, _Waiting(owner_epoch), deadline_s)
+        try:
+            while deleted is None:  # it was left to be asked for again
+                deleted = await self._ask(group_id, _Waiting(owner_epoch), deadline_s)
+        except TimeoutError:
+            raise MetadataUnavailable("other groups are being deleted") from None
         return deleted
 
     async def _ask(self, group_id: str, mine: _Waiting, deadline_s: float) -> bool | None:
         self._waiting[group_id] = mine
         try:
-            async with asyncio.timeout_at(deadline_s):
-                await self._turns.acquire()
-        except TimeoutError:
-            if group_id in self._waiting:
-                raise MetadataUnavailable(_NO_TURN) from None
-        else:
-            try:
+            async with self._turn(deadline_s):
                 if group_id in self._waiting:
                     return (await self._begin(group_id))[group_id]
-            finally:
-                self._turns.release()
+        except TimeoutError:
+            if group_id in self._waiting:
+                raise
         finally:
             self._waiting.pop(group_id, None)
         try:
@@ -78,18 +76,20 @@ class DeletesInTurn:
 
     async def _ask_alone(self, group_id: str, owner_epoch: int, deadline_s: float) -> bool:
         """Delete a group of which nobody knows whether it was deleted together with others."""
-        try:
-            async with asyncio.timeout_at(deadline_s):
-                await self._turns.acquire()
-        except TimeoutError:
-            raise MetadataUnavailable(_NO_TURN) from None
-        try:
+        async with self._turn(deadline_s):
             deleted = await self._store.delete_groups({group_id: owner_epoch})
-        finally:
-            self._turns.release()
         if not deleted[group_id]:
             raise MetadataUnavailable("another broker has the group, or it was deleted before")
         return True
+
+    @asynccontextmanager
+    async def _turn(self, deadline_s: float) -> AsyncIterator[None]:
+        async with asyncio.timeout_at(deadline_s):
+            await self._turns.acquire()
+        try:
+            yield
+        finally:
+            self._turns.release()
 
     def _begin(self, first: str) -> asyncio.Task[dict[str, bool]]:
         """Begin to delete a group, and others that wait; it is the first, which is waited for."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from bench.results import MeasurementFailed
 from tests.support.group_wire import CONSUMER_GROUP_DESCRIBE, DESCRIBE_GROUPS, named
@@ -20,6 +20,9 @@ FIND_COORDINATOR: Final = 10
 PATIENCE_S: Final = 30.0
 CALL_S: Final = 10.0
 AGAIN_S: Final = 0.05
+MOST_AT_ONCE: Final = 5_000
+"""Partitions that one request makes: Apache Kafka refuses to make 10,000 in one."""
+
 # Codes of a cluster that is not ready yet: UNKNOWN_TOPIC_OR_PARTITION right after the topic was
 # made, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR.
 NOT_YET: Final = frozenset({3, 14, 15, 16})
@@ -56,17 +59,21 @@ class Cluster:
                 except (KafkaException, TimeoutError):
                     continue  # a group that never committed anything is gone already
 
-    def new_topic(self, partition_count: int) -> str:
+    def new_topic(self, partition_count: int, patience_s: float = PATIENCE_S) -> str:
         """Create a topic, wait until each partition has a leader, and return its name."""
         name = f"bench-groups-{uuid.uuid4().hex[:8]}"
         admin = self._admin()
-        created = admin.create_topics([NewTopic(name, partition_count, 1)])
-        created[name].result(timeout=PATIENCE_S)
+        created = admin.create_topics([NewTopic(name, min(partition_count, MOST_AT_ONCE), 1)])
+        created[name].result(timeout=patience_s)
         self._topics.append(name)
-        deadline_s = time.monotonic() + PATIENCE_S
+        for made in range(MOST_AT_ONCE, partition_count, MOST_AT_ONCE):
+            count = min(made + MOST_AT_ONCE, partition_count)
+            grown = admin.create_partitions([NewPartitions(name, count)])
+            grown[name].result(timeout=patience_s)
+        deadline_s = time.monotonic() + patience_s
         while len(self.leaders(name)) < partition_count:
             if time.monotonic() > deadline_s:
-                raise MeasurementFailed(f"{name} has no leaders after {PATIENCE_S:.0f} s")
+                raise MeasurementFailed(f"{name} has no leaders after {patience_s:.0f} s")
             time.sleep(AGAIN_S)
         return name
 

@@ -36,7 +36,7 @@ def cases(scale: Scale) -> Sequence[Case]:
 def _measure(partitions: int, running: Running) -> Figures:
     with Cluster(running.bootstrap).tidied() as cluster:
         began_s = time.monotonic()
-        topic = cluster.new_topic(partitions)
+        topic = cluster.new_topic(partitions, PATIENCE_S)
         created_s = time.monotonic() - began_s
         before = running.usage()
         first_s, next_s = in_process(

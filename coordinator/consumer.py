@@ -87,15 +87,10 @@ class ConsumerGroup:
             core.put(member)
         for deadline in (Deadline.JOIN, Deadline.SYNC) if before.classic is not None else ():
             core.deadlines.cancel(member.member_id, deadline)
-        if subscription_changed or core.epoch == 0:
-            core.bump()
-        core.assign(now_ms)
-        member = core.members.get(member.member_id) or member
         owned = None if event.owned_partitions is None else frozenset(event.owned_partitions)
-        after = core.reconcile(
+        after = core.step_to_target(
             member, owned, subscription_changed=subscription_changed, now_ms=now_ms
         )
-        core.extend_session(after, now_ms)
         is_told = _is_full(event) or after.assigned != before.assigned
         return ConsumerHeartbeatAnswer(
             member_id=after.member_id,

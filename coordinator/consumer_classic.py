@@ -156,17 +156,12 @@ def _admitted(core: ConsumerCore, event: Join, joining: _Joining, now_ms: int) -
     else:
         core.put(member)
     core.deadlines.forget(member.member_id)
-    subscription_changed = member.subscription != before.subscription
-    if subscription_changed or core.epoch == 0:
-        core.bump()
-    core.assign(now_ms)
-    after = core.reconcile(
-        core.members.get(member.member_id) or member,
+    after = core.step_to_target(
+        member,
         to_partitions(says.owned, joining.catalog),
-        subscription_changed=subscription_changed,
+        subscription_changed=member.subscription != before.subscription,
         now_ms=now_ms,
     )
-    core.extend_session(after, now_ms)
     core.deadlines.set(after.member_id, Deadline.SYNC, now_ms + after.rebalance_timeout_ms)
     return after
 

@@ -235,7 +235,7 @@ class ConsumerCore:
                 votes[member.server_assignor] += 1
         return max(offered, key=votes.__getitem__)  # the first of those with as many votes
 
-    def reconcile(
+    def step_to_target(
         self,
         member: Member,
         owned: frozenset[Partition] | None,
@@ -243,7 +243,18 @@ class ConsumerCore:
         subscription_changed: bool,
         now_ms: int,
     ) -> Member:
-        """Lead a member one step to its target; return it as it is then."""
+        """Lead a member that was heard of one step to its target; return it as it is then.
+
+        Args:
+            member: as it was put into the group just now.
+            owned: what it says that it holds; None if it does not say.
+            subscription_changed: since it was heard of last; that begins a new epoch.
+            now_ms: its session begins anew.
+        """
+        if subscription_changed or self.epoch == 0:
+            self.bump()
+        self.assign(now_ms)
+        member = self.members.get(member.member_id) or member  # with its target
         subscribed = self.subscriptions.topic_ids(member.subscription)
         before = member
         has_left = subscription_changed or self._holds_more_than(subscribed, member)
@@ -260,6 +271,7 @@ class ConsumerCore:
         if after is not member and after != member:
             self.put(after)
             self._watch_revocation(after, now_ms)
+        self.extend_session(after, now_ms)
         return after
 
     def _holds_more_than(self, topic_ids: Set[UUID], member: Member) -> bool:

@@ -19,7 +19,7 @@ from coordinator.answers import (
 from coordinator.catalog import Catalog
 from coordinator.classic_subscription import CONSUMER_PROTOCOL, UnreadableSubscription
 from coordinator.consumer_core import ConsumerCore, Refused
-from coordinator.consumer_member import JOINING_EPOCH, ClassicFacts, Member, MemberState
+from coordinator.consumer_member import ClassicFacts, Member, MemberState
 from coordinator.consumer_protocol import (
     ConsumerSubscription,
     read_subscription,
@@ -86,12 +86,8 @@ def _joining(core: ConsumerCore, event: Join) -> _Joining:
         # it was removed, and others may have what it still holds: it has to let go of all first;
         # one whose member id is fresh (KIP-394) owns nothing
         raise Refused(ErrorCode.unknown_member_id, "It is not a member any more.")
-    max_size = core.config.consumer.max_size
-    if known_as is None and len(core.members) >= max_size:
-        raise Refused(
-            ErrorCode.group_max_size_reached,
-            f"The consumer group has reached its maximum capacity of {max_size} members.",
-        )
+    if known_as is None:
+        core.check_size()
     return _Joining(member=member, known_as=known_as, says=says, catalog=catalog)
 
 
@@ -132,13 +128,7 @@ def _find(core: ConsumerCore, event: Join) -> tuple[Member, str | None]:
         return known, known.member_id
     if known is None:
         return Member(member_id=member_id), None
-    heir = replace(
-        known,
-        member_id=member_id,
-        member_epoch=JOINING_EPOCH,
-        previous_epoch=JOINING_EPOCH,
-    )
-    return heir, known.member_id
+    return known.replaced_by(member_id), known.member_id
 
 
 def _admitted(core: ConsumerCore, event: Join, joining: _Joining, now_ms: int) -> Member:

@@ -139,6 +139,17 @@ class ConsumerCore:
         """Return what a member subscribes to, as its user may have it now."""
         return self._shown.to_one(member, self.config.visible_to, now_ms)
 
+    def check_size(self) -> None:
+        """Check that there is a place for one more member.
+
+        Raises:
+            Refused: GROUP_MAX_SIZE_REACHED.
+        """
+        max_size = self.config.consumer.max_size
+        if len(self.members) >= max_size:
+            message = f"The consumer group has reached its maximum capacity of {max_size} members."
+            raise Refused(ErrorCode.group_max_size_reached, message)
+
     def check_room(self, member: Member, known_as: str | None) -> None:
         """Check that a member may say this of itself, whatever it said as `known_as`.
 

@@ -1,7 +1,5 @@
 """Who a ConsumerGroupHeartbeat is from: a member that is known, one in its place, or a new one."""
 
-from dataclasses import replace
-
 from kio.schema.errors import ErrorCode
 
 from coordinator.consumer_checks import check_epoch
@@ -64,10 +62,7 @@ def _find_static(
             f"Static member {event.member_id} with instance id {instance_id} cannot join the"
             f" group because the instance id is owned by member {known.member_id}.",
         )
-    heir = replace(
-        known, member_id=_member_id(core, event), member_epoch=JOINING_EPOCH, previous_epoch=0
-    )
-    return heir, known.member_id
+    return known.replaced_by(_member_id(core, event)), known.member_id
 
 
 def _newcomer(core: ConsumerCore, event: ConsumerHeartbeat) -> Member:
@@ -76,12 +71,7 @@ def _newcomer(core: ConsumerCore, event: ConsumerHeartbeat) -> Member:
             ErrorCode.unknown_member_id,
             f"Member {event.member_id} is not a member of group {core.group_id}.",
         )
-    max_size = core.config.consumer.max_size
-    if len(core.members) >= max_size:
-        raise Refused(
-            ErrorCode.group_max_size_reached,
-            f"The consumer group has reached its maximum capacity of {max_size} members.",
-        )
+    core.check_size()
     return Member(member_id=_member_id(core, event))
 
 

@@ -6,7 +6,7 @@ import json
 import weakref
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, Self
 from uuid import UUID
@@ -91,6 +91,12 @@ class Member:
 
     def is_reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == epoch
+
+    def replaced_by(self, member_id: str) -> Self:
+        """Return a static member's new incarnation: it has all that the old one had, but joins."""
+        return replace(
+            self, member_id=member_id, member_epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH
+        )
 
     def to_json(self) -> str:
         """Write it down; equal members give equal texts."""

@@ -9,7 +9,7 @@ again from what is saved.
 
     group.py                                           begin here: a group of either protocol
     config.py, deadlines.py                            limits and times
-    events.py, answers.py, effects.py, snapshots.py, descriptions.py    the words
+    events.py, answers.py, refused.py, effects.py, snapshots.py, descriptions.py    the words
     classic*.py, voting.py                             the classic protocol (KIP-394, 345, 429)
     consumer*.py, assignor*.py, subscriptions.py, catalog.py    the consumer protocol (KIP-848)
 """

@@ -10,7 +10,7 @@ from coordinator import consumer_description
 from coordinator.answers import ConsumerHeartbeatAnswer
 from coordinator.config import GroupConfig
 from coordinator.consumer_checks import check_request
-from coordinator.consumer_core import ConsumerCore, Refused
+from coordinator.consumer_core import ConsumerCore
 from coordinator.consumer_identity import find_member, static_member
 from coordinator.consumer_member import (
     JOINING_EPOCH,
@@ -22,6 +22,7 @@ from coordinator.deadlines import THE_GROUP, Deadline
 from coordinator.descriptions import ConsumerDescription
 from coordinator.effects import Effect, Expired
 from coordinator.events import ConsumerEvent, ConsumerHeartbeat, TimerFired, TopicsChanged
+from coordinator.refused import Refused
 from coordinator.snapshots import GroupSnapshot
 from coordinator.subscriptions import Subscription
 from protocol.ids import Partition

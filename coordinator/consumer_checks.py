@@ -6,10 +6,10 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from coordinator.config import MAX_MEMBER_BYTES
-from coordinator.consumer_core import Refused, invalid_regex
 from coordinator.consumer_member import JOINING_EPOCH, LEAVING_STATIC_EPOCH, Member
 from coordinator.consumer_said import bytes_of
 from coordinator.events import ConsumerHeartbeat
+from coordinator.refused import Refused
 from coordinator.subscriptions import InvalidPattern, compile_pattern
 
 
@@ -43,6 +43,13 @@ def check_new_pattern(event: ConsumerHeartbeat) -> None:
         compile_pattern(pattern)
     except InvalidPattern as invalid:
         raise invalid_regex(pattern, invalid) from invalid
+
+
+def invalid_regex(pattern: str, invalid: InvalidPattern) -> Refused:
+    return Refused(
+        ErrorCode.invalid_regular_expression,
+        f"SubscribedTopicRegex {pattern[:100]!r} is not a valid regular expression: {invalid}.",
+    )
 
 
 def _what_is_wrong(event: ConsumerHeartbeat) -> str | None:

@@ -18,7 +18,7 @@ from coordinator.answers import (
 )
 from coordinator.catalog import Catalog
 from coordinator.classic_subscription import CONSUMER_PROTOCOL, UnreadableSubscription
-from coordinator.consumer_core import ConsumerCore, Refused
+from coordinator.consumer_core import ConsumerCore
 from coordinator.consumer_member import ClassicFacts, Member, MemberState
 from coordinator.consumer_protocol import (
     ConsumerSubscription,
@@ -29,6 +29,7 @@ from coordinator.consumer_protocol import (
 from coordinator.deadlines import Deadline
 from coordinator.effects import Effect
 from coordinator.events import Heartbeat, Join, Leave, LeavingMember, Sync
+from coordinator.refused import Refused
 from coordinator.subscriptions import Subscription
 
 

@@ -23,6 +23,7 @@ from coordinator.assignors import ASSIGNORS
 from coordinator.catalog import Catalog
 from coordinator.classic_subscription import CONSUMER_PROTOCOL
 from coordinator.config import GroupConfig
+from coordinator.consumer_checks import invalid_regex
 from coordinator.consumer_member import Member, MemberState, digest_of, shared_sets
 from coordinator.consumer_members import Members
 from coordinator.consumer_reconcile import reconcile
@@ -30,6 +31,7 @@ from coordinator.consumer_visible import ShownMembers
 from coordinator.deadlines import THE_GROUP, Deadline, Deadlines
 from coordinator.effects import Effect, Reply, Save
 from coordinator.events import Token
+from coordinator.refused import Refused
 from coordinator.snapshots import Document, GroupSnapshot, GroupState, GroupType
 from coordinator.subscriptions import InvalidPattern, Subscription, Subscriptions
 from protocol.ids import Partition
@@ -37,15 +39,6 @@ from protocol.ids import Partition
 REST_US_EACH: Final = 20
 """How long a group rests for each of its partitions and members: four times as long as their
 assignment takes, or longer. Whoever else is served by this broker has the rest."""
-
-
-class Refused(Exception):
-    """A request is answered with an error, and changed nothing."""
-
-    def __init__(self, error_code: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error_code = error_code
-        self.message = message
 
 
 class ConsumerCore:
@@ -319,13 +312,6 @@ class ConsumerCore:
             effects.append(Reply(token=token, answer=answer))
         effects += self.deadlines.arm()
         return effects
-
-
-def invalid_regex(pattern: str, invalid: InvalidPattern) -> Refused:
-    return Refused(
-        ErrorCode.invalid_regular_expression,
-        f"SubscribedTopicRegex {pattern[:100]!r} is not a valid regular expression: {invalid}.",
-    )
 
 
 def _document(

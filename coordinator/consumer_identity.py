@@ -3,9 +3,10 @@
 from kio.schema.errors import ErrorCode
 
 from coordinator.consumer_checks import check_epoch
-from coordinator.consumer_core import ConsumerCore, Refused
+from coordinator.consumer_core import ConsumerCore
 from coordinator.consumer_member import JOINING_EPOCH, LEAVING_STATIC_EPOCH, Member
 from coordinator.events import ConsumerHeartbeat
+from coordinator.refused import Refused
 
 
 def find_member(core: ConsumerCore, event: ConsumerHeartbeat) -> tuple[Member, str | None]:

@@ -9,7 +9,7 @@ from coordinator.classic import ClassicGroup
 from coordinator.classic_members import ClassicMember
 from coordinator.classic_subscription import CONSUMER_PROTOCOL, UnreadableSubscription
 from coordinator.config import GroupConfig
-from coordinator.consumer_core import ConsumerCore, Refused
+from coordinator.consumer_core import ConsumerCore
 from coordinator.consumer_member import ClassicFacts, Member
 from coordinator.consumer_protocol import (
     read_assignment,
@@ -18,6 +18,7 @@ from coordinator.consumer_protocol import (
     write_assignment,
 )
 from coordinator.effects import Effect
+from coordinator.refused import Refused
 from coordinator.subscriptions import Subscription
 from protocol.ids import Partition
 

@@ -22,7 +22,6 @@ from coordinator.config import GroupConfig
 from coordinator.consumer import ConsumerGroup
 from coordinator.consumer_checks import check_request
 from coordinator.consumer_classic import handle_classic
-from coordinator.consumer_core import Refused
 from coordinator.consumer_member import JOINING_EPOCH
 from coordinator.consumer_migration import downgraded, may_be_downgraded, upgraded
 from coordinator.descriptions import GroupDescription
@@ -38,6 +37,7 @@ from coordinator.events import (
     TimerFired,
     TopicsChanged,
 )
+from coordinator.refused import Refused
 from coordinator.snapshots import GroupSnapshot, GroupState, GroupType
 from protocol.ids import Partition
 

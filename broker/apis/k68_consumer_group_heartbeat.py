@@ -27,9 +27,9 @@ from broker.groups.group_table import coordinator_refusal
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.answers import ConsumerHeartbeatAnswer
 from coordinator.consumer_checks import check_new_pattern, check_request
-from coordinator.consumer_core import Refused
 from coordinator.consumer_member import JOINING_EPOCH
 from coordinator.events import ConsumerHeartbeat, Token
+from coordinator.refused import Refused
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable

@@ -19,7 +19,7 @@ from coordinator.answers import (
 from coordinator.catalog import Catalog
 from coordinator.classic_subscription import CONSUMER_PROTOCOL, UnreadableSubscription
 from coordinator.consumer_core import ConsumerCore
-from coordinator.consumer_member import ClassicFacts, Member, MemberState
+from coordinator.consumer_member import ClassicMemberMetadata, Member, MemberState
 from coordinator.consumer_protocol import (
     ConsumerSubscription,
     read_subscription,
@@ -111,7 +111,7 @@ def _check_join(core: ConsumerCore, event: Join) -> ConsumerSubscription:
 
 def _speaking(member: Member, event: Join, says: ConsumerSubscription) -> Member:
     """Return the member with what it supports and subscribes to."""
-    classic = ClassicFacts(
+    classic = ClassicMemberMetadata(
         session_timeout_ms=event.session_timeout_ms, protocols=tuple(event.protocols)
     )
     return replace(member, subscription=Subscription(says.topics), classic=classic)
@@ -159,14 +159,14 @@ def _admitted(core: ConsumerCore, event: Join, joining: _Joining, now_ms: int) -
 
 def _sync(core: ConsumerCore, event: Sync, now_ms: int) -> SyncAnswer:
     try:
-        member, facts = _classic(core, event)
-        _check_protocol(event, facts)
+        member, classic = _classic(core, event)
+        _check_protocol(event, classic)
         catalog = _check_up_to_date(core, member, now_ms)
     except Refused as refused:
         return SyncAnswer(error_code=refused.error_code)
     core.deadlines.cancel(member.member_id, Deadline.SYNC)
     core.extend_session(member, now_ms)
-    version = read_subscription(facts.protocols[0].metadata).version
+    version = read_subscription(classic.protocols[0].metadata).version
     return SyncAnswer(
         protocol_type=event.protocol_type,
         protocol_name=event.protocol_name,
@@ -174,10 +174,10 @@ def _sync(core: ConsumerCore, event: Sync, now_ms: int) -> SyncAnswer:
     )
 
 
-def _check_protocol(event: Sync, facts: ClassicFacts) -> None:
+def _check_protocol(event: Sync, classic: ClassicMemberMetadata) -> None:
     if event.protocol_type not in {None, CONSUMER_PROTOCOL}:
         raise Refused(ErrorCode.inconsistent_group_protocol, "It joined as a consumer.")
-    if event.protocol_name not in {None, facts.protocols[0].name}:
+    if event.protocol_name not in {None, classic.protocols[0].name}:
         raise Refused(ErrorCode.inconsistent_group_protocol, "It joined with another protocol.")
 
 
@@ -247,7 +247,7 @@ def _leaver(core: ConsumerCore, who: LeavingMember) -> Member:
     return _checked(core, who.member_id, who.instance_id)
 
 
-def _classic(core: ConsumerCore, event: Sync | Heartbeat) -> tuple[Member, ClassicFacts]:
+def _classic(core: ConsumerCore, event: Sync | Heartbeat) -> tuple[Member, ClassicMemberMetadata]:
     member = _checked(core, event.member_id, event.instance_id)
     if member.classic is None:
         raise Refused(ErrorCode.unknown_member_id, "It does not use the classic protocol.")

@@ -37,7 +37,7 @@ class MemberState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassicFacts:
+class ClassicMemberMetadata:
     """What is known of a member that speaks the classic protocol in a consumer group.
 
     Attributes:
@@ -76,7 +76,7 @@ class Member:
     rebalance_timeout_ms: int = -1
     subscription: Subscription = NO_SUBSCRIPTION
     server_assignor: str | None = None
-    classic: ClassicFacts | None = None
+    classic: ClassicMemberMetadata | None = None
     state: MemberState = MemberState.STABLE
     member_epoch: int = JOINING_EPOCH
     previous_epoch: int = JOINING_EPOCH
@@ -174,7 +174,7 @@ def digest_of(names: frozenset[str]) -> str:
 _DIGESTS: Final = weakref.WeakKeyDictionary[frozenset[str], str]()
 
 
-def _classic_to_json(classic: ClassicFacts) -> dict[str, Any]:
+def _classic_to_json(classic: ClassicMemberMetadata) -> dict[str, Any]:
     return {
         "session_timeout_ms": classic.session_timeout_ms,
         "protocols": [
@@ -184,8 +184,8 @@ def _classic_to_json(classic: ClassicFacts) -> dict[str, Any]:
     }
 
 
-def _classic_from_json(document: Mapping[str, Any]) -> ClassicFacts:
-    return ClassicFacts(
+def _classic_from_json(document: Mapping[str, Any]) -> ClassicMemberMetadata:
+    return ClassicMemberMetadata(
         session_timeout_ms=document["session_timeout_ms"],
         protocols=tuple(
             Protocol(name=name, metadata=base64.b64decode(metadata))

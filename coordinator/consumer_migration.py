@@ -10,7 +10,7 @@ from coordinator.classic_members import ClassicMember
 from coordinator.classic_subscription import CONSUMER_PROTOCOL, UnreadableSubscription
 from coordinator.config import GroupConfig
 from coordinator.consumer_core import ConsumerCore
-from coordinator.consumer_member import ClassicFacts, Member
+from coordinator.consumer_member import ClassicMemberMetadata, Member
 from coordinator.consumer_protocol import (
     read_assignment,
     read_subscription,
@@ -96,7 +96,7 @@ def _to_member(known: ClassicMember, generation_id: int, held: frozenset[Partiti
         client_host=known.client_host,
         rebalance_timeout_ms=max(known.rebalance_timeout_ms, 0),
         subscription=Subscription(says.topics),
-        classic=ClassicFacts(
+        classic=ClassicMemberMetadata(
             session_timeout_ms=known.session_timeout_ms, protocols=tuple(known.protocols)
         ),
         member_epoch=generation_id,

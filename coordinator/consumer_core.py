@@ -8,7 +8,6 @@ consumer.assignment.interval.ms, so that hundreds of members that join together 
 until then its members go on with the last target, and one who is new has nothing.
 """
 
-import json
 from collections.abc import Collection, Iterable, Set
 from dataclasses import replace
 from functools import partial
@@ -24,7 +23,8 @@ from coordinator.catalog import Catalog
 from coordinator.classic_subscription import CONSUMER_PROTOCOL
 from coordinator.config import GroupConfig
 from coordinator.consumer_checks import invalid_regex
-from coordinator.consumer_member import Member, MemberState, digest_of, shared_sets
+from coordinator.consumer_document import ConsumerDocument, read_group, write_group
+from coordinator.consumer_member import Member, MemberState
 from coordinator.consumer_members import Members
 from coordinator.consumer_reconcile import reconcile
 from coordinator.consumer_visible import ShownMembers
@@ -66,13 +66,11 @@ class ConsumerCore:
     def restore(cls, snapshot: GroupSnapshot, config: GroupConfig, *, now_ms: int) -> Self:
         """Go on with what `snapshot` holds; sessions and revocations have their whole time."""
         core = cls(snapshot.group_id, config)
-        document = json.loads(snapshot.document.text)
+        kept = read_group(snapshot.document.text)
         core.epoch = snapshot.generation_id
-        core.assignment_epoch = document["assignment_epoch"]
-        core._fingerprint = document["topics"]
-        sets = {key: frozenset(names) for key, names in document.get("visible", {}).items()}
-        for one in document["members"]:
-            member = Member.from_json(one, sets)
+        core.assignment_epoch = kept.assignment_epoch
+        core._fingerprint = kept.topics
+        for member in kept.members:
             core.members.put(member)
             core.extend_session(member, now_ms)
             core._watch_revocation(member, now_ms)
@@ -80,9 +78,7 @@ class ConsumerCore:
 
     def snapshot(self) -> GroupSnapshot:
         """Return the group as it is now; the members are written down when somebody reads them."""
-        write = partial(
-            _document, self.members, tuple(self.members), self.assignment_epoch, self._fingerprint
-        )
+        now = ConsumerDocument(self.assignment_epoch, self._fingerprint, tuple(self.members))
         return GroupSnapshot(
             group_id=self.group_id,
             group_type=GroupType.CONSUMER,
@@ -90,7 +86,7 @@ class ConsumerCore:
             protocol_type=CONSUMER_PROTOCOL,
             generation_id=self.epoch,
             member_count=len(self.members),
-            document=Document(write),
+            document=Document(partial(write_group, now, self.members.document)),
         )
 
     @property
@@ -312,20 +308,3 @@ class ConsumerCore:
             effects.append(Reply(token=token, answer=answer))
         effects += self.deadlines.arm()
         return effects
-
-
-def _document(
-    members: Members, then: tuple[Member, ...], assignment_epoch: int, fingerprint: str
-) -> str:
-    """Write down the group as it was when its members were `then`.
-
-    "visible" has the sets of topics that members know by their digests, for their names or for what
-    is visible to them: older versions, which wrote the names of each member, look for it there.
-    """
-    documents = ",".join(map(members.document, then))
-    shared = set[frozenset[str]]().union(*(shared_sets(member.subscription) for member in then))
-    sets = {digest_of(names): sorted(names) for names in shared}
-    return (
-        f'{{"assignment_epoch":{assignment_epoch},"topics":"{fingerprint}"'
-        f',"visible":{json.dumps(sets, sort_keys=True)},"members":[{documents}]}}'
-    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from coordinator.consumer_document import write_member
 from coordinator.consumer_member import Member
 from coordinator.consumer_said import Said
 from coordinator.subscriptions import Subscription
@@ -67,10 +68,10 @@ class Members:
     def document(self, member: Member) -> str:
         """Return one of the members, as it is or was, as JSON; those who stay are written once."""
         if self._by_id.get(member.member_id) is not member:
-            return member.to_json()
+            return write_member(member)
         document = self._documents.get(member.member_id)
         if document is None:
-            document = self._documents[member.member_id] = member.to_json()
+            document = self._documents[member.member_id] = write_member(member)
         return document
 
     def _forget(self, member: Member, *, keep_owned: bool) -> None:

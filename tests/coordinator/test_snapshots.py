@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 
+from coordinator.consumer_document import write_member
 from coordinator.consumer_member import Member
 from coordinator.effects import Effect, Save
 from coordinator.events import ConsumerHeartbeat
@@ -63,13 +64,12 @@ def test_members_are_written_down_when_somebody_reads_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     written: list[str] = []
-    to_json = Member.to_json
 
     def counted(member: Member) -> str:
         written.append(member.member_id)
-        return to_json(member)
+        return write_member(member)
 
-    monkeypatch.setattr(Member, "to_json", counted)
+    monkeypatch.setattr("coordinator.consumer_members.write_member", counted)
     group = new_group()
     *_, last = [join(group, member_id) for member_id in ("a", "b", "c")]
     assert written == []

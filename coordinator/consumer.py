@@ -1,4 +1,18 @@
-"""The consumer protocol's state machine (KIP-848): one group, driven by its members' heartbeats."""
+"""The consumer protocol's state machine (KIP-848): one group, driven by its members' heartbeats.
+
+    consumer_checks.py, consumer_identity.py   what a heartbeat must say, who it is from
+    consumer_core.py, consumer_reconcile.py    the group, and one member's next step
+    consumer_members.py, consumer_member.py    the data; consumer_said.py: how much that may be
+    consumer_document.py                       how it is kept
+    consumer_description.py                    how it is shown
+    subscriptions.py                           from names and patterns to topics
+    consumer_visible.py, shown_topics.py       which of these members may know of, by ACLs
+    assignors.py, assignor_*.py                the target
+    consumer_classic.py, consumer_protocol.py  members that speak the classic protocol
+    consumer_migration.py                      from a classic group, and back to one
+
+Nobody waits for others: each heartbeat is answered at once, and leads its member one step on.
+"""
 
 from collections.abc import Set
 from dataclasses import replace

@@ -5,6 +5,8 @@ an unknown outcome is REQUEST_TIMED_OUT. Whatever is not in the table is a bug: 
 answers UNKNOWN_SERVER_ERROR.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -79,3 +81,23 @@ def refusal_of(condition: Exception) -> Refusal:
     if isinstance(condition, Refusal):
         return condition
     return Refusal(code_of(condition), str(condition))
+
+
+def coordinator_refusal(unavailable: stored.MetadataUnavailable) -> Refusal:
+    """Return what answers a request to a coordinator that Postgres did not: clients try again."""
+    return Refusal(ErrorCode.coordinator_not_available, str(unavailable))
+
+
+@contextmanager
+def coordinating() -> Iterator[None]:
+    """Name a metadata store without an answer as clients of groups and transactions expect it.
+
+    All of them look for the coordinator, and ask again.
+
+    Raises:
+        Refusal: COORDINATOR_NOT_AVAILABLE.
+    """
+    try:
+        yield
+    except stored.MetadataUnavailable as unavailable:
+        raise coordinator_refusal(unavailable) from unavailable

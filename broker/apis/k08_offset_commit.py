@@ -19,7 +19,6 @@ from kio.static.protocol import Payload
 
 from broker.groups.group_commits import Committer
 from broker.groups.group_requests import outcome_of
-from broker.groups.group_table import coordinator_refusal
 from broker.groups.offset_requests import (
     AskedTopic,
     Lines,
@@ -32,6 +31,7 @@ from broker.groups.offset_requests import (
     refused_lines,
     written_lines,
 )
+from broker.refusals import coordinating
 from broker.requests import NOT_THROTTLED, Request
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
@@ -102,10 +102,8 @@ async def _renewed(
     Only to these: a later commit of the others may have overtaken this one.
     """
     gone = await first
-    try:
+    with coordinating():
         moved = await moved_partitions(request, topics, offsets.keys() & (gone or ()))
-    except MetadataUnavailable as unavailable:
-        raise coordinator_refusal(unavailable) from unavailable
     if gone is None or not moved:
         return gone
     still = await commit({moved[one]: offsets[one] for one in moved})

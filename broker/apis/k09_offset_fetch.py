@@ -34,13 +34,11 @@ from kio.static.protocol import Payload
 
 from broker.gradual import Gradually
 from broker.groups.group_requests import outcome_of
-from broker.groups.group_table import coordinator_refusal
 from broker.groups.offset_requests import AskedTopic, look_up_topics
-from broker.refusals import Refusal
+from broker.refusals import Refusal, coordinating
 from broker.requests import NOT_THROTTLED, Request
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
-from storage.errors import MetadataUnavailable
 from storage.metadata.groups import CommittedOffset, CommittedOffsets
 
 _FIRST_BATCHED: Final = 8
@@ -166,14 +164,12 @@ async def _fetch(
         if refusal.code is not ErrorCode.not_coordinator:
             raise
         is_known = True
-    try:
+    with coordinating():
         if group.topics is None:
             if not is_known:
                 return []
             return await _all(request, await _committed(request, group, None, is_stable=is_stable))
         asked = await look_up_topics(request, group.topics, Operation.DESCRIBE)
-    except MetadataUnavailable as unavailable:
-        raise coordinator_refusal(unavailable) from unavailable
     wanted = await request.aside(_wanted, asked)
     committed = _NONE
     if is_known and wanted:
@@ -196,10 +192,8 @@ async def _committed(
 ) -> CommittedOffsets:
     services = request.services
     ask = services.groups.committed(group.group_id, wanted)
-    try:
+    with coordinating():
         committed = await services.cluster.unless_cut_off(ask)
-    except MetadataUnavailable as unavailable:
-        raise coordinator_refusal(unavailable) from unavailable
     return committed if is_stable else replace(committed, unstable=frozenset())
 
 

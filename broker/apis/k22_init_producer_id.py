@@ -17,14 +17,10 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.groups.group_requests import milliseconds
-from broker.refusals import Refusal
+from broker.refusals import Refusal, coordinating
 from broker.requests import NOT_THROTTLED, Request
 from broker.services import Services
-from broker.transactions.transaction_requests import (
-    check_transactional_id,
-    code_of_verdict,
-    coordinating,
-)
+from broker.transactions.transaction_requests import check_transactional_id, code_of_verdict
 from protocol.acl import Operation, ResourceType
 from protocol.batch import NO_PRODUCER_ID
 from storage.errors import MetadataUnavailable

@@ -16,9 +16,9 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.groups.offset_requests import AskedTopic, look_up_topics
-from broker.refusals import Refusal
+from broker.refusals import Refusal, coordinating
 from broker.requests import NOT_THROTTLED, Request
-from broker.transactions.transaction_requests import code_of_verdict, coordinating, named_producer
+from broker.transactions.transaction_requests import code_of_verdict, named_producer
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.metadata.transactions import Producer, Verdict

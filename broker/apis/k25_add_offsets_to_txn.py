@@ -12,9 +12,9 @@ from kio.static.protocol import Payload
 
 from broker.groups.group_requests import named_group
 from broker.groups.group_table import MAX_GROUP_ID_LENGTH
-from broker.refusals import Refusal
+from broker.refusals import Refusal, coordinating
 from broker.requests import NOT_THROTTLED, Request
-from broker.transactions.transaction_requests import code_of_verdict, coordinating, named_producer
+from broker.transactions.transaction_requests import code_of_verdict, named_producer
 from protocol.acl import Operation, ResourceType
 
 _FIRST_TO_SAY_FENCED: Final = 2

@@ -15,8 +15,9 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.refusals import coordinating
 from broker.requests import NOT_THROTTLED, Request
-from broker.transactions.transaction_requests import code_of_verdict, coordinating, named_producer
+from broker.transactions.transaction_requests import code_of_verdict, named_producer
 from broker.transactions.transactions import EndMode
 from protocol.acl import Operation, ResourceType
 from storage.metadata.transactions import Verdict

@@ -34,9 +34,9 @@ from broker.groups.offset_requests import (
     refused_lines,
     written_lines,
 )
-from broker.refusals import Refusal
+from broker.refusals import Refusal, coordinating
 from broker.requests import NOT_THROTTLED, Request
-from broker.transactions.transaction_requests import code_of_verdict, coordinating, named_producer
+from broker.transactions.transaction_requests import code_of_verdict, named_producer
 from protocol.acl import Operation, ResourceType
 from storage.metadata.transactions import TransactionOffsetsOutcome, Verdict
 

@@ -11,15 +11,13 @@ from kio.static.protocol import Payload
 
 from broker.groups.group_requests import named_group
 from broker.groups.group_runner import GroupRunner
-from broker.groups.group_table import coordinator_refusal
 from broker.groups.offset_requests import AskedTopic, Line, Lines, coded_topics, look_up_topics
-from broker.refusals import Refusal
+from broker.refusals import Refusal, coordinating
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.classic_subscription import CONSUMER_PROTOCOL
 from coordinator.group import Group
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
-from storage.errors import MetadataUnavailable
 
 
 async def handle(request: Request) -> Awaitable[Payload]:
@@ -37,10 +35,8 @@ async def _respond(request: Request, body: Any, found: Awaitable[GroupRunner | N
     machine = group.machine
     if not machine.is_empty and machine.protocol_type != CONSUMER_PROTOCOL:
         raise Refusal(ErrorCode.non_empty_group)  # nobody can tell what its members need
-    try:
+    with coordinating():
         topics = await look_up_topics(request, body.topics, Operation.READ)
-    except MetadataUnavailable as unavailable:
-        raise coordinator_refusal(unavailable) from unavailable
     lines = await request.aside(_lines, topics)
 
     def choose(machine: Group) -> list[Partition]:

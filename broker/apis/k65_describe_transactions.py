@@ -16,9 +16,8 @@ from kio.static.primitive import i32Timedelta
 from kio.static.protocol import Payload
 
 from broker.gradual import Gradually
-from broker.refusals import Refusal
+from broker.refusals import Refusal, coordinating
 from broker.requests import NOT_THROTTLED, Request
-from broker.transactions.transaction_requests import coordinating
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
 from storage.metadata.transactions import TransactionRecord

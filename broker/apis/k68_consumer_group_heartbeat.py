@@ -23,7 +23,7 @@ from kio.static.primitive import i32Timedelta
 from kio.static.protocol import Payload
 
 from broker.groups.group_requests import client_host, milliseconds
-from broker.groups.group_table import coordinator_refusal
+from broker.refusals import coordinating
 from broker.requests import NOT_THROTTLED, Request
 from coordinator.answers import ConsumerHeartbeatAnswer
 from coordinator.consumer_checks import check_new_pattern, check_request
@@ -32,7 +32,6 @@ from coordinator.events import ConsumerHeartbeat, Token
 from coordinator.refused import Refused
 from protocol.acl import Operation, ResourceType
 from protocol.ids import Partition
-from storage.errors import MetadataUnavailable
 
 _FIRST_OWN_MEMBER_ID: Final = 1
 
@@ -53,11 +52,9 @@ async def handle(request: Request) -> Awaitable[Payload] | Payload:
             request,
             ConsumerHeartbeatAnswer(error_code=refused.error_code, error_message=refused.message),
         )
-    for name in body.subscribed_topic_names or ():
-        try:
+    with coordinating():
+        for name in body.subscribed_topic_names or ():
             await request.services.topics.find(name)  # another broker may just have created it
-        except MetadataUnavailable as unavailable:
-            raise coordinator_refusal(unavailable) from unavailable
     answer = request.services.groups.handle(
         body.group_id, partial(_event, request, body), create=body.member_epoch == JOINING_EPOCH
     )

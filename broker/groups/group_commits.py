@@ -13,7 +13,7 @@ from broker.groups.group_runner import Answered, GroupRunner
 from broker.groups.group_timer import loop_ms
 from broker.groups.group_transactions import Committing, TransactionalCommits
 from broker.groups.group_writes import GroupFenced, GroupWrites, failure_of, pass_on
-from broker.refusals import Refusal
+from broker.refusals import Refusal, coordinator_refusal
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable, NothingWritten
 from storage.metadata.groups import CommittedOffset
@@ -144,7 +144,7 @@ def _committed(runner: GroupRunner, answer: Answered, writing: Committing) -> No
         return
     if isinstance(failure, NothingWritten):  # nor is anything still to come, so the group goes on
         if not answer.done():
-            answer.set_exception(Refusal(ErrorCode.coordinator_not_available, str(failure)))
+            answer.set_exception(coordinator_refusal(failure))
         return
     known = isinstance(failure, GroupFenced | MetadataUnavailable | asyncio.CancelledError)
     if not known and not answer.done():

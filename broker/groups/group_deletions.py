@@ -10,8 +10,8 @@ from kio.schema.errors import ErrorCode
 
 from broker.groups.deletes_in_turn import DeletesInTurn
 from broker.groups.group_runner import Answered, GroupRunner
-from broker.groups.group_table import GroupTable, coordinator_refusal
-from broker.refusals import Refusal
+from broker.groups.group_table import GroupTable
+from broker.refusals import Refusal, coordinator_refusal
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable, NothingWritten
 from storage.metadata.groups import GroupStore

@@ -22,7 +22,7 @@ from broker.groups.group_runner import Answered, GroupRunner
 from broker.groups.group_transactions import TransactionalCommits
 from broker.groups.group_waiters import Pause, Waiter, Work
 from broker.groups.group_writes import GroupWrites
-from broker.refusals import Refusal
+from broker.refusals import Refusal, coordinator_refusal
 from coordinator.config import GroupConfig
 from coordinator.events import TopicsChanged
 from storage.errors import MetadataUnavailable
@@ -318,11 +318,6 @@ class GroupTable:
                 return
             if not waiter.answer.done():
                 waiter.work(None, waiter.answer)
-
-
-def coordinator_refusal(unavailable: MetadataUnavailable) -> Refusal:
-    """Return what answers a request about groups that Postgres did not: clients try again."""
-    return Refusal(ErrorCode.coordinator_not_available, str(unavailable))
 
 
 def _nothing() -> None:

@@ -24,8 +24,9 @@ from broker.groups.group_catalog import GroupCatalog
 from broker.groups.group_commits import Committer, GroupCommits
 from broker.groups.group_deletions import GroupDeletions
 from broker.groups.group_runner import Answered, GroupRunner
-from broker.groups.group_table import GroupTable, coordinator_refusal
+from broker.groups.group_table import GroupTable
 from broker.groups.group_transactions import NOBODY
+from broker.refusals import coordinating, coordinator_refusal
 from coordinator.events import ClassicEvent, ConsumerEvent, Token
 from coordinator.group import Group
 from protocol.ids import Partition
@@ -136,10 +137,8 @@ class Groups:
         outcome = await found
         if outcome is not None:
             return outcome
-        try:
+        with coordinating():
             judged = await self._commits.judge(to_nobody)
-        except MetadataUnavailable as unavailable:
-            raise coordinator_refusal(unavailable) from unavailable
         if judged.verdict is not Verdict.GROUP_FENCED:
             return judged
         made: TransactionOffsetsOutcome | None = await self._ask(
@@ -161,11 +160,9 @@ class Groups:
         self, group_id: str, partitions: Sequence[Partition] | None
     ) -> CommittedOffsets:
         """Return the offsets that the group committed of these partitions, or of all (None)."""
-        try:
+        with coordinating():
             await self._commits.settled(group_id)
             return await self._store.committed_offsets(group_id, partitions)
-        except MetadataUnavailable as unavailable:
-            raise coordinator_refusal(unavailable) from unavailable
 
     def find(self, group_id: str) -> Awaitable[GroupRunner | None]:
         """Return the group, to look at; None if there is no such."""

@@ -1,13 +1,10 @@
 """What the APIs of transactions have in common."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from kio.schema.errors import ErrorCode
 
 from broker.refusals import Refusal
-from storage.errors import MetadataUnavailable
 from storage.metadata.transactions import Producer, Verdict
 
 MAX_TRANSACTIONAL_ID_LENGTH: Final = 512
@@ -58,18 +55,3 @@ def named_producer(transactional_id: str, producer_id: int, producer_epoch: int)
     return Producer(
         transactional_id=transactional_id, producer_id=producer_id, producer_epoch=producer_epoch
     )
-
-
-@contextmanager
-def coordinating() -> Iterator[None]:
-    """Name a metadata store without an answer as clients of transactions expect it.
-
-    All of them look for the coordinator, and ask again.
-
-    Raises:
-        Refusal: COORDINATOR_NOT_AVAILABLE.
-    """
-    try:
-        yield
-    except MetadataUnavailable as unavailable:
-        raise Refusal(ErrorCode.coordinator_not_available, str(unavailable)) from unavailable

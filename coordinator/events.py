@@ -34,7 +34,6 @@ class Join:
         needs_member_id: a new dynamic member is first told its id and has to come again with it
             (v4 and later, KIP-394).
         skips_assignment: understands the answer's skip_assignment (v9 and later, KIP-814).
-        reason: why it joins, for the log; empty if it does not say (KIP-800).
     """
 
     token: Token
@@ -48,7 +47,6 @@ class Join:
     protocols: Sequence[Protocol]
     needs_member_id: bool
     skips_assignment: bool
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +83,6 @@ class LeavingMember:
 
     member_id: str
     instance_id: str | None
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ is GROUP_MAX_SIZE_REACHED.
 
 ACLs: READ on the group, when the request comes: who may not read it any more hears so from its next
 heartbeat.
+Not done: the reason, which Kafka logs.
 """
 
 from collections.abc import Awaitable
@@ -26,7 +27,6 @@ from broker.groups.group_requests import (
     client_host,
     milliseconds,
     named_group,
-    short_reason,
 )
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
@@ -87,7 +87,6 @@ def _event(request: Request, body: Any, token: Token) -> Join:
         protocols=[Protocol(name=each.name, metadata=each.metadata) for each in body.protocols],
         needs_member_id=request.version >= _FIRST_MEMBER_ID_REQUIRED and instance_id is None,
         skips_assignment=request.version >= _FIRST_SKIPPED_ASSIGNMENT,
-        reason=short_reason(getattr(body, "reason", None)),
     )
 
 

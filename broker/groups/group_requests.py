@@ -10,8 +10,6 @@ from broker.gradual import Gradually
 from broker.refusals import Refusal
 from broker.requests import Request
 
-MAX_REASON_LENGTH: Final = 255
-
 MAX_JOIN_BYTES: Final = 1024 * 1024
 MAX_JOIN_PROTOCOLS: Final = 100
 MAX_SYNC_BYTES: Final = 16 * 1024 * 1024
@@ -54,11 +52,6 @@ def host_of(client_host: str) -> str:
 
 def milliseconds(span: dt.timedelta) -> int:
     return span // dt.timedelta(milliseconds=1)
-
-
-def short_reason(reason: str | None) -> str:
-    """Return why a member joins or leaves (KIP-800), as much of it as Kafka keeps."""
-    return (reason or "")[:MAX_REASON_LENGTH]
 
 
 async def outcome_of(answer: Awaitable[T]) -> T | ErrorCode:

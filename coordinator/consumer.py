@@ -8,7 +8,7 @@
     subscriptions.py                           from names and patterns to topics
     consumer_visible.py, shown_topics.py       which of these members may know of, by ACLs
     assignors.py, assignor_*.py                the target
-    consumer_classic.py, consumer_protocol.py  members that speak the classic protocol
+    consumer_classic*.py, consumer_protocol.py members that speak the classic protocol
     consumer_migration.py                      from a classic group, and back to one
 
 Nobody waits for others: each heartbeat is answered at once, and leads its member one step on.

@@ -1,4 +1,4 @@
-"""Who a ConsumerGroupHeartbeat is from: a member that is known, one in its place, or a new one."""
+"""Who a request to a consumer group is from: a known member, one in its place, or a new one."""
 
 from kio.schema.errors import ErrorCode
 
@@ -10,7 +10,7 @@ from coordinator.refused import Refused
 
 
 def find_member(core: ConsumerCore, event: ConsumerHeartbeat) -> tuple[Member, str | None]:
-    """Return who this is, and the id under which it is known; None for one who is new.
+    """Return who sends a heartbeat, and the id under which it is known; None for one who is new.
 
     Raises:
         Refused: with the code for one who is not who it says to be, or for whom there is no place.
@@ -43,6 +43,23 @@ def static_member(known: Member | None, event: ConsumerHeartbeat) -> Member:
             f" by member {known.member_id}.",
         )
     return known
+
+
+def known_member(core: ConsumerCore, member_id: str, instance_id: str | None) -> Member:
+    """Return who sends a request of the classic protocol.
+
+    Raises:
+        Refused: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.
+    """
+    if instance_id is None:
+        member = core.members.get(member_id)
+    else:
+        member = core.members.by_instance(instance_id)
+    if member is None:
+        raise Refused(ErrorCode.unknown_member_id, "It is not a member.")
+    if member.member_id != member_id:
+        raise Refused(ErrorCode.fenced_instance_id, "Another process has its instance id.")
+    return member
 
 
 def _find_static(

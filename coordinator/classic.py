@@ -12,7 +12,7 @@ group gives every member a full session and goes on when they are heard of again
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Self
+from typing import Final, Self
 
 from kio.schema.errors import ErrorCode
 
@@ -28,11 +28,13 @@ from coordinator.config import GroupConfig
 from coordinator.descriptions import ClassicDescription
 from coordinator.effects import ArmTimer, Effect
 from coordinator.events import ClassicEvent, Heartbeat, Join, Leave, Sync, TimerFired
-from coordinator.snapshots import GroupSnapshot, GroupState
+from coordinator.snapshots import GroupSnapshot, GroupState, GroupType
 
 
 class ClassicGroup:
     """The state machine. Heartbeats cost O(1), everything else at most O(members)."""
+
+    group_type: Final = GroupType.CLASSIC
 
     def __init__(self, group_id: str, config: GroupConfig) -> None:
         """A group that never had a member."""
@@ -137,6 +139,12 @@ class ClassicGroup:
             instance_id=instance_id,
             generation_id=generation_id,
         )
+
+    def check_fetch(
+        self, *, member_id: str | None, member_epoch: int, is_saving: bool
+    ) -> ErrorCode:
+        """Tell whether a member may fetch committed offsets: here anybody may, as in Kafka."""
+        return ErrorCode.none
 
     def describe(self) -> ClassicDescription:
         """Return the group as DescribeGroups shows it."""

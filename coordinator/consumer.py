@@ -16,12 +16,13 @@ Nobody waits for others: each heartbeat is answered at once, and leads its membe
 
 from collections.abc import Set
 from dataclasses import replace
-from typing import Self
+from typing import Final, Self
 
 from kio.schema.errors import ErrorCode
 
 from coordinator import consumer_description
 from coordinator.answers import ConsumerHeartbeatAnswer
+from coordinator.classic_subscription import CONSUMER_PROTOCOL
 from coordinator.config import GroupConfig
 from coordinator.consumer_checks import check_request
 from coordinator.consumer_core import ConsumerCore
@@ -37,7 +38,7 @@ from coordinator.descriptions import ConsumerDescription
 from coordinator.effects import Effect, Expired
 from coordinator.events import ConsumerEvent, ConsumerHeartbeat, TimerFired, TopicsChanged
 from coordinator.refused import Refused
-from coordinator.snapshots import GroupSnapshot
+from coordinator.snapshots import GroupSnapshot, GroupState, GroupType
 from coordinator.subscriptions import Subscription
 from protocol.ids import Partition
 
@@ -46,8 +47,11 @@ class ConsumerGroup:
     """One consumer group.
 
     Attributes:
-        core: its state; consumer_classic.py serves classic members from it.
+        core: its data; consumer_classic.py serves classic members from it.
     """
+
+    group_type: Final = GroupType.CONSUMER
+    protocol_type: Final = CONSUMER_PROTOCOL
 
     def __init__(self, core: ConsumerCore) -> None:
         self.core = core
@@ -148,6 +152,14 @@ class ConsumerGroup:
             for member_id, deadline in late.items()
         ]
         return [*expired, *self.core.effects()]
+
+    @property
+    def state(self) -> GroupState:
+        return self.core.state
+
+    @property
+    def member_count(self) -> int:
+        return len(self.core.members)
 
     def check_commit(
         self, *, member_id: str, generation_id: int, partitions: Set[Partition]

@@ -17,7 +17,6 @@ from kio.schema.errors import ErrorCode
 
 from coordinator.answers import ConsumerHeartbeatAnswer
 from coordinator.classic import ClassicGroup
-from coordinator.classic_subscription import CONSUMER_PROTOCOL
 from coordinator.config import GroupConfig
 from coordinator.consumer import ConsumerGroup
 from coordinator.consumer_checks import check_request
@@ -71,9 +70,7 @@ class Group:
 
     def start(self, *, now_ms: int) -> list[Effect]:
         """Begin; called once, before any event."""
-        if isinstance(self._machine, ConsumerGroup):
-            return self._maybe_downgraded(self._machine.start(), now_ms)
-        return self._machine.start()
+        return self._maybe_downgraded(self._machine.start(), now_ms)
 
     def handle(self, event: ClassicEvent | ConsumerEvent, *, now_ms: int) -> list[Effect]:
         """Change the group by one event; return what to do, in order."""
@@ -200,8 +197,6 @@ class Group:
             member_epoch: as the member knows it.
             is_saving: what came before is not durable yet, nor told.
         """
-        if isinstance(self._machine, ClassicGroup):
-            return ErrorCode.none
         return self._machine.check_fetch(
             member_id=member_id, member_epoch=member_epoch, is_saving=is_saving
         )
@@ -212,21 +207,16 @@ class Group:
 
     @property
     def group_type(self) -> GroupType:
-        is_classic = isinstance(self._machine, ClassicGroup)
-        return GroupType.CLASSIC if is_classic else GroupType.CONSUMER
+        return self._machine.group_type
 
     @property
     def state(self) -> GroupState:
-        if isinstance(self._machine, ClassicGroup):
-            return self._machine.state
-        return self._machine.core.state
+        return self._machine.state
 
     @property
     def protocol_type(self) -> str:
         """Of its members, or of the last ones; empty if it never had any."""
-        if isinstance(self._machine, ClassicGroup):
-            return self._machine.protocol_type
-        return CONSUMER_PROTOCOL
+        return self._machine.protocol_type
 
     @property
     def is_empty(self) -> bool:
@@ -234,14 +224,12 @@ class Group:
 
     @property
     def member_count(self) -> int:
-        if isinstance(self._machine, ClassicGroup):
-            return self._machine.member_count
-        return len(self._machine.core.members)
+        return self._machine.member_count
 
     @property
     def needs_catalog(self) -> bool:
         """Whether it wants `TopicsChanged` events (consumer groups)."""
-        return isinstance(self._machine, ConsumerGroup)
+        return self.group_type is GroupType.CONSUMER
 
     def subscribed_topics(self) -> frozenset[str] | None:
         """Return the names of all topics that members subscribe to; None if nobody can tell."""

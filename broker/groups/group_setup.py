@@ -56,7 +56,6 @@ def make_groups(
     table = GroupTable(
         store=store,
         writes=writes,
-        commits=commits,
         catalog=catalog,
         coordinates=coordinates,
         config_of=partial(_config_of, group_config(config, authorizer), config, entity_configs),
@@ -66,6 +65,7 @@ def make_groups(
         store=store,
         table=table,
         writes=writes,
+        commits=commits,
         catalog=catalog,
         coordinates=coordinates,
         expiry=ExpiryConfig(

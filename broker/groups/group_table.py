@@ -19,7 +19,6 @@ from broker.groups.group_catalog import GroupCatalog
 from broker.groups.group_loads import GroupLoads
 from broker.groups.group_metrics import GroupMetrics
 from broker.groups.group_runner import Answered, GroupRunner
-from broker.groups.group_transactions import TransactionalCommits
 from broker.groups.group_waiters import Pause, Waiter, Work
 from broker.groups.group_writes import GroupWrites
 from broker.refusals import Refusal, coordinator_refusal
@@ -54,7 +53,6 @@ class GroupTable:
         *,
         store: GroupStore,
         writes: GroupWrites,
-        commits: TransactionalCommits,
         catalog: GroupCatalog,
         coordinates: Callable[[str], bool],
         config_of: Callable[[str], GroupConfig],
@@ -62,7 +60,6 @@ class GroupTable:
     ) -> None:
         self._store = store
         self._writes = writes
-        self._commits = commits
         self._catalog = catalog
         self._coordinates = coordinates
         self._config_of = config_of
@@ -171,7 +168,6 @@ class GroupTable:
             self._settle(group_id, None)
         for task in self._tasks:
             task.cancel()
-        self._commits.close()
 
     def _miss(self) -> None:
         if self._take_again is None:

@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 from broker.groups.group_catalog import GroupCatalog
 from broker.groups.group_table import GroupTable
 from broker.groups.group_timer import loop_ms
+from broker.groups.group_transactions import TransactionalCommits
 from broker.groups.group_writes import GroupWrites
 from coordinator.events import TopicsChanged
 from coordinator.snapshots import GroupState
@@ -51,6 +52,7 @@ class GroupUpkeep:
         store: GroupStore,
         table: GroupTable,
         writes: GroupWrites,
+        commits: TransactionalCommits,
         catalog: GroupCatalog,
         coordinates: Callable[[str], bool],
         expiry: ExpiryConfig,
@@ -58,6 +60,7 @@ class GroupUpkeep:
         self._store = store
         self._table = table
         self._writes = writes
+        self._commits = commits
         self._catalog = catalog
         self._coordinates = coordinates
         self._expiry = expiry
@@ -94,6 +97,7 @@ class GroupUpkeep:
     def close(self) -> None:
         """Answer everybody who waits for a group, and take no more requests."""
         self._table.close()
+        self._commits.close()
 
     async def _take_over(self) -> None:
         """After every change load the groups that have become ours and have members.

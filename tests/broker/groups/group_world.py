@@ -203,7 +203,6 @@ async def world(
     table = GroupTable(
         store=store,
         writes=writes,
-        commits=commits,
         catalog=catalog,
         coordinates=coordinates,
         config_of=lambda _: config,
@@ -213,6 +212,7 @@ async def world(
         store=store,
         table=table,
         writes=writes,
+        commits=commits,
         catalog=catalog,
         coordinates=coordinates,
         expiry=ExpiryConfig(**({"retention_ms": 60_000, "check_interval_ms": 60_000} | expiry)),

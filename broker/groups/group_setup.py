@@ -1,5 +1,6 @@
 """Makes the parts of broker/groups/groups.py and wires them."""
 
+import asyncio
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +16,7 @@ from broker.groups.group_commits import GroupCommits
 from broker.groups.group_configs import read_group_configs
 from broker.groups.group_metrics import GroupMetrics
 from broker.groups.group_requests import host_of
+from broker.groups.group_retake import GroupRetake
 from broker.groups.group_table import GroupTable
 from broker.groups.group_transactions import TransactionalCommits
 from broker.groups.group_upkeep import ExpiryConfig, GroupUpkeep
@@ -53,12 +55,14 @@ def make_groups(
     writes = GroupWrites(store, metrics)
     commits = TransactionalCommits(store)
     catalog = GroupCatalog(topics)
+    takeover_due = asyncio.Event()
     table = GroupTable(
         store=store,
         writes=writes,
         catalog=catalog,
         coordinates=coordinates,
         config_of=partial(_config_of, group_config(config, authorizer), config, entity_configs),
+        retake=GroupRetake(takeover_due),
         metrics=metrics,
     )
     upkeep = GroupUpkeep(
@@ -68,6 +72,7 @@ def make_groups(
         commits=commits,
         catalog=catalog,
         coordinates=coordinates,
+        takeover_due=takeover_due,
         expiry=ExpiryConfig(
             retention_ms=config.offsets_retention_minutes * 60_000,
             check_interval_ms=config.offsets_retention_check_interval_ms,

@@ -3,7 +3,7 @@
 A group is loaded by the first request for it, or before, when it becomes ours (group_upkeep.py). It
 leaves when it is no longer ours, when a write of it failed (group_writes.py), or when nobody needs
 it. Those who wait are then told with a code that makes clients look for the coordinator again. If
-it is still ours, it is taken over again soon: its members may be gone, and nobody would miss them.
+it is still ours, it is taken over again soon (group_retake.py).
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from kio.schema.errors import ErrorCode
 from broker.groups.group_catalog import GroupCatalog
 from broker.groups.group_loads import GroupLoads
 from broker.groups.group_metrics import GroupMetrics
+from broker.groups.group_retake import GroupRetake
 from broker.groups.group_runner import Answered, GroupRunner
 from broker.groups.group_waiters import Pause, Waiter, Work
 from broker.groups.group_writes import GroupWrites
@@ -30,9 +31,6 @@ from storage.metadata.groups import GroupStore, TakenGroup
 MAX_GROUP_ID_LENGTH: Final = 512
 """Characters; an id is part of keys in Postgres, which have a limit (Kafka's is 32,767 bytes)."""
 
-TAKE_AGAIN_AFTER_S: Final = 1.0
-"""A group that is lost again and again, by a bug, must not keep Postgres busy."""
-
 log = structlog.get_logger()
 
 
@@ -42,10 +40,7 @@ class GroupTable:
     Args:
         coordinates: whether this broker is the coordinator of a group id.
         config_of: returns the limits and times of a group id, as they are now.
-
-    Attributes:
-        lost_with_members: called some time after groups were lost that are ours, and may have
-            members: who sets it takes them over again.
+        retake: told when groups are lost that are ours, and may have members.
     """
 
     def __init__(
@@ -56,6 +51,7 @@ class GroupTable:
         catalog: GroupCatalog,
         coordinates: Callable[[str], bool],
         config_of: Callable[[str], GroupConfig],
+        retake: GroupRetake,
         metrics: GroupMetrics,
     ) -> None:
         self._store = store
@@ -63,13 +59,12 @@ class GroupTable:
         self._catalog = catalog
         self._coordinates = coordinates
         self._config_of = config_of
+        self._retake = retake
         self._metrics = metrics
         self._running: dict[str, GroupRunner] = {}
         self._paused: dict[str, Pause] = {}
         self._loads = GroupLoads(self._take_wanted)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._take_again: asyncio.TimerHandle | None = None
-        self.lost_with_members: Callable[[], None] = _nothing
         self._closed = False
 
     def running(self) -> list[GroupRunner]:
@@ -153,7 +148,8 @@ class GroupTable:
         if self._running.get(runner.group_id) is runner:
             del self._running[runner.group_id]
             if not self._closed and not runner.idle and self._coordinates(runner.group_id):
-                self._miss()  # whether it had members is for the store to say: a leave may be lost
+                # whether it had members is for the store to say: a leave may be lost
+                self._retake.soon()
             self._writes.discard(runner.group_id)
         runner.close(code)
 
@@ -162,21 +158,11 @@ class GroupTable:
         self._closed = True
         for runner in self.running():
             self.lose(runner, ErrorCode.not_coordinator)
-        if self._take_again is not None:
-            self._take_again.cancel()
+        self._retake.close()
         for group_id in self._loads.clear():
             self._settle(group_id, None)
         for task in self._tasks:
             task.cancel()
-
-    def _miss(self) -> None:
-        if self._take_again is None:
-            loop = asyncio.get_running_loop()
-            self._take_again = loop.call_later(TAKE_AGAIN_AFTER_S, self._have_taken_again)
-
-    def _have_taken_again(self) -> None:
-        self._take_again = None
-        self.lost_with_members()
 
     def _admit(self, group_id: str, waiter: Waiter) -> None:
         pause, runner = self._paused.get(group_id), self._running.get(group_id)
@@ -231,7 +217,7 @@ class GroupTable:
             pause.refuse(Refusal(ErrorCode.not_coordinator))
             return
         if was_running and group_id not in self._running:
-            self._miss()  # it was lost meanwhile, and a takeover may have passed over it
+            self._retake.soon()  # it was lost meanwhile, and a takeover may have passed over it
         self._serve(group_id, pause)
         self._release_time(group_id)
 
@@ -267,8 +253,8 @@ class GroupTable:
     def _why(self, failure: BaseException, group_ids: Sequence[str]) -> BaseException:
         """Return what those who wait are told; nobody knows which of several groups is to blame."""
         if isinstance(failure, MetadataUnavailable):
-            if not self._closed:
-                self._miss()  # a takeover passes over those that are being taken for a request
+            if not self._closed:  # a takeover passes over those that are being taken for a request
+                self._retake.soon()
             return coordinator_refusal(failure)
         if isinstance(failure, Refusal) or len(group_ids) == 1:
             return failure
@@ -281,7 +267,7 @@ class GroupTable:
         is_ours = not self._closed and self._coordinates(group_id)
         if pause.is_overtaken or not is_ours:
             if is_ours:
-                self._miss()  # the takeover that comes with a change passes over it
+                self._retake.soon()  # the takeover that comes with a change passes over it
             pause.refuse(Refusal(ErrorCode.not_coordinator))
             return
         try:
@@ -314,10 +300,6 @@ class GroupTable:
                 return
             if not waiter.answer.done():
                 waiter.work(None, waiter.answer)
-
-
-def _nothing() -> None:
-    """Stand where nobody listens."""
 
 
 def _no_work(runner: GroupRunner | None, answer: Answered) -> None:

@@ -44,6 +44,7 @@ class GroupUpkeep:
 
     Args:
         coordinates: whether this broker is the coordinator of a group id.
+        takeover_due: set when groups were lost that are ours, and may have members.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class GroupUpkeep:
         commits: TransactionalCommits,
         catalog: GroupCatalog,
         coordinates: Callable[[str], bool],
+        takeover_due: asyncio.Event,
         expiry: ExpiryConfig,
     ) -> None:
         self._store = store
@@ -65,9 +67,8 @@ class GroupUpkeep:
         self._coordinates = coordinates
         self._expiry = expiry
         self._generation = -1
-        self._members_changed = asyncio.Event()
-        self._members_changed.set()
-        table.lost_with_members = self._members_changed.set
+        self._takeover_due = takeover_due
+        self._takeover_due.set()
         self._topics_changed = asyncio.Event()
 
     def membership_changed(self, generation: int) -> None:
@@ -79,7 +80,7 @@ class GroupUpkeep:
         missed = generation > self._generation + 1
         self._generation = generation
         self._table.membership_changed(missed=missed)
-        self._members_changed.set()
+        self._takeover_due.set()
 
     def topics_changed(self) -> None:
         """Take note that topics were created, deleted or altered."""
@@ -105,8 +106,8 @@ class GroupUpkeep:
         Else members that died together with their coordinator would never be missed.
         """
         while True:
-            await self._members_changed.wait()
-            self._members_changed.clear()
+            await self._takeover_due.wait()
+            self._takeover_due.clear()
             backoff = Backoff(most_s=RETRY_AT_MOST_S)
             while not await self._load_ours():
                 await backoff.wait()

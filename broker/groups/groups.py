@@ -3,6 +3,7 @@
     groups.py          what can be asked of a group
     group_table.py     which groups are in memory, and how they get there (group_loads.py,
                        group_waiters.py)
+    group_retake.py    groups that were lost are taken over again
     group_runner.py    one group: machine, who waits for an answer; group_timer.py: what is due
     group_commits.py   offsets: who may commit them, and when they may be read
     group_writes.py    what goes to Postgres; offsets of transactions by group_transactions.py

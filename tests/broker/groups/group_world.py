@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from broker.groups.group_catalog import GroupCatalog
 from broker.groups.group_commits import Committer, GroupCommits
 from broker.groups.group_metrics import GroupMetrics
+from broker.groups.group_retake import GroupRetake
 from broker.groups.group_table import GroupTable
 from broker.groups.group_transactions import TransactionalCommits
 from broker.groups.group_upkeep import ExpiryConfig, GroupUpkeep
@@ -200,12 +201,14 @@ async def world(
         consumer=ConsumerConfig(session_timeout_ms=consumer_session_ms),
         new_uuid=lambda: f"uuid-{next(_ids)}",
     )
+    takeover_due = asyncio.Event()
     table = GroupTable(
         store=store,
         writes=writes,
         catalog=catalog,
         coordinates=coordinates,
         config_of=lambda _: config,
+        retake=GroupRetake(takeover_due),
         metrics=metrics,
     )
     upkeep = GroupUpkeep(
@@ -215,6 +218,7 @@ async def world(
         commits=commits,
         catalog=catalog,
         coordinates=coordinates,
+        takeover_due=takeover_due,
         expiry=ExpiryConfig(**({"retention_ms": 60_000, "check_interval_ms": 60_000} | expiry)),
     )
     groups = Groups(

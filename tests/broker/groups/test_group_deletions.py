@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 from kio.schema.errors import ErrorCode
 
-from broker.groups import deletes_in_turn, group_table
+from broker.groups import deletes_in_turn, group_retake
 from broker.groups.deletes_in_turn import DELETES_AT_A_TIME, DeletesInTurn
 from broker.refusals import Refusal
 from storage.errors import MetadataUnavailable, NothingWritten, RowsHeld
@@ -202,7 +202,7 @@ async def test_after_a_delete_nobody_looks_through_all_groups(
     store: CountedGroups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a broker that takes groups again which it has lost, in no time
-    monkeypatch.setattr(group_table, "TAKE_AGAIN_AFTER_S", 0.001)
+    monkeypatch.setattr(group_retake, "TAKE_AGAIN_AFTER_S", 0.001)
     async with world(store) as here:
         (name,) = await made(here, store, 1)
         listings = store.listings

@@ -95,7 +95,7 @@ async def test_a_group_that_was_lost_is_taken_over_again_without_being_asked_for
     here: World, store: HeldGroups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a group of one whose member leaves while Postgres is away
-    monkeypatch.setattr("broker.groups.group_table.TAKE_AGAIN_AFTER_S", 0.001)
+    monkeypatch.setattr("broker.groups.group_retake.TAKE_AGAIN_AFTER_S", 0.001)
     member = await here.stable("g", session_timeout_ms=500)
     store.go_away()
     leaving = [LeavingMember(member_id=member, instance_id=None)]
@@ -119,7 +119,7 @@ async def test_a_group_whose_load_failed_is_taken_over_without_being_asked_for_a
     here: World, store: HeldGroups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a group of another broker that is no more, and a request for it that waits
-    monkeypatch.setattr("broker.groups.group_table.TAKE_AGAIN_AFTER_S", 0.001)
+    monkeypatch.setattr("broker.groups.group_retake.TAKE_AGAIN_AFTER_S", 0.001)
     async with world(store) as there:
         member = await there.stable("g")
     takes = len(store.takes)

@@ -96,7 +96,7 @@ async def test_a_takeover_passes_over_what_is_not_here_any_more(
     here: World, store: HeldGroups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given two groups with members at a broker that is no more
-    monkeypatch.setattr("broker.groups.group_table.TAKE_AGAIN_AFTER_S", 0.001)
+    monkeypatch.setattr("broker.groups.group_retake.TAKE_AGAIN_AFTER_S", 0.001)
     async with world(store) as there:
         members = {name: await there.stable(name) for name in ("g", "h")}
     takes = len(store.takes)
@@ -123,7 +123,7 @@ async def test_what_was_taken_before_a_generation_was_missed_is_taken_again(
     here: World, store: HeldGroups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a group that this broker has taken, but not told anybody of yet
-    monkeypatch.setattr("broker.groups.group_table.TAKE_AGAIN_AFTER_S", 0.001)
+    monkeypatch.setattr("broker.groups.group_retake.TAKE_AGAIN_AFTER_S", 0.001)
     here.upkeep.membership_changed(0)
     async with world(store) as there:
         old = await there.stable("g")

@@ -202,6 +202,7 @@ class GroupTable:
         loop = asyncio.get_running_loop()
         for group_id in group_ids:  # each by itself, so that a bug with one costs only that one
             loop.call_soon(self._settle, group_id, taken.get(group_id))
+            await asyncio.sleep(0)  # others have their turn between any two groups
 
     async def _alone(
         self, group_id: str, work: Coroutine[Any, Any, None], *, was_running: bool
@@ -232,11 +233,12 @@ class GroupTable:
     ) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(partial(self._ended, group_ids))
+        pauses = {group_id: self._paused[group_id] for group_id in group_ids}
+        task.add_done_callback(partial(self._ended, pauses))
         return task
 
-    def _ended(self, group_ids: Sequence[str], task: asyncio.Task[None]) -> None:
-        """Tell those who wait if it failed."""
+    def _ended(self, pauses: Mapping[str, Pause], task: asyncio.Task[None]) -> None:
+        """Tell those who still wait for it if it failed."""
         self._tasks.discard(task)
         if task.cancelled():
             error: BaseException = Refusal(ErrorCode.not_coordinator)
@@ -244,9 +246,10 @@ class GroupTable:
             failure = task.exception()
             if failure is None:
                 return
-            error = self._why(failure, group_ids)
-        for group_id in group_ids:
-            if (pause := self._paused.pop(group_id, None)) is not None:
+            error = self._why(failure, list(pauses))
+        for group_id, pause in pauses.items():
+            if self._paused.get(group_id) is pause:  # else it was settled
+                del self._paused[group_id]
                 pause.refuse(error)
                 self._release_time(group_id)
 

@@ -1,7 +1,7 @@
 """Many groups that are not in memory are taken with few statements."""
 
 import asyncio
-from itertools import chain
+from itertools import chain, pairwise
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -44,6 +44,53 @@ async def test_groups_that_are_wanted_together_are_taken_together(
     assert max(len(together) for together in store.takes) == LOADED_TOGETHER
     assert len(store.takes) == 7
     assert sorted(chain.from_iterable(store.takes)) == sorted([*names, "new-0", "new-1", "new-2"])
+
+
+async def test_groups_that_are_taken_together_begin_one_after_the_other(
+    here: World, store: HeldGroups
+) -> None:
+    # Given groups with members at a broker that is no more
+    names = [f"g{number}" for number in range(20)]
+    async with world(store) as there:
+        for name in names:
+            await there.stable(name)
+
+    # When they are taken over together
+    taking, counts = here.table.take_over(names), [0]
+    while not taking.done():
+        await asyncio.sleep(0)
+        counts.append(len(here.table.running()))
+
+    # Then others have their turns between any two of them
+    assert counts[-1] == len(names)
+    assert max(after - before for before, after in pairwise(counts)) == 1
+
+
+async def test_a_takeover_that_is_given_up_refuses_those_it_has_not_come_to(
+    here: World, store: HeldGroups
+) -> None:
+    # Given groups with members at a broker that is no more, of which some have been taken over, and
+    # one of these is waited for again, by a delete
+    topic_id = await store.topic()
+    store.hold_deletes()
+    async with world(store) as there:
+        members = {name: await there.stable(name) for name in ("a", "b", "c", "d")}
+    taking = here.table.take_over(members)
+    beats = {name: asyncio.ensure_future(here.beat(name, members[name], 1)) for name in members}
+    await until(lambda: here.table.get("a") is not None)
+    forgotten = here.groups.delete_offsets("a", lambda _: list(at(topic_id, p0=1)))
+
+    # When the takeover ends, then the others are refused, and no group waits for it any more
+    taking.cancel()
+    await asyncio.wait([taking])
+    store.release_deletes()
+    assert await forgotten
+    answers = await asyncio.gather(*beats.values(), return_exceptions=True)
+    refused = [one.code for one in answers if isinstance(one, Refusal)]
+    assert refused == [ErrorCode.not_coordinator] * len(refused)
+    assert 0 < len(refused) < len(members)
+    for name, member in members.items():
+        assert (await here.beat(name, member, 1)).error_code is ErrorCode.none
 
 
 async def test_a_group_that_moved_while_it_waited_is_not_taken(

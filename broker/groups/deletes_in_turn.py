@@ -75,12 +75,13 @@ class DeletesInTurn:
         return deleted.get(group_id)
 
     async def _ask_alone(self, group_id: str, owner_epoch: int, deadline_s: float) -> bool:
-        """Delete a group of which nobody knows whether it was deleted together with others."""
+        """Delete a group of which nobody knows whether it was deleted together with others.
+
+        If it was, it is gone; if another broker has it, it is there.
+        """
         async with self._turn(deadline_s):
             deleted = await self._store.delete_groups({group_id: owner_epoch})
-        if not deleted[group_id]:
-            raise MetadataUnavailable("another broker has the group, or it was deleted before")
-        return True
+            return deleted[group_id] or not await self._store.has_group(group_id)
 
     @asynccontextmanager
     async def _turn(self, deadline_s: float) -> AsyncIterator[None]:

@@ -152,6 +152,9 @@ class GroupStore(Protocol):
         One that comes or goes meanwhile may be among them or not.
         """
 
+    async def has_group(self, group_id: str) -> bool:
+        """Tell whether there is such a group, whoever owns it."""
+
     async def delete_groups(self, owned: Mapping[str, int]) -> dict[str, bool]:
         """Remove groups and their offsets, of open transactions, too, in one statement.
 

@@ -115,6 +115,9 @@ class PostgresGroups:
                 member_count=row["member_count"],
             )
 
+    async def has_group(self, group_id: str) -> bool:
+        return bool(await self._pool.fetch("group_find_members", to_stored(group_id)))
+
     async def delete_groups(self, owned: Mapping[str, int]) -> dict[str, bool]:
         group_ids = [to_stored(group_id) for group_id in owned]
         rows = await self._pool.fetch(

@@ -133,6 +133,7 @@ async def test_groups_are_deleted_together(groups: Groups) -> None:
     }
     assert [await groups.committed(name) for name in ("a", "b", "gone")] == [{}, {}, {}]
     assert len(await groups.committed("taken")) == 1
+    assert [await groups.store.has_group(name) for name in ("taken", "gone")] == [True, False]
     assert await groups.commit("kept", kept, {partition: 10}) == NOTHING
     assert await groups.store.delete_groups({}) == {}
 

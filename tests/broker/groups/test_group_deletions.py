@@ -25,6 +25,7 @@ class CountedGroups(HeldGroups):
     deleted: how many groups each of them named.
     held: a group that somebody else holds.
     large: a group that no statement comes to the end of; those with it get no answer.
+    is_deaf: several groups are deleted without an answer.
     refuses: Postgres has no session for anybody.
     listings: calls of list_groups.
     """
@@ -34,7 +35,7 @@ class CountedGroups(HeldGroups):
         self.deletes = self.most_deletes = self.listings = 0
         self.deleted: list[int] = []
         self.held = self.large = ""
-        self.refuses = False
+        self.refuses = self.is_deaf = False
 
     async def delete_groups(self, owned: Mapping[str, int]) -> dict[str, bool]:
         self.deletes += 1
@@ -49,7 +50,10 @@ class CountedGroups(HeldGroups):
             if next(iter(owned)) == self.held:
                 raise RowsHeld("held")
             free = {group_id: owned[group_id] for group_id in owned if group_id != self.held}
-            return await super().delete_groups(free)
+            gone = await super().delete_groups(free)
+            if self.is_deaf and len(owned) > 1:
+                raise MetadataUnavailable("connection lost")
+            return gone
         finally:
             self.deletes -= 1
 
@@ -148,11 +152,35 @@ async def test_a_group_that_is_too_large_to_be_deleted_fails_few_others(
     }
     unknown = ErrorCode.coordinator_not_available
     first = names[DELETES_AT_A_TIME]
-    assert codes == dict.fromkeys((first, store.large, taken), unknown)
+    assert codes == {
+        first: unknown,
+        store.large: unknown,
+        taken: ErrorCode.not_coordinator,
+    }
     assert outcomes.count(NONE) == len(names) - len(codes)
     assert store._groups.keys() == codes.keys()
     together = len(names) - DELETES_AT_A_TIME
     assert store.deleted == [1] * DELETES_AT_A_TIME + [together] + [1] * (together - 1)
+
+
+async def test_groups_that_were_deleted_without_an_answer_are_told_to_be_gone(
+    here: World, store: CountedGroups
+) -> None:
+    # Given a connection that is lost when Postgres has deleted several groups
+    names = await made(here, store, 20)
+    store.is_deaf = True
+
+    # When all are deleted at once, then those that were taken along are found to be gone
+    outcomes = await asyncio.gather(*map(here.groups.delete, names), return_exceptions=True)
+    first = names[DELETES_AT_A_TIME]
+    codes = {
+        name: one.code
+        for name, one in zip(names, outcomes, strict=True)
+        if isinstance(one, Refusal)
+    }
+    assert codes == {first: ErrorCode.coordinator_not_available}
+    assert outcomes.count(NONE) == len(names) - 1
+    assert not store._groups
 
 
 async def test_who_is_asked_for_again_waits_no_longer_than_others(

@@ -143,6 +143,9 @@ class MemoryGroups:
         for group_id, group in sorted(self._groups.items()):
             yield _listing(group_id, group.record)
 
+    async def has_group(self, group_id: str) -> bool:
+        return group_id in self._groups
+
     async def delete_groups(self, owned: Mapping[str, int]) -> dict[str, bool]:
         return {each: self._delete_group(each, owner_epoch) for each, owner_epoch in owned.items()}
 

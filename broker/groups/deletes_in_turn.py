@@ -58,7 +58,7 @@ class DeletesInTurn:
         try:
             async with self._turn(deadline_s):
                 if group_id in self._waiting:
-                    return (await self._begin(group_id))[group_id]
+                    return await self._begun(group_id)
         except TimeoutError:
             if group_id in self._waiting:
                 raise
@@ -73,6 +73,17 @@ class DeletesInTurn:
         except MetadataUnavailable:  # another one's offsets may be too many for the time there is
             return await self._ask_alone(group_id, mine.owner_epoch, deadline_s)
         return deleted.get(group_id)
+
+    async def _begun(self, group_id: str) -> bool:
+        """Delete a group, with others that wait; without an answer, look whether it is gone."""
+        try:
+            return (await self._begin(group_id))[group_id]
+        except NothingWritten:
+            raise
+        except MetadataUnavailable:
+            if await self._store.has_group(group_id):
+                raise
+            return True
 
     async def _ask_alone(self, group_id: str, owner_epoch: int, deadline_s: float) -> bool:
         """Delete a group of which nobody knows whether it was deleted together with others.

@@ -31,6 +31,9 @@ from storage.metadata.groups import GroupStore, TakenGroup
 MAX_GROUP_ID_LENGTH: Final = 512
 """Characters; an id is part of keys in Postgres, which have a limit (Kafka's is 32,767 bytes)."""
 
+CHARACTERS_PER_TURN: Final = 32_768
+"""Of the documents of groups that begin before others have their turn: a few milliseconds."""
+
 log = structlog.get_logger()
 
 
@@ -199,10 +202,14 @@ class GroupTable:
         taken = {one.group_id: one for one in answer}
         if any(one.record is not None for one in taken.values()):
             await self._catalog.refresh()
-        loop = asyncio.get_running_loop()
+        loop, begun_characters = asyncio.get_running_loop(), 0
         for group_id in group_ids:  # each by itself, so that a bug with one costs only that one
-            loop.call_soon(self._settle, group_id, taken.get(group_id))
-            await asyncio.sleep(0)  # others have their turn between any two groups
+            one = taken.get(group_id)
+            loop.call_soon(self._settle, group_id, one)
+            begun_characters += len(one.record.document) if one and one.record else 0
+            if begun_characters >= CHARACTERS_PER_TURN:
+                begun_characters = 0
+                await asyncio.sleep(0)
 
     async def _alone(
         self, group_id: str, work: Coroutine[Any, Any, None], *, was_running: bool
@@ -259,7 +266,11 @@ class GroupTable:
             if not self._closed:  # a takeover passes over those that are being taken for a request
                 self._retake.soon()
             return coordinator_refusal(failure)
-        if isinstance(failure, Refusal) or len(group_ids) == 1:
+        if isinstance(failure, Refusal):
+            if failure.code is ErrorCode.not_coordinator and not self._closed:
+                self._retake.soon()  # it may have come back meanwhile, to be passed over as well
+            return failure
+        if len(group_ids) == 1:
             return failure
         log.error("bug while groups were taken", group_ids=group_ids[:10], exc_info=failure)
         return Refusal(ErrorCode.coordinator_not_available)

@@ -47,8 +47,9 @@ async def test_groups_that_are_wanted_together_are_taken_together(
 
 
 async def test_groups_that_are_taken_together_begin_one_after_the_other(
-    here: World, store: HeldGroups
+    here: World, store: HeldGroups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("broker.groups.group_table.CHARACTERS_PER_TURN", 1)
     # Given groups with members at a broker that is no more
     names = [f"g{number}" for number in range(20)]
     async with world(store) as there:
@@ -67,8 +68,9 @@ async def test_groups_that_are_taken_together_begin_one_after_the_other(
 
 
 async def test_a_takeover_that_is_given_up_refuses_those_it_has_not_come_to(
-    here: World, store: HeldGroups
+    here: World, store: HeldGroups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("broker.groups.group_table.CHARACTERS_PER_TURN", 1)
     # Given groups with members at a broker that is no more, of which some have been taken over, and
     # one of these is waited for again, by a delete
     topic_id = await store.topic()

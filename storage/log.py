@@ -12,7 +12,7 @@ from uuid import UUID
 
 import structlog
 
-from protocol.batch import BatchHeader, read_header, set_base_offset
+from protocol.batch import read_header, set_base_offset
 from protocol.batch_scan import FoundTimestamp
 from protocol.control_batch import read_end_marker
 from protocol.ids import Partition
@@ -20,7 +20,7 @@ from storage.aborted_indexes import AbortedIndexes
 from storage.aborted_transaction import AbortedTransaction
 from storage.errors import MetadataUnavailable, MetadataWentBack, StorageError
 from storage.known_ends import KnownEnds, check_offsets, known_ends
-from storage.metadata.port import BatchOutcome, MetadataStore, TransactionUse
+from storage.metadata.port import MetadataStore
 from storage.metrics import StorageMetrics
 from storage.outage import Outage
 from storage.partition_log import PartitionLog
@@ -29,6 +29,7 @@ from storage.reading.block_cache import BlockCache
 from storage.reading.read_planner import END, ColdRead
 from storage.reading.reader import Reader, Records
 from storage.reading.timestamp_search import TimestampSearch
+from storage.tail import TailCache
 from storage.writer import Writer
 
 POLL_S: Final = 0.1
@@ -43,18 +44,27 @@ log = structlog.get_logger()
 
 
 class Log:
-    """All partitions, as seen by one broker."""
+    """All partitions, as seen by one broker.
+
+    Attributes:
+        append: see Writer.append.
+        refuse: see Writer.refuse.
+    """
 
     def __init__(
         self,
         *,
         metadata: MetadataStore,
         writer: Writer,
+        tail: TailCache,
         blocks: BlockCache,
         metrics: StorageMetrics,
     ) -> None:
+        self.append = writer.append
+        self.refuse = writer.refuse
+        self._telling = writer.telling
         self._metadata = metadata
-        self._writer = writer
+        self._tail = tail
         self._reader = Reader(metadata, blocks, metrics)
         self._aborted = AbortedIndexes(metadata)
         self._timestamps = TimestampSearch(metadata, blocks)
@@ -91,32 +101,6 @@ class Log:
         for partition_log in self.known_partitions():
             partition_log.wake()
 
-    def append(
-        self,
-        partition_log: PartitionLog,
-        data: memoryview,
-        header: BatchHeader,
-        *,
-        transaction: TransactionUse,
-        transactional_id: str | None,
-        leader_epoch: int,
-        client_id: str,
-    ) -> asyncio.Future[BatchOutcome]:
-        """Take a verified batch; the future tells what became of it (see Writer)."""
-        return self._writer.append(
-            partition_log,
-            data,
-            header,
-            transaction=transaction,
-            transactional_id=transactional_id,
-            leader_epoch=leader_epoch,
-            client_id=client_id,
-        )
-
-    def refuse(self, partition_log: PartitionLog, header: BatchHeader) -> None:
-        """Take note of a batch that is refused because another broker leads (see Writer)."""
-        self._writer.refuse(partition_log, header)
-
     def append_markers(self, marker: bytes, offsets: Mapping[Partition, PartitionOffsets]) -> None:
         """Take note of the end of a transaction; tail reads have it where partitions are known.
 
@@ -125,7 +109,7 @@ class Log:
             offsets: of each partition of the transaction, just after its end: the marker is the
                 last record before the high watermark.
         """
-        self._writer.telling.ended(
+        self._telling.ended(
             read_end_marker(marker),
             {partition: found.high_watermark - 1 for partition, found in offsets.items()},
         )
@@ -135,7 +119,7 @@ class Log:
                 continue
             batch = bytearray(marker)
             set_base_offset(batch, found.high_watermark - 1)
-            self._writer.keep_committed(known, memoryview(batch))
+            self._keep_committed(known, memoryview(batch))
             known.refresh(found)
 
     async def refresh(self, logs: Sequence[PartitionLog]) -> dict[Partition, PartitionOffsets]:
@@ -198,8 +182,18 @@ class Log:
             if not read_header(batch).is_control:
                 return
             marker = memoryview(bytes(batch))  # a view would hold on to the whole run
-            if not self._writer.keep_committed(partition_log, marker):
+            if not self._keep_committed(partition_log, marker):
                 return
+
+    def _keep_committed(self, partition_log: PartitionLog, batch: memoryview) -> bool:
+        """Put a batch of the log that the writer did not commit where tail reads find it.
+
+        Returns:
+            False if it does not go on where what is held ends.
+        """
+        header = read_header(batch)
+        end_offset = header.base_offset + header.last_offset_delta + 1
+        return self._tail.insert(partition_log.tail, header.base_offset, end_offset, batch)
 
     async def aborted_transactions(
         self,

@@ -28,7 +28,7 @@ from uuid import UUID
 
 import structlog
 
-from protocol.batch import BatchHeader, read_header
+from protocol.batch import BatchHeader
 from storage.acknowledgements import Acknowledgements
 from storage.config import WriterConfig
 from storage.durable_objects import DurableObjects
@@ -84,7 +84,6 @@ class Writer:
             clock=clock,
             name_of=name_of,
         )
-        self._tail = tail
         self._config = config
         self._metrics = metrics
         self._clock = clock
@@ -185,16 +184,6 @@ class Writer:
     def refuse(self, partition_log: PartitionLog, header: BatchHeader) -> None:
         """Take note of a batch that belongs to another leader (storage/overtaken.py)."""
         self._overtaken.remember(partition_log.partition, header)
-
-    def keep_committed(self, partition_log: PartitionLog, batch: memoryview) -> bool:
-        """Put a batch of the log that this writer did not commit where tail reads find it.
-
-        Returns:
-            False if it does not go on where what is held ends.
-        """
-        header = read_header(batch)
-        end_offset = header.base_offset + header.last_offset_delta + 1
-        return self._tail.insert(partition_log.tail, header.base_offset, end_offset, batch)
 
     def answer_idempotent(self) -> list[PendingObject]:
         """Say of all batches of idempotent producers that what becomes of them is not known yet.

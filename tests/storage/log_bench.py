@@ -72,11 +72,12 @@ class LogBench:
     def _start(self) -> None:
         metrics = StorageMetrics(CollectorRegistry())
         self._paths = ReservedPaths(self.metadata, lambda: UUID(int=next(self._ids)))
+        tail = TailCache(self._tail_bytes)
         self.writer = Writer(
             objects=self.objects,
             metadata=self.metadata,
             paths=self._paths,
-            tail=TailCache(self._tail_bytes),
+            tail=tail,
             config=WriterConfig(),
             metrics=metrics,
             clock=time.monotonic,
@@ -88,7 +89,11 @@ class LogBench:
             self.objects, max_bytes=1 << 20, metrics=metrics, clock=time.monotonic
         )
         self.log = Log(
-            metadata=self.metadata, writer=self.writer, blocks=self._blocks, metrics=metrics
+            metadata=self.metadata,
+            writer=self.writer,
+            tail=tail,
+            blocks=self._blocks,
+            metrics=metrics,
         )
         self._run = asyncio.create_task(self.writer.run())
 

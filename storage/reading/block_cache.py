@@ -15,7 +15,7 @@ from storage.config import MiB
 from storage.errors import CorruptObject
 from storage.metrics import StorageMetrics
 from storage.objects.port import ObjectStore
-from storage.reading.block_fetch import Fetch
+from storage.reading.block_get import BlockGet
 from storage.reading.cold_gets import ColdGets
 from storage.reading.cold_pace import ColdPace
 from storage.reading.read_plan import Key, Piece, coalesce, memory_of, most_memory_of
@@ -45,31 +45,31 @@ class BlockCache:
     ) -> None:
         self.max_bytes = max_bytes
         self.clock = clock
-        self._gets = ColdGets(objects, metrics=metrics, clock=clock)
-        self.indexes = SegmentIndexes(self._gets)
+        self._cold_gets = ColdGets(objects, metrics=metrics, clock=clock)
+        self.indexes = SegmentIndexes(self._cold_gets)
         self.pace = ColdPace(clock)
-        self._fetch_of: dict[Key, Fetch] = {}
-        self._fetches: OrderedDict[Fetch, None] = OrderedDict()  # least recently used first
+        self._get_of: dict[Key, BlockGet] = {}
+        self._gets: OrderedDict[BlockGet, None] = OrderedDict()  # least recently used first
         self._size = 0
         self._kept = 0
 
     def is_here(self, piece: Piece) -> bool:
         """Return whether `loaded` would return it."""
-        fetch = self._fetch_of.get(piece.key)
-        return piece.entry.inline is not None or (fetch is not None and fetch.done)
+        get = self._get_of.get(piece.key)
+        return piece.entry.inline is not None or (get is not None and get.done)
 
     def loaded(self, piece: Piece) -> Run | None:
         """Return a piece if it is here; nobody is waited for."""
         if piece.entry.inline is not None:
             return piece.parse(memoryview(bytearray(piece.entry.inline)))
-        fetch = self._fetch_of.get(piece.key)
-        if fetch is None or not fetch.done:
+        get = self._get_of.get(piece.key)
+        if get is None or not get.done:
             return None
-        self._use(fetch)
-        return fetch.runs[piece.key].result()
+        self._use(get)
+        return get.runs[piece.key].result()
 
     async def close(self) -> None:
-        tasks = [fetch.task for fetch in self._fetches if fetch.task is not None]
+        tasks = [get.task for get in self._gets if get.task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -83,18 +83,18 @@ class BlockCache:
             those that are still to be made; those that were, or are on their way.
         """
         missing: dict[Key, Piece] = {}
-        known: dict[Fetch, None] = {}
+        known: dict[BlockGet, None] = {}
         for piece in needed:
             if piece.entry.inline is None:
-                if (fetch := self._fetch_of.get(piece.key)) is None:
+                if (get := self._get_of.get(piece.key)) is None:
                     missing[piece.key] = piece
                 else:
-                    known[fetch] = None
-        return [*coalesce(missing.values())], [fetch.pieces for fetch in known]
+                    known[get] = None
+        return [*coalesce(missing.values())], [get.pieces for get in known]
 
     def load(
         self, needed: Iterable[Piece], ahead: Iterable[Sequence[Piece]]
-    ) -> tuple[list[Fetch], int]:
+    ) -> tuple[list[BlockGet], int]:
         """Begin to fetch what is not here.
 
         Args:
@@ -103,38 +103,38 @@ class BlockCache:
                 all, up to the first that finds no place.
 
         Returns:
-            the fetches that the needed pieces are of, held until `release`; and how many bytes of
+            the gets that the needed pieces are of, held until `release`; and how many bytes of
             `ahead` are here, or will be.
         """
         wanted: dict[Key, Piece] = {}
-        held: dict[Fetch, None] = {}
+        held: dict[BlockGet, None] = {}
         for piece in needed:
             if piece.entry.inline is not None:
                 continue
-            fetch = self._fetch_of.get(piece.key)
-            if fetch is None:
+            get = self._get_of.get(piece.key)
+            if get is None:
                 wanted[piece.key] = piece
-            elif fetch not in held:
-                held[fetch] = None
-                self._use(fetch)
-                self._change(fetch, holds=1)
+            elif get not in held:
+                held[get] = None
+                self._use(get)
+                self._change(get, holds=1)
         missing = set(wanted)
         needed_bytes = sum(map(memory_of, coalesce(wanted.values())))
         soon, ahead_bytes = self._affordable(ahead, needed_bytes)
         wanted.update(soon)
         for pieces in coalesce(wanted.values()):
             is_needed = any(piece.key in missing for piece in pieces)
-            fetch = self._start(pieces, unread=not is_needed)
+            get = self._start(pieces, unread=not is_needed)
             if is_needed:
-                self._change(fetch, holds=1)
-                held[fetch] = None
+                self._change(get, holds=1)
+                held[get] = None
         self._make_room(for_needed=bool(missing))
         return list(held), ahead_bytes
 
-    def release(self, fetches: Iterable[Fetch]) -> None:
+    def release(self, gets: Iterable[BlockGet]) -> None:
         """Let go of what `load` returned."""
-        for fetch in fetches:
-            self._change(fetch, holds=-1)
+        for get in gets:
+            self._change(get, holds=-1)
         self._make_room(for_needed=True)
 
     def _affordable(
@@ -147,7 +147,7 @@ class BlockCache:
             missing = [
                 (piece.key, piece)
                 for piece in group
-                if piece.key not in self._fetch_of and piece.entry.inline is None
+                if piece.key not in self._get_of and piece.entry.inline is None
             ]
             if missing:
                 size += most_memory_of(piece for _, piece in missing)
@@ -157,93 +157,93 @@ class BlockCache:
             ahead_bytes += sum([piece.length for piece in group])
         return taken, ahead_bytes
 
-    def _start(self, pieces: Sequence[Piece], *, unread: bool) -> Fetch:
+    def _start(self, pieces: Sequence[Piece], *, unread: bool) -> BlockGet:
         loop = asyncio.get_running_loop()
         runs: dict[Key, asyncio.Future[Run]] = {one.key: loop.create_future() for one in pieces}
-        fetch = Fetch(pieces, memory_of(pieces), runs, unread)
-        self._fetch_of.update((piece.key, fetch) for piece in pieces)
-        self._fetches[fetch] = None
-        self._size += fetch.size
-        self._kept += fetch.size
-        fetch.task = asyncio.create_task(self._get(fetch))
-        fetch.task.add_done_callback(lambda task: self._ended(fetch, task))
-        return fetch
+        get = BlockGet(pieces, memory_of(pieces), runs, unread)
+        self._get_of.update((piece.key, get) for piece in pieces)
+        self._gets[get] = None
+        self._size += get.size
+        self._kept += get.size
+        get.task = asyncio.create_task(self._bring(get))
+        get.task.add_done_callback(lambda task: self._ended(get, task))
+        return get
 
-    async def _get(self, fetch: Fetch) -> None:
-        first, last = fetch.pieces[0], fetch.pieces[-1]
+    async def _bring(self, get: BlockGet) -> None:
+        first, last = get.pieces[0], get.pieces[-1]
         length = last.start + last.length - first.start
-        data = await self._gets.get(first.entry.path, first.start, length, ahead=fetch.unread)
+        data = await self._cold_gets.get(first.entry.path, first.start, length, ahead=get.unread)
         view = memoryview(data)
-        for piece in fetch.pieces:
+        for piece in get.pieces:
             at = piece.start - first.start
             part = view[at : at + piece.length]
-            run = fetch.runs[piece.key]
+            run = get.runs[piece.key]
             is_large = piece.length > IN_THREAD_BYTES
             try:
                 run.set_result(
                     await asyncio.to_thread(piece.parse, part) if is_large else piece.parse(part)
                 )
             except CorruptObject as error:
-                self._give_up(fetch, piece.key, error)
+                self._give_up(get, piece.key, error)
             if piece is not last:
                 await asyncio.sleep(0)  # others have their turn between two pieces
 
-    def _ended(self, fetch: Fetch, task: "asyncio.Task[None]") -> None:
-        fetch.task = None  # what was fetched may stay for long
+    def _ended(self, get: BlockGet, task: "asyncio.Task[None]") -> None:
+        get.task = None  # what was fetched may stay for long
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if error is not None:
-            for key, run in fetch.runs.items():
+            for key, run in get.runs.items():
                 if not run.done():
-                    self._give_up(fetch, key, error)
-        self._change(fetch, done=True)
-        if not any(self._fetch_of.get(key) is fetch for key in fetch.runs):
-            self._drop(fetch)
+                    self._give_up(get, key, error)
+        self._change(get, done=True)
+        if not any(self._get_of.get(key) is get for key in get.runs):
+            self._drop(get)
         self._make_room(for_needed=True)
 
-    def _give_up(self, fetch: Fetch, key: Key, error: BaseException) -> None:
+    def _give_up(self, get: BlockGet, key: Key, error: BaseException) -> None:
         """Tell who waits for a piece; the next reader tries again."""
-        run = fetch.runs[key]
+        run = get.runs[key]
         if isinstance(error, asyncio.CancelledError):
             run.cancel()
         else:
             run.set_exception(error)
             run.exception()  # perhaps nobody waits
-        if self._fetch_of.get(key) is fetch:
-            del self._fetch_of[key]
+        if self._get_of.get(key) is get:
+            del self._get_of[key]
 
-    def _use(self, fetch: Fetch) -> None:
-        self._fetches.move_to_end(fetch)
-        if fetch.unread:
-            self._change(fetch, read=True)
+    def _use(self, get: BlockGet) -> None:
+        self._gets.move_to_end(get)
+        if get.unread:
+            self._change(get, read=True)
 
     def _change(
-        self, fetch: Fetch, *, holds: int = 0, read: bool = False, done: bool = False
+        self, get: BlockGet, *, holds: int = 0, read: bool = False, done: bool = False
     ) -> None:
-        if fetch not in self._fetches:  # dropped, and still held
+        if get not in self._gets:  # dropped, and still held
             return
-        self._kept -= fetch.kept
-        fetch.holds += holds
+        self._kept -= get.kept
+        get.holds += holds
         if read:
-            fetch.unread = False
-        fetch.done = fetch.done or done
-        self._kept += fetch.kept
+            get.unread = False
+        get.done = get.done or done
+        self._kept += get.kept
 
     def _make_room(self, *, for_needed: bool) -> None:
         """Drop what was not used for longest; what nobody has read yet only `for_needed`."""
         while self._size > self.max_bytes:
             droppable = (
                 one
-                for one in self._fetches
+                for one in self._gets
                 if one.done and not one.holds and (for_needed or not one.unread)
             )
             if (victim := next(droppable, None)) is None:
                 return
             self._drop(victim)
 
-    def _drop(self, fetch: Fetch) -> None:
-        self._kept -= fetch.kept
-        self._size -= fetch.size
-        del self._fetches[fetch]
-        for key in fetch.runs:
-            if self._fetch_of.get(key) is fetch:
-                del self._fetch_of[key]
+    def _drop(self, get: BlockGet) -> None:
+        self._kept -= get.kept
+        self._size -= get.size
+        del self._gets[get]
+        for key in get.runs:
+            if self._get_of.get(key) is get:
+                del self._get_of[key]

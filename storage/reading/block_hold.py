@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from storage.reading.block_cache import BlockCache
-from storage.reading.block_fetch import Fetch
+from storage.reading.block_get import BlockGet
 from storage.reading.read_plan import Key, Piece
 from storage.runs import Run
 
@@ -20,17 +20,17 @@ class Hold:
 
     def __init__(self, blocks: BlockCache) -> None:
         self._blocks = blocks
-        self._fetches: list[Fetch] = []
+        self._gets: list[BlockGet] = []
         self._runs: dict[Key, asyncio.Future[Run]] = {}
         self.ahead_bytes = 0
 
     def add(self, needed: Iterable[Piece], ahead: Iterable[Sequence[Piece]] = ()) -> None:
         """Begin to fetch what is not in the cache: `run` will be asked for what is needed."""
-        fetches, ahead_bytes = self._blocks.load(needed, ahead)
+        gets, ahead_bytes = self._blocks.load(needed, ahead)
         self.ahead_bytes += ahead_bytes
-        for fetch in fetches:
-            self._fetches.append(fetch)
-            self._runs.update(fetch.runs)
+        for get in gets:
+            self._gets.append(get)
+            self._runs.update(get.runs)
 
     async def ready(self, pieces: Iterable[Piece]) -> None:
         """Wait until `run` has an answer for all of these."""
@@ -58,4 +58,4 @@ class Hold:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._blocks.release(self._fetches)
+        self._blocks.release(self._gets)

@@ -12,7 +12,7 @@ places of their own, and so have bytes in use.
     read_planner.py      from offsets to pieces: metadata, segment_indexes.py, along read_ahead.py
     read_plan.py         pieces of objects, and which of them one GET fetches; arithmetic
     block_hold.py        what one reader needs, kept in block_cache.py until it has it
-    block_cache.py       what was read lately; a block_fetch.py for each GET
+    block_cache.py       what was read lately; a block_get.py for each GET
     cold_gets.py         places for these GETs and for those of segment_indexes.py -> objects.get
     objects_s3.py        s3_tries.py (as many at a time as flow_limit.py says), hedged_gets.py
     objects_directory.py threads, object_read.py, into memory of read_buffers.py

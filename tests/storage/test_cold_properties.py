@@ -85,7 +85,7 @@ async def tell(story: Story) -> None:
     assert bench.blocks._size <= story.cache_bytes
     assert bench.blocks._kept <= bench.blocks._size
     await bench.close()
-    assert bench.blocks._size == sum(fetch.size for fetch in bench.blocks._fetches)
+    assert bench.blocks._size == sum(get.size for get in bench.blocks._gets)
 
 
 @given(story=stories())

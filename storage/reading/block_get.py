@@ -9,7 +9,7 @@ from storage.runs import Run
 
 
 @dataclass(eq=False, slots=True)
-class Fetch:
+class BlockGet:
     """One GET and what it brings.
 
     Attributes:

@@ -1,8 +1,8 @@
 """The log as the broker sees it: append, read, where partitions begin and end, offsets by time.
 
-Postgres says what is committed. This object remembers, per partition, the highest watermark it has
-seen and the last bytes it committed itself; it is asked about thousands of partitions at a time and
-never makes more than one query for them.
+Postgres says what is committed. This object remembers, per partition, the highest high watermark
+it has seen and the last bytes it committed itself; it is asked about thousands of partitions at a
+time and never makes more than one query for them.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class Log:
 
     Attributes:
         append: see Writer.append.
-        refuse: see Writer.refuse.
+        note_refused: see Writer.note_refused.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Log:
         metrics: StorageMetrics,
     ) -> None:
         self.append = writer.append
-        self.refuse = writer.refuse
+        self.note_refused = writer.note_refused
         self._telling = writer.telling
         self._metadata = metadata
         self._tail = tail

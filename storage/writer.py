@@ -181,8 +181,8 @@ class Writer:
             self._seal_soon()
         return outcome
 
-    def refuse(self, partition_log: PartitionLog, header: BatchHeader) -> None:
-        """Take note of a batch that belongs to another leader (storage/overtaken.py)."""
+    def note_refused(self, partition_log: PartitionLog, header: BatchHeader) -> None:
+        """Take note of a batch that is refused because another broker leads (overtaken.py)."""
         self._overtaken.remember(partition_log.partition, header)
 
     def answer_idempotent(self) -> list[PendingObject]:

@@ -60,7 +60,7 @@ async def handle(request: Request) -> AnswerWhen:
     produce = decode_produce(request.frame, request.header.body, request.header.api_version)
     results: Results = []
     appended: list[Appended] = []
-    later = request.services.schemas.appends
+    later_appends = request.services.schemas.appends
     if request.services.authorizer.enabled and not _may_write_transaction(request, produce):
         return answer_later(request, produce, _without_transaction(produce), appended)
     for data in produce.topics:
@@ -75,7 +75,8 @@ async def handle(request: Request) -> AnswerWhen:
             try:
                 topic = _checked(produce, found, data)
                 if topic.config.validates_schemas or (
-                    later.last and later.waiting(request.peer, topic.topic.topic_id, index)
+                    later_appends.last
+                    and later_appends.waiting(request.peer, topic.topic.topic_id, index)
                 ):
                     appended.append(_append_later(request, produce, topic, batch, result))
                 else:
@@ -142,13 +143,13 @@ def _append_later(
 
     async def append() -> asyncio.Future[BatchOutcome]:
         placed = await _append(request, produce, topic, batch, result)
-        later.transaction, later.log = placed.transaction, placed.log
+        placed_later.transaction, placed_later.log = placed.transaction, placed.log
         return placed.outcome
 
     partition = Partition(topic.topic.topic_id, result.index)
     outcome = request.services.schemas.appends.begin(request.peer, partition, append)
-    later = Appended(result, outcome, TransactionUse.NONE, None)
-    return later
+    placed_later = Appended(result, outcome, TransactionUse.NONE, None)
+    return placed_later
 
 
 async def _append(
@@ -214,5 +215,5 @@ def _of_another_leader(
 ) -> Refusal:
     """Return how a batch is refused; what comes behind it may be for this broker again."""
     if batch is not None and len(batch) >= HEADER_BYTES:
-        request.services.log.refuse(partition_log, read_header(batch))
+        request.services.log.note_refused(partition_log, read_header(batch))
     return Refusal(ErrorCode.not_leader_or_follower)

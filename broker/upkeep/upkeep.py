@@ -25,7 +25,7 @@ from broker.configs.broker_configs import BrokerConfig
 from broker.configs.dynamic_broker_config import DynamicBrokerConfig
 from broker.configs.entity_configs import EntityConfigs
 from broker.memory_return import return_memory
-from broker.upkeep.old_transactions import warn_if_old
+from broker.upkeep.old_xmin import warn_if_old
 from broker.upkeep.spare_processors import SpareProcessors, UnhurriedStore
 from broker.upkeep.upkeep_loops import Loops
 from broker.upkeep.upkeep_report import Count, UpkeepCounts, UpkeepReport, Work
@@ -47,7 +47,7 @@ from storage.wall_clock import now_ms
 TOPICS_S: Final = 1.0
 REPORT_S: Final = 1.0
 BACKLOG_S: Final = 10.0
-TRANSACTIONS_S: Final = 60.0
+OLDEST_XMIN_S: Final = 60.0
 
 _NOT_WHOLE: Final = "not all configs of the cluster can be read"
 
@@ -105,7 +105,7 @@ class Upkeep:
             for work in (
                 self._follow_topics(),
                 self._look_at_backlog(),
-                self._look_at_transactions(),
+                self._look_at_oldest_xmin(),
                 self._report(tell),
                 self._usage.run(),
                 return_memory(),
@@ -155,12 +155,12 @@ class Upkeep:
             self._counts.backlog = await self._loops.insist("backlog", self._metadata.backlog)
             await asyncio.sleep(BACKLOG_S)
 
-    async def _look_at_transactions(self) -> None:
+    async def _look_at_oldest_xmin(self) -> None:
         while True:
-            ask = self._metadata.oldest_transaction
-            self._counts.oldest_transaction = await self._loops.insist("transactions", ask)
-            warn_if_old(self._counts.oldest_transaction)
-            await asyncio.sleep(TRANSACTIONS_S)
+            ask = self._metadata.oldest_xmin
+            self._counts.oldest_xmin = await self._loops.insist("transactions", ask)
+            warn_if_old(self._counts.oldest_xmin)
+            await asyncio.sleep(OLDEST_XMIN_S)
 
     async def _report(self, tell: Callable[[UpkeepReport], None]) -> None:
         while True:

@@ -11,7 +11,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from storage.metadata.oldest_transaction import OldestTransaction
+from storage.metadata.oldest_xmin import OldestXmin
 
 
 class Work(StrEnum):
@@ -121,7 +121,7 @@ class UpkeepCounts:
         self._succeeded: Tally[Work] = Tally()
         self._failed: Tally[str] = Tally()
         self.backlog: Mapping[str, int] = {}
-        self.oldest_transaction: OldestTransaction | None = None
+        self.oldest_xmin: OldestXmin | None = None
 
     def add(self, count: Count, number: int) -> None:
         self._counts[count] += number
@@ -134,7 +134,7 @@ class UpkeepCounts:
 
     def report(self, others: Mapping[Count, int]) -> UpkeepReport:
         """Return everything, and `others` that are counted elsewhere."""
-        oldest = self.oldest_transaction
+        oldest = self.oldest_xmin
         seconds = 0.0 if oldest is None else oldest.seconds
         return UpkeepReport(
             counts={**self._counts, **others},

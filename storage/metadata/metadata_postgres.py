@@ -17,7 +17,7 @@ from storage.metadata.metadata_postgres_segments import PostgresSegments, to_ent
 from storage.metadata.metadata_postgres_topics import PostgresTopics
 from storage.metadata.metadata_postgres_transactions import PostgresTransactions
 from storage.metadata.metadata_postgres_usage import PostgresUsage
-from storage.metadata.oldest_transaction import OldestTransaction
+from storage.metadata.oldest_xmin import OldestXmin
 from storage.metadata.port import BatchCommit, BatchOutcome, SegmentLookup
 from storage.partition_offsets import PartitionOffsets
 from storage.postgres.commit_connection import CommitConnection
@@ -173,9 +173,9 @@ class PostgresMetadata(
         rows = await self._pool.fetch_durable("producer_allocate_ids", count)
         return int(rows[0][0])
 
-    async def oldest_transaction(self) -> OldestTransaction | None:
-        rows = await self._pool.fetch("oldest_transaction")
-        return OldestTransaction(**rows[0]) if rows else None
+    async def oldest_xmin(self) -> OldestXmin | None:
+        rows = await self._pool.fetch("oldest_xmin")
+        return OldestXmin(**rows[0]) if rows else None
 
     async def close(self) -> None:
         await self._commits.close()

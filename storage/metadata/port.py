@@ -23,7 +23,7 @@ from storage.errors import StorageError
 from storage.metadata.brokers import BrokerStore
 from storage.metadata.entity_configs import EntityConfigStore
 from storage.metadata.groups import GroupStore
-from storage.metadata.oldest_transaction import OldestTransaction
+from storage.metadata.oldest_xmin import OldestXmin
 from storage.metadata.progress import ProgressStore
 from storage.metadata.segments import SegmentStore
 from storage.metadata.topics import TopicStore
@@ -216,7 +216,7 @@ class MetadataStore(
         standby that takes over leaves out more of them than it may have missed.
         """
 
-    async def oldest_transaction(self) -> OldestTransaction | None:
+    async def oldest_xmin(self) -> OldestXmin | None:
         """Return who keeps dead rows from being removed longest; None if nobody does."""
 
     async def close(self) -> None:

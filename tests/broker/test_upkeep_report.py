@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from broker.config import read_settings
 from broker.upkeep.upkeep_order import read_order, upkeep_order
 from broker.upkeep.upkeep_report import Count, UpkeepCounts, UpkeepMetrics, Work, read_report
-from storage.metadata.oldest_transaction import OldestTransaction
+from storage.metadata.oldest_xmin import OldestXmin
 
 DSN = "postgresql://user:secret@host/database"
 
@@ -68,7 +68,7 @@ def test_who_keeps_rows_is_exported_as_far_as_it_is_known(seconds: float | None)
     # Given a process that has found somebody, how old Postgres may not tell
     registry = CollectorRegistry()
     metrics, counts = UpkeepMetrics(registry, [], lambda: 0.0), UpkeepCounts()
-    counts.oldest_transaction = OldestTransaction(
+    counts.oldest_xmin = OldestXmin(
         kind="standby",
         name="x",
         application="y",
@@ -87,7 +87,7 @@ def test_who_keeps_rows_is_exported_as_far_as_it_is_known(seconds: float | None)
     # When it reports, and once more after that one has gone
     metrics.take(read_report(counts.report({}).to_line()))
     known = values()
-    counts.oldest_transaction = None
+    counts.oldest_xmin = None
     metrics.take(read_report(counts.report({}).to_line()))
 
     # Then so much is exported

@@ -19,7 +19,7 @@ from storage.errors import (
     UnknownPartition,
 )
 from storage.metadata.metadata_commit import Outcome, check_order, to_outcome
-from storage.metadata.oldest_transaction import OldestTransaction
+from storage.metadata.oldest_xmin import OldestXmin
 from storage.metadata.port import BatchCommit, BatchOutcome, SegmentLookup
 from storage.metadata.topics import Topic, TopicChanges
 from storage.partition_offsets import PartitionOffsets
@@ -237,7 +237,7 @@ class MemoryMetadata(
         )
         return self._save(altered, old_count=topic.partition_count)
 
-    async def oldest_transaction(self) -> OldestTransaction | None:
+    async def oldest_xmin(self) -> OldestXmin | None:
         return None
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Tells operators of somebody whose transaction is so old that commits slow down.
+"""Tells operators of somebody whose snapshot of Postgres is so old that commits slow down.
 
 It is nothing that a broker could end: a backup, a report, a session that somebody left, a standby.
 Where Postgres does not say how old it is, it counts how many transactions were begun since.
@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from storage.metadata.oldest_transaction import OldestTransaction
+from storage.metadata.oldest_xmin import OldestXmin
 
 OLD_S: Final = 5 * 60.0
 MANY_TRANSACTIONS: Final = 100_000
@@ -17,7 +17,7 @@ MANY_TRANSACTIONS: Final = 100_000
 log = structlog.get_logger()
 
 
-def warn_if_old(oldest: OldestTransaction | None) -> None:
+def warn_if_old(oldest: OldestXmin | None) -> None:
     """Say who it is, if it is old."""
     if oldest is not None and _is_old(oldest):
         log.warning(
@@ -31,7 +31,7 @@ def warn_if_old(oldest: OldestTransaction | None) -> None:
         )
 
 
-def _is_old(oldest: OldestTransaction) -> bool:
+def _is_old(oldest: OldestXmin) -> bool:
     if oldest.seconds is None:
         return oldest.transactions >= MANY_TRANSACTIONS
     return oldest.seconds >= OLD_S

@@ -3,12 +3,12 @@
 import pytest
 from structlog.testing import capture_logs
 
-from broker.upkeep.old_transactions import MANY_TRANSACTIONS, OLD_S, warn_if_old
-from storage.metadata.oldest_transaction import OldestTransaction
+from broker.upkeep.old_xmin import MANY_TRANSACTIONS, OLD_S, warn_if_old
+from storage.metadata.oldest_xmin import OldestXmin
 
 
-def backup(seconds: float | None, transactions: int) -> OldestTransaction:
-    return OldestTransaction(
+def backup(seconds: float | None, transactions: int) -> OldestXmin:
+    return OldestXmin(
         kind="session",
         name="alice",
         application="pg_dump",

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from sql import query
-from storage.metadata.oldest_transaction import OldestTransaction
+from storage.metadata.oldest_xmin import OldestXmin
 from storage.postgres.postgres_connection import Connection
 from tests.storage.postgres_commits import connected
 from tests.support.postgres import create_database, maintenance, postgres_server, until
@@ -36,8 +36,8 @@ async def test_a_session_that_keeps_rows_is_told_until_it_ends(begin: str) -> No
         async with session(postgres_server().dsn, "elsewhere") as other:
             await other.execute(SNAPSHOT)
 
-            async def of_the_backup() -> OldestTransaction | None:
-                oldest = await store.oldest_transaction()
+            async def of_the_backup() -> OldestXmin | None:
+                oldest = await store.oldest_xmin()
                 return oldest if oldest and oldest.application == "a backup" else None
 
             # When more and more transactions are begun
@@ -57,7 +57,7 @@ async def test_a_session_that_keeps_rows_is_told_until_it_ends(begin: str) -> No
             await backup.execute("ROLLBACK")
 
             async def nobody() -> bool:  # but for what Postgres does by itself
-                return await store.oldest_transaction() is None
+                return await store.oldest_xmin() is None
 
             await until(nobody)
 
@@ -72,9 +72,9 @@ async def test_a_role_that_may_not_know_it_is_told_no_age() -> None:
         await broker.execute("SET ROLE may_not_know")
 
         # When it asks, then it is told who it is, and how many transactions were begun since
-        async def of_the_backup() -> OldestTransaction | None:
-            row = await broker.fetchrow(query("oldest_transaction"))
-            oldest = OldestTransaction(**row) if row else None
+        async def of_the_backup() -> OldestXmin | None:
+            row = await broker.fetchrow(query("oldest_xmin"))
+            oldest = OldestXmin(**row) if row else None
             return oldest if oldest and oldest.pid == backup.get_server_pid() else None
 
         oldest = await until(of_the_backup)

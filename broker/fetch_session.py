@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 from uuid import UUID
 
-from broker.fetch_growth import Found, Growth, Wanted, is_told_at_once
+from broker.fetch_context import Found, Growth, Wanted, is_told_at_once
 from protocol.fetch import FetchRequest, PartitionWanted, TopicWanted
 from protocol.fetch_response import PartitionAnswer, TopicAnswer
 
@@ -194,7 +194,7 @@ class FetchSession:
         for one, its in zip(followed, found, strict=True):
             one.found(its, read_committed=self._read_committed)
 
-    # --- what a Fetch looks at (broker.fetch_growth.FetchContext)
+    # --- what a Fetch looks at (broker.fetch_context.FetchContext)
 
     def begin(self, growth: Growth) -> Sequence[Wanted]:
         self._growth = growth

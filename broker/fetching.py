@@ -20,7 +20,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from broker.cluster import CUT_OFF_PAUSE_S, Cluster
-from broker.fetch_growth import FetchContext, Growth, Wanted, counted_bytes
+from broker.fetch_context import FetchContext, Growth, Wanted, counted_bytes
 from broker.read_failures import ReadFailures
 from broker.refusals import code_of
 from protocol.batch import read_header

@@ -19,7 +19,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from broker.fetch_growth import FetchContext, Found, SessionlessFetch, Wanted
+from broker.fetch_context import FetchContext, Found, SessionlessFetchContext, Wanted
 from broker.fetching import Fetch, no_index
 from broker.leader_hints import name_leaders
 from broker.network.answer_when import Answer
@@ -55,7 +55,7 @@ async def handle(request: Request) -> Answer:
 
 
 async def _without_session(request: Request, fetch: FetchRequest) -> Answer:
-    context = SessionlessFetch()
+    context = SessionlessFetchContext()
     if request.quota is not None and request.quota.refuses_fetch():  # before anything is read
         return _throttled(request, fetch, context)
     found = await _find_all(request, fetch.topics, fetch.rack)

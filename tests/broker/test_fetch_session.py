@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from prometheus_client import CollectorRegistry
 
 from broker.cluster import Cluster
-from broker.fetch_growth import Wanted
+from broker.fetch_context import Wanted
 from broker.fetch_session import AWAKE_S, FetchSession
 from broker.fetching import Fetch
 from broker.read_failures import ReadFailures

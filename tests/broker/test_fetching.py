@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from broker.broker_set import BrokerSet
 from broker.cluster import Cluster
-from broker.fetch_growth import SessionlessFetch, Wanted
+from broker.fetch_context import SessionlessFetchContext, Wanted
 from broker.fetching import Fetch
 from broker.read_failures import ReadFailures
 from protocol.fetch import PartitionWanted, TopicWanted
@@ -72,7 +72,7 @@ def fetch_of(
         log,
         PartitionAnswer(partition.index),
     )
-    context = SessionlessFetch()
+    context = SessionlessFetchContext()
     context.add(TopicWanted("t", None, [wanted.partition]), [wanted])
     fetch = Fetch(
         *(bench.log, cluster, context),

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from broker.broker_set import BrokerSet
 from broker.cluster import Cluster
-from broker.fetch_growth import SessionlessFetch, Wanted
+from broker.fetch_context import SessionlessFetchContext, Wanted
 from broker.fetching import Fetch
 from broker.read_failures import ReadFailures
 from protocol.compression import Codec
@@ -82,7 +82,7 @@ async def begun(
         Wanted(one, await bench.known(partition), PartitionAnswer(one.index))
         for partition, one in asked.items()
     ]
-    context = SessionlessFetch()
+    context = SessionlessFetchContext()
     context.add(TopicWanted("t", None, list(asked.values())), wanted)
     return Fetch(
         *(bench.log, ALONE, context),

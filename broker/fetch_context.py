@@ -1,4 +1,4 @@
-"""What a fetch wants, and whether it has enough of it (see broker/fetching.py)."""
+"""The partitions that a fetch looks at, and whether it has enough of them (broker/fetching.py)."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -100,7 +100,7 @@ class FetchContext(Protocol):
         """Tell the client nothing: it comes again."""
 
 
-class SessionlessFetch:
+class SessionlessFetchContext:
     """A fetch without a session: all that is asked for is looked at each time."""
 
     def __init__(self) -> None:

@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from kio.schema.errors import ErrorCode
 
+from broker.cluster import Cluster
 from protocol.batch import read_header
 from protocol.fetch import NO_SESSION, PartitionWanted, TopicWanted
 from protocol.fetch_response import PartitionAnswer, TopicAnswer
@@ -164,6 +165,16 @@ def is_told_at_once(refused: Sequence[PartitionAnswer], wanted_count: int) -> bo
     if len(refused) == wanted_count:
         return True
     return any(answer.error_code not in _LASTING for answer in refused)
+
+
+def no_index(cluster: Cluster) -> ErrorCode:
+    """Return what is told of a partition that Postgres would have to be asked about.
+
+    The Java consumer repeats either, and gives up on REQUEST_TIMED_OUT.
+    """
+    if cluster.brokers.is_cut_off:
+        return ErrorCode.not_leader_or_follower
+    return ErrorCode.kafka_storage_error
 
 
 def counted_bytes(wanted: Iterable[Wanted], *, read_committed: bool) -> int:

@@ -20,42 +20,24 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from broker.cluster import CUT_OFF_PAUSE_S, Cluster
-from broker.fetch_context import FetchContext, Growth, Wanted, counted_bytes
+from broker.fetch_aborted import AbortedRecords
+from broker.fetch_context import FetchContext, Growth, Wanted, counted_bytes, no_index
 from broker.read_failures import ReadFailures
 from broker.refusals import code_of
-from protocol.batch import read_header
 from protocol.errors import ProtocolError
 from protocol.fetch_response import PartitionAnswer
-from storage.errors import (
-    MetadataUnavailable,
-    ObjectMissing,
-    OffsetOutOfRange,
-    StorageError,
-    UnknownPartition,
-)
+from storage.errors import MetadataUnavailable, ObjectMissing, OffsetOutOfRange, StorageError
 from storage.log import Log
 from storage.reading.read_planner import END, ColdRead
 from storage.reading.reader import Records
 from storage.usage_counter import charged
 
 MAX_WAIT_S: Final = 300.0  # a poll that waits longer is a client's mistake
-ABORTED_AT_ONCE: Final = 3
-"""Partitions of one fetch for which Postgres is asked what was aborted."""
 NO_RECORDS: Final = ErrorCode.kafka_storage_error
 """No row of the index has an offset that is in the log: records are lost."""
 
 _FINE: Final = frozenset((ErrorCode.none, ErrorCode.unknown_leader_epoch))
 _NO_ROW: Final = ObjectMissing("no row of the index has this offset")
-
-
-def no_index(cluster: Cluster) -> ErrorCode:
-    """Return what is told of a partition that Postgres would have to be asked about.
-
-    The Java consumer repeats either, and gives up on REQUEST_TIMED_OUT.
-    """
-    if cluster.brokers.is_cut_off:
-        return ErrorCode.not_leader_or_follower
-    return ErrorCode.kafka_storage_error
 
 
 class Fetch:
@@ -117,7 +99,8 @@ class Fetch:
             return
         doubtful = [one for one in self.wanted if one.answer.size and one.aborted_count]
         if doubtful:
-            await self._add_all_aborted(doubtful)
+            aborted = AbortedRecords(self._storage, self._cluster, self._out_of_range)
+            await aborted.add_all(doubtful)
 
     def _has_errors(self) -> bool:
         return not _FINE.issuperset({one.answer.error_code for one in self.wanted})
@@ -260,49 +243,3 @@ class Fetch:
             room = min(read.max_bytes, self._max_bytes - self._size)
             is_first = one.is_foremost and self._size == from_memory
             self._add(one, result, room, may_exceed=is_first)
-
-    async def _add_all_aborted(self, doubtful: Sequence[Wanted]) -> None:
-        """Tell which records are of aborted transactions, of a few partitions at a time.
-
-        Each may have thousands to load, and other requests need Postgres, too. Once that does not
-        answer, all that are left wait for it together, not one after the other.
-        """
-        left = iter(doubtful)
-
-        async def add() -> None:
-            for one in left:
-                if not await self._add_aborted(one):
-                    return
-
-        await asyncio.gather(*(add() for _ in doubtful[:ABORTED_AT_ONCE]))
-        await asyncio.gather(*(self._add_aborted(one) for one in left))
-
-    async def _add_aborted(self, one: Wanted) -> bool:
-        """Do so for one partition; return whether Postgres could be asked, if that was needed.
-
-        The answer ends at `stable_offset` at the latest, and this asks with the count of the same
-        snapshot, after it: see storage/aborted.py for why nothing is missed then. Nobody is given
-        records whose transactions are forgotten: retention may have passed them meanwhile.
-        """
-        last = read_header(one.answer.records[-1])
-        try:
-            aborted = await self._cluster.unless_cut_off(
-                self._storage.aborted_transactions(
-                    one.log,
-                    one.partition.offset,
-                    last.base_offset + last.last_offset_delta + 1,
-                    stable_offset=one.stable_offset,
-                    aborted_count=one.aborted_count,
-                )
-            )
-        except MetadataUnavailable:
-            one.answer = PartitionAnswer(one.partition.index, no_index(self._cluster))
-            return False
-        except OffsetOutOfRange:
-            one.answer = PartitionAnswer(one.partition.index, self._out_of_range(one))
-            return True
-        except UnknownPartition as error:
-            one.answer = PartitionAnswer(one.partition.index, code_of(error))
-            return True
-        one.answer.aborted = [(each.producer_id, each.first_offset) for each in aborted]
-        return True

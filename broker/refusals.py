@@ -8,6 +8,7 @@ answers UNKNOWN_SERVER_ERROR.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
@@ -64,6 +65,11 @@ CODES: Final[dict[type[Exception], ErrorCode]] = {
 
 CONDITIONS: Final[tuple[type[Exception], ...]] = (Refusal, *CODES)
 """What handlers turn into error codes: `except CONDITIONS as condition`."""
+
+
+def unknown_topic(topic_id: UUID | None) -> ErrorCode:
+    """Return the code for a topic that is not there; None as id if it was asked for by name."""
+    return ErrorCode.unknown_topic_or_partition if topic_id is None else ErrorCode.unknown_topic_id
 
 
 def code_of(error: Exception) -> ErrorCode:

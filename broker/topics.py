@@ -119,6 +119,14 @@ class Topics:
         await self._lookups.look_up_once()
         return self._by_id.get(topic.topic.topic_id, topic)
 
+    async def added_log(self, topic: KnownTopic, index: int) -> PartitionLog | None:
+        """Return the log of a partition that a topic lacks here, if it has it by now.
+
+        Raises:
+            MetadataUnavailable: there was no answer.
+        """
+        return (await self.grown(topic, (index,))).log(index)
+
     async def look_again(self) -> None:
         """Look for what a client knows and this broker does not; see TopicLookups.
 

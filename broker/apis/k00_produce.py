@@ -29,7 +29,7 @@ from broker.batch_checks import (
 from broker.cluster import LOG_EPOCH
 from broker.network.answer_when import AnswerWhen
 from broker.produce_answers import Appended, Results, answer_later, refuse, refuse_for_bug
-from broker.refusals import CONDITIONS, Refusal
+from broker.refusals import CONDITIONS, Refusal, unknown_topic
 from broker.requests import Request
 from broker.security.topic_access import find_topic
 from broker.topics import KnownTopic
@@ -127,8 +127,7 @@ def _checked(produce: ProduceRequest, topic: KnownTopic | None, data: TopicData)
     if produce.acks not in _ACKS:
         raise Refusal(ErrorCode.invalid_required_acks, f"acks is -1, 0 or 1, not {produce.acks}")
     if topic is None:
-        unknown = ErrorCode.unknown_topic_or_partition
-        raise Refusal(unknown if data.topic_id is None else ErrorCode.unknown_topic_id)
+        raise Refusal(unknown_topic(data.topic_id))
     return topic
 
 
@@ -203,8 +202,7 @@ async def _append(
 
 async def _find_added(request: Request, topic: KnownTopic, index: int) -> PartitionLog:
     """Return the log of a partition that another broker may just have added, or refuse it."""
-    grown = await request.services.topics.grown(topic, (index,))
-    log = grown.log(index)
+    log = await request.services.topics.added_log(topic, index)
     if log is None:
         raise Refusal(ErrorCode.unknown_topic_or_partition)
     return log

@@ -19,11 +19,11 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from broker.fetch_context import FetchContext, Found, SessionlessFetchContext, Wanted
-from broker.fetching import Fetch, no_index
+from broker.fetch_context import FetchContext, Found, SessionlessFetchContext, Wanted, no_index
+from broker.fetching import Fetch
 from broker.leader_hints import name_leaders
 from broker.network.answer_when import Answer
-from broker.refusals import Refusal
+from broker.refusals import Refusal, unknown_topic
 from broker.requests import Request
 from broker.security.topic_access import find_topic
 from broker.topics import KnownTopic
@@ -213,19 +213,20 @@ async def _redirect(request: Request, found: Sequence[list[Found]], rack: str) -
 
 async def _find(request: Request, asked: TopicWanted) -> list[Found]:
     """Return for each partition that is asked for whether it can be read here."""
+    topic: KnownTopic | None = None
+    code = ErrorCode.none
     try:
         if request.services.authorizer.enabled:
             topic = await find_topic(request, Operation.READ, asked.name, asked.topic_id)
         else:
             topic = await request.services.topics.find(asked.name, asked.topic_id)
+        if topic is None:
+            code = unknown_topic(asked.topic_id)
     except Refusal as refusal:
-        return [PartitionAnswer(partition.index, refusal.code) for partition in asked.partitions]
+        code = refusal.code
     except MetadataUnavailable:
         code = no_index(request.services.cluster)
-        return [PartitionAnswer(partition.index, code) for partition in asked.partitions]
     if topic is None:
-        unknown = ErrorCode.unknown_topic_or_partition
-        code = unknown if asked.topic_id is None else ErrorCode.unknown_topic_id
         return [PartitionAnswer(partition.index, code) for partition in asked.partitions]
     found: list[Found] = []
     for partition in asked.partitions:
@@ -243,7 +244,7 @@ async def _find(request: Request, asked: TopicWanted) -> list[Found]:
 async def _find_added(request: Request, topic: KnownTopic, index: int) -> PartitionLog | ErrorCode:
     """Return a partition that another broker may just have added, or why there is none."""
     try:
-        grown = await request.services.topics.grown(topic, (index,))
+        added = await request.services.topics.added_log(topic, index)
     except MetadataUnavailable:
         return no_index(request.services.cluster)
-    return grown.log(index) or ErrorCode.unknown_topic_or_partition
+    return added or ErrorCode.unknown_topic_or_partition

@@ -1,24 +1,16 @@
 """What is done around the handlers of some APIs: a check before, a line in the audit log after."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.handlers import Handler, Later, Refuse
 from broker.network.answer_when import Answer
 from broker.refusals import Refusal
 from broker.requests import DENIED_MESSAGE, Request
 from broker.security.audit_changes import audit_changes
 from protocol.acl import Operation, ResourceType
-
-Later = Awaitable[Payload | Answer]
-"""For what may take long: the connection's next requests begin meanwhile."""
-
-Handler = Callable[[Request], Awaitable[Payload | Answer | Later]]
-
-Refuse = Callable[[Request, Refusal], Payload]
-"""Returns the answer to a request that is refused as a whole, in an API whose answers tell that of
-each thing that the request names, or in another way of their own."""
 
 
 def on_cluster(handle: Handler, operation: Operation, refuse: Refuse | None) -> Handler:

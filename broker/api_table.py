@@ -10,7 +10,7 @@ from typing import Final
 
 from kio.schema.index import api_key_map
 
-from broker.api_guards import Handler, Refuse, audited, on_cluster
+from broker.api_guards import audited, on_cluster
 from broker.apis import (
     k00_produce,
     k01_fetch,
@@ -74,6 +74,7 @@ from broker.apis import (
     k74_list_config_resources,
     k75_describe_topic_partitions,
 )
+from broker.handlers import Handler, Refuse
 from broker.security.audit_changes import CHANGES
 from protocol.acl import Operation
 

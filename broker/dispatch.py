@@ -3,20 +3,19 @@
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
-from broker.api_guards import Later
 from broker.api_table import APIS, HANDLERS, is_supported
 from broker.broker_metrics import BrokerMetrics
 from broker.encoding import encoded
+from broker.handlers import Later
 from broker.large_requests import LargeRequests
 from broker.message_classes import VERSION_BYTES, MessageClasses
-from broker.network.answer_when import Answer, AnswerWhen
+from broker.network.answer_when import ENCODED, LATER, Answer, AnswerWhen, Reply
 from broker.network.connection import CloseConnection, Connection
-from broker.network.ordered_answers import LATER, Reply
 from broker.refusals import CONDITIONS, code_of
 from broker.requests import LARGE_BYTES, Request
 from broker.security.sasl_responses import SASL_AUTHENTICATE, SASL_HANDSHAKE
@@ -24,9 +23,6 @@ from broker.services import Services
 from broker.topic_lookups import LOOKUP
 from protocol.codec import encode_response, error_response, read_request_header
 from protocol.errors import MalformedRequest, UnsupportedVersion
-
-_ENCODED: Final = (bytes, list, tuple, type(None))
-"""What an Answer is made of (see LATER); all else that handlers return is a response to encode."""
 
 
 class Dispatch:
@@ -111,7 +107,7 @@ class Dispatch:
                 return cast("Reply", self._guarded(request, result, began_s, size))
             if quota is not None:
                 result = quota.throttled(header, result)
-            if isinstance(result, _ENCODED):
+            if isinstance(result, ENCODED):
                 answer = result
             else:
                 encoding = encoded(header.correlation_id, result)

@@ -13,9 +13,9 @@ from typing import Final
 
 from kio.static.protocol import Payload
 
-from broker.api_guards import Handler, Later
 from broker.api_table import APIS
 from broker.gradual import MANY
+from broker.handlers import Handler, Later
 from broker.network.answer_when import Answer
 from broker.requests import Request
 from broker.turns import Turns

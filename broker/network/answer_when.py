@@ -1,13 +1,23 @@
-"""An answer that is made when futures are done: a Produce's, when its batches are committed."""
+"""Answers, and what becomes one: a Produce's is made when its batches are committed."""
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from types import CoroutineType
+from typing import Any, Final
 
 from broker.waiting import Timeouts, Wait
 
 Answer = bytes | Sequence[bytes | memoryview] | None
 """A whole response frame, as one buffer or several; None for a request that is not answered."""
+
+ENCODED: Final = (bytes, list, tuple, type(None))
+"""What an Answer is made of; all else that handlers return at last is a response to encode."""
+
+Reply = Answer | Awaitable[Answer]
+
+AWAITED: Final = (CoroutineType, asyncio.Future)
+"""What an awaitable answer is made of, if it is none of those below: to ask for Awaitable itself
+would cost some calls."""
 
 
 class AnswerWhen:
@@ -47,3 +57,7 @@ class AnswerWhen:
         if self.futures:
             await asyncio.wait(self.futures, timeout=self.timeout_s)
         return self.make()
+
+
+LATER: Final = (AnswerWhen, *AWAITED)
+"""What all awaitable answers are made of."""

@@ -2,21 +2,12 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
-from types import CoroutineType
-from typing import Final
 
-from broker.network.answer_when import Answer, AnswerWhen
+from broker.network.answer_when import AWAITED, Answer, AnswerWhen, Reply
 from broker.network.outbox import Backlog
 from broker.waiting import Timeouts
-
-Reply = Answer | Awaitable[Answer]
-
-_AWAITED: Final = (CoroutineType, asyncio.Future)
-
-LATER: Final = (AnswerWhen, *_AWAITED)
-"""What an awaitable answer is made of: to ask for Awaitable itself would cost some calls."""
 
 
 class OrderedAnswers:
@@ -62,7 +53,7 @@ class OrderedAnswers:
             self._answers.append(answer)
             reply.begin(partial(self._make, reply.make, answer, done, number), self._timeouts)
             return
-        if isinstance(reply, _AWAITED):
+        if isinstance(reply, AWAITED):
             answer = reply if isinstance(reply, asyncio.Future) else self._loop.create_task(reply)
             answer.add_done_callback(partial(self._settled, done, number))
             self._answers.append(answer)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from broker.broker_metrics import BrokerMetrics
+from broker.network.answer_when import Reply
 from broker.network.listeners import SecurityProtocol
 from broker.network.memory import MemoryBudget
-from broker.network.ordered_answers import Reply
 from broker.network.refused_connections import RefusalLog, Refused
 
 if TYPE_CHECKING:

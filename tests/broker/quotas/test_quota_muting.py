@@ -10,11 +10,10 @@ from prometheus_client import CollectorRegistry
 
 from broker.broker_metrics import BrokerMetrics
 from broker.configs.entity_configs import EntityConfigs
-from broker.network.answer_when import Answer
+from broker.network.answer_when import Answer, Reply
 from broker.network.connection import Connection
 from broker.network.listeners import parse_listener
 from broker.network.memory import MemoryBudget
-from broker.network.ordered_answers import Reply
 from broker.network.reception import ServerLimits
 from broker.network.refused_connections import RefusalLog, Refused
 from broker.network.server import Server

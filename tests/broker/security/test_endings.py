@@ -17,11 +17,11 @@ from prometheus_client import CollectorRegistry
 
 from broker.broker_metrics import BrokerMetrics
 from broker.configs.entity_configs import EntityConfigs
+from broker.network.answer_when import Reply
 from broker.network.connection import Connection
 from broker.network.deadlines import CLOSE_S, LOGIN_S
 from broker.network.listeners import parse_listener
 from broker.network.memory import MemoryBudget
-from broker.network.ordered_answers import Reply
 from broker.network.reception import ServerLimits
 from broker.network.refused_connections import RefusalLog, Refused
 from broker.network.server import CLOSED_AT_ONCE, SWEPT_AT_ONCE, Server

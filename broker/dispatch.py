@@ -15,7 +15,8 @@ from broker.handlers import Later
 from broker.large_requests import LargeRequests
 from broker.message_classes import VERSION_BYTES, MessageClasses
 from broker.network.answer_when import ENCODED, LATER, Answer, AnswerWhen, Reply
-from broker.network.connection import CloseConnection, Connection
+from broker.network.connection import Connection
+from broker.network.refused_connections import CloseConnection
 from broker.refusals import CONDITIONS, code_of
 from broker.requests import LARGE_BYTES, Request
 from broker.security.sasl_responses import SASL_AUTHENTICATE, SASL_HANDSHAKE

@@ -12,8 +12,8 @@ from kio.schema.errors import ErrorCode
 from broker.cluster import CUT_OFF_PAUSE_S
 from broker.leader_hints import name_leaders
 from broker.network.answer_when import Answer, AnswerWhen
-from broker.network.connection import CloseConnection
 from broker.network.memory import REQUEST_BYTES
+from broker.network.refused_connections import CloseConnection
 from broker.refusals import CONDITIONS, code_of
 from broker.requests import Request
 from protocol.batch import read_header

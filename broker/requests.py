@@ -13,7 +13,7 @@ from kio.schema.index import api_key_map
 from kio.static.primitive import i32Timedelta
 
 from broker.network.client_session import ClientSession
-from broker.network.connection import CloseConnection
+from broker.network.refused_connections import CloseConnection
 from broker.quotas.quota_use import QuotaUse
 from broker.refusals import Refusal
 from broker.services import Services

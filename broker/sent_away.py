@@ -8,7 +8,7 @@ until a connection begins or ends, for ever if need be.
 
 from typing import Final
 
-from broker.network.connection import CloseConnection
+from broker.network.refused_connections import CloseConnection
 from broker.requests import Request
 
 MOST_SENT_AWAY: Final = 2

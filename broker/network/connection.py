@@ -1,19 +1,9 @@
 """One client: frames in, answers out in the order of the requests (the protocol demands it).
 
-Requests of a connection begin in order, one after the other; a handler may hand back an awaitable
-for its answer (Produce waits for its commit, with the next Produce already on its way), so several
-are in flight together. Answers wait for those before them; while many bytes do, nothing is begun.
-
-What is sent is read as far as there is room for it (frame_intake.py). A connection is closed on
-bytes that have no meaning, on an unfinished frame that stalls and, after connections.max.idle.ms,
-on silence. A peer that does not read its answers is not given more of them: nothing more is begun
-while its send buffer is full.
-
-A request that has begun goes on to its end, whatever becomes of its connection: what it changes is
-then done whole, and told. A peer that ends the connection itself has the requests that came before
-its end begun, too: a producer with acks=0 waits for nothing before it closes. So it is in Kafka.
-But a login ends with its connection, and a Fetch: they change nothing, may wait for long, and who
-comes back would wait behind them.
+What is sent is read as far as there is room for it (frame_intake.py), and its requests begin in
+order (request_loop.py). A connection is closed on bytes that have no meaning, on an unfinished
+frame that stalls and, after connections.max.idle.ms, on silence. A peer that does not read its
+answers is not given more of them: nothing more is begun while its send buffer is full.
 
 A connection of a client over its quota is muted (KIP-219): nothing is begun and nothing is read for
 a time, while the answers under way go out.
@@ -28,23 +18,15 @@ from typing import Final, cast
 
 from broker.network.client_session import ClientSession
 from broker.network.deadlines import Deadlines
-from broker.network.frame_intake import FETCH, FrameIntake
+from broker.network.frame_intake import FrameIntake
 from broker.network.ordered_answers import OrderedAnswers
 from broker.network.outbox import PIECE_BYTES, Buffer, Outbox
 from broker.network.reception import Reception, ServerLimits
 from broker.network.refused_connections import Refused
+from broker.network.request_loop import RequestLoop
 from broker.network.socket_options import acknowledger, has_left, keep_unsent_short, leave_alone
 from broker.quotas.muting import Muting
-from protocol.errors import MalformedRequest, TlsHandshake, UnsupportedVersion
-
-MAX_IN_FLIGHT: Final = 4096
-"""Of a producer that waits for none of its answers, at 7,000 requests a second and a store that
-takes 100 ms, 700 are in flight; were there fewer it would be held up by that, not by the store.
-What they take is counted as memory that clients hold (broker/network/memory.py)."""
-
-MAX_HELD_BYTES: Final = 256 * 1024
-"""Of answers that wait for one before them, which may be a JoinGroup and take minutes. Those of
-Produce, of which many are to be in flight, have a hundred bytes each."""
+from protocol.errors import MalformedRequest, TlsHandshake
 
 MAX_EARLY_FRAMES: Final = 16
 UNREAD_S: Final = 30
@@ -56,10 +38,6 @@ MOST_UNSENT_BYTES: Final = 64 * 1024 - 1
 rest of one piece, waiting in our memory."""
 
 
-class CloseConnection(Exception):
-    """The request deserves no answer but the end of the connection."""
-
-
 class Connection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket.
 
@@ -67,6 +45,7 @@ class Connection(asyncio.BufferedProtocol):
         piece_bytes: how much the socket is given at a time.
         peer: address and port as text.
         session: what handlers know of the client.
+        trusted: whether it has authenticated, or need not.
     """
 
     piece_bytes = PIECE_BYTES
@@ -86,13 +65,9 @@ class Connection(asyncio.BufferedProtocol):
             send=self._outbox.add, refuse=self.refuse, backlog=reception.memory.backlog
         )
         self._muting = Muting(self._go_on)
-        self._idle: asyncio.Future[None] | None = None  # until there may be something to begin
-        self._writable = asyncio.Event()
-        self._writable.set()
+        self._requests = RequestLoop(self._intake, self._answers, self._muting, reception)
         self._is_refused = False
         self._serving: asyncio.Task[None] | None = None
-        self._handling: bytearray | None = None  # the API key of the request that is beginning
-        self._stopped = False  # no more of them shall
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._loop.time())
         self._transport: asyncio.Transport | None = None
@@ -100,8 +75,8 @@ class Connection(asyncio.BufferedProtocol):
         self._ip = ""
         self.peer = ""
         self.session = ClientSession()
-        self._trusted = not reception.protocol.uses_sasl
-        if not self._trusted:
+        self.trusted = not reception.protocol.uses_sasl
+        if not self.trusted:
             self.session.authenticated = False
             self._intake.buffer.distrust(min(limits.max_early_bytes, limits.max_frame_bytes))
 
@@ -126,19 +101,22 @@ class Connection(asyncio.BufferedProtocol):
         if one_too_many is not None:
             self.refuse("too many connections", one_too_many)
             return
-        self._serving = self._loop.create_task(self._serve())
+        self._serving = self._loop.create_task(self._requests.run(self))
         self._serving.add_done_callback(self._served)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._writable.set()
+        requests = self._requests
+        requests.writable.set()
         self.session.end()
         for part in (self._outbox, self._muting):
             part.close()
-        is_looking = self._handling is not None and self._changes_nothing()
-        if self._intake.queue and self._trusted and not self._is_refused and not is_looking:
+        is_looking = requests.handling is not None and requests.changes_nothing(
+            trusted=self.trusted
+        )
+        if self._intake.queue and self.trusted and not self._is_refused and not is_looking:
             self._intake.finish()
-            self._wake()
+            requests.wake()
         else:
             self._stop()
         if self._serving is None:
@@ -162,8 +140,8 @@ class Connection(asyncio.BufferedProtocol):
             self.refuse(str(error))
             return
         if self._intake.queue:
-            self._wake()
-            if not self._trusted and len(self._intake.queue) > MAX_EARLY_FRAMES:
+            self._requests.wake()
+            if not self.trusted and len(self._intake.queue) > MAX_EARLY_FRAMES:
                 self.refuse("sent too many requests at once", Refused.UNAUTHENTICATED)
 
     def eof_received(self) -> None:
@@ -173,7 +151,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._outbox.is_blocked = True
-        self._writable.clear()
+        self._requests.writable.clear()
         self._deadlines.blocked_since_s = self._loop.time()
 
     def resume_writing(self) -> None:
@@ -181,61 +159,16 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox.push()
         if self._outbox.is_blocked:
             return
-        self._writable.set()
+        self._requests.writable.set()
         self._deadlines.blocked_since_s = 0.0
         if self._deadlines.closing_since_s:
             self.close()
 
-    # --- requests
+    # --- its parts
 
-    async def _serve(self) -> None:
-        intake, answers, memory = self._intake, self._answers, self._reception.memory
-        dispatch = self._reception.dispatcher.dispatch
-        while not self._stopped:
-            is_full = memory.begun_bytes >= memory.limit_bytes
-            if not intake.queue or self._muting.is_on or (is_full and intake.holds(self._wake)):
-                await self._wait()
-                continue  # and look again at all of it, for while one waits the others change
-            if not self._writable.is_set():
-                await self._writable.wait()
-                continue
-            is_owed_much = len(answers) >= MAX_IN_FLIGHT or answers.held_bytes > MAX_HELD_BYTES
-            if is_owed_much and not self.session.ended:
-                await answers.wait_first()
-                continue
-            frame, held = intake.pop()
-            self._handling = frame[:2]  # for who waits for records lets go of the frame
-            try:
-                reply = await dispatch(frame, self, held.give_back)
-            except BaseException as error:
-                held.give_back()  # whether or not the peer is gone
-                if isinstance(error, asyncio.CancelledError):
-                    raise
-                if not isinstance(error, CloseConnection | MalformedRequest | UnsupportedVersion):
-                    self.refuse(str(error), Refused.BUG)
-                    raise
-                self.refuse(str(error))
-                return
-            finally:
-                self._handling = None
-            if not self._trusted and self.session.authenticated:
-                self._trust()
-            answers.add(reply, held.give_back)
-            del frame, held, reply  # they would stay until the peer asks for more
-            if not intake.reading:
-                intake.read_on()
-
-    async def _wait(self) -> None:
-        """Wait until there may be more to begin; there is not once the peer is gone."""
-        if self.session.ended:
-            self._stopped = True
-            return
-        self._idle = self._loop.create_future()
-        await self._idle
-
-    def _trust(self) -> None:
+    def trust(self) -> None:
         """Let the client, who has authenticated, send what it likes."""
-        self._trusted = True
+        self.trusted = True
         self._intake.buffer.trust(self._max_frame_bytes)
 
     def _write(self, piece: list[Buffer]) -> None:
@@ -286,20 +219,15 @@ class Connection(asyncio.BufferedProtocol):
         self._stop()
         self._loop.call_later(after_s, self.close)
 
-    def _wake(self) -> None:
-        idle, self._idle = self._idle, None
-        if idle is not None and not idle.done():
-            idle.set_result(None)
-
     def _go_on(self) -> None:
-        self._wake()
+        self._requests.wake()
         self._intake.resume()
 
     # --- endings
 
     def expired(self, now_s: float, *, max_idle_s: float) -> tuple[Refused, str] | None:
         """Return why this connection is to be closed now, if it is."""
-        overdue = self._deadlines.missed(now_s, trusted=self._trusted)
+        overdue = self._deadlines.missed(now_s, trusted=self.trusted)
         if overdue is not None:
             return overdue
         if self._answers or self._outbox:
@@ -362,16 +290,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _stop(self) -> None:
         """Read and begin nothing more."""
-        self._stopped = True
+        self._requests.stopped = True
         self._muting.end()
         self._intake.end()
-        if self._serving is not None and self._changes_nothing():
+        if self._serving is not None and self._requests.changes_nothing(trusted=self.trusted):
             self._serving.cancel()
             self._serving = None  # it refers to this, even when it is done
-
-    def _changes_nothing(self) -> bool:
-        """Whether what is under way does not: nothing, a login, or a Fetch."""
-        return self._handling is None or not self._trusted or self._handling == FETCH
 
     def _served(self, _: asyncio.Task[None]) -> None:
         if self._serving is not None:

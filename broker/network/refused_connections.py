@@ -50,6 +50,10 @@ class Refused(StrEnum):
     BUG = "bug"
 
 
+class CloseConnection(Exception):
+    """The request deserves no answer but the end of the connection."""
+
+
 class RefusalLog:
     """Writes a bounded number of lines.
 

@@ -53,7 +53,7 @@ class TlsConnection(Connection):
         self._hello = b""
         self._secured = False
         self._shows_alert = False
-        self._trusted = False
+        self.trusted = False
 
     # --- what the transport calls
 
@@ -158,7 +158,7 @@ class TlsConnection(Connection):
             return False
         self._secured = True
         if self.session.authenticated:
-            self._trust()
+            self.trust()
         return True
 
     def _fail(

@@ -25,8 +25,8 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
 from broker.network.client_session import ClientSession
-from broker.network.connection import CloseConnection, Connection
-from broker.network.refused_connections import Refused
+from broker.network.connection import Connection
+from broker.network.refused_connections import CloseConnection, Refused
 from broker.security.login import Exchange, Identity, Login
 from broker.security.sasl_report import SaslReport
 from broker.security.sasl_responses import (

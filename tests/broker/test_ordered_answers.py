@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.network.answer_when import Answer, AnswerWhen
-from broker.network.connection import CloseConnection
 from broker.network.ordered_answers import OrderedAnswers
 from broker.network.outbox import Backlog
+from broker.network.refused_connections import CloseConnection
 from tests.support import virtual_time
 
 

@@ -9,7 +9,7 @@ import pytest
 from broker import large_requests
 from broker.large_requests import LARGEST, LargeRequests
 from broker.network.client_session import ClientSession
-from broker.network.connection import CloseConnection
+from broker.network.refused_connections import CloseConnection
 from broker.requests import Request
 from broker.services import Services
 from protocol.codec import RequestHeader

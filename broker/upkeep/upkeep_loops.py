@@ -17,7 +17,7 @@ from broker.upkeep.upkeep_report import UpkeepCounts, Work
 from storage.backoff import Backoff
 from storage.config import YEAR_MS
 from storage.errors import MetadataUnavailable, ObjectStoreUnavailable
-from storage.metadata.segments import SegmentStore
+from storage.metadata.tasks import TaskStore
 
 UNAVAILABLE: Final = (MetadataUnavailable, ObjectStoreUnavailable)
 FIRST_RETRY_S: Final = 0.1
@@ -39,7 +39,7 @@ class Loops:
         counts: takes note of each success and failure.
     """
 
-    def __init__(self, metadata: SegmentStore, counts: UpkeepCounts) -> None:
+    def __init__(self, metadata: TaskStore, counts: UpkeepCounts) -> None:
         self._metadata = metadata
         self._counts = counts
         self._planned = {work: asyncio.Event() for work in Work}

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator
 from protocol.ids import Partition
 from spark.upkeep.partition_work import PartitionDone, PartitionOrder, PartitionWork, in_turns
 from spark.upkeep.stores import UpkeepStores, open_upkeep
-from storage.metadata.segments import TaskKind, UnbuiltRange
+from storage.metadata.segments import UnbuiltRange
+from storage.metadata.tasks import TaskKind
 from storage.metadata.usage import UPKEEP_CLIENT
 from storage.upkeep.builder import PAGE, Builder
 from storage.upkeep.task_lease import claimed

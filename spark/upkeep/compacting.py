@@ -14,7 +14,8 @@ from protocol.ids import Partition
 from spark.jobs.options import JobFailed
 from spark.upkeep.partition_work import PartitionDone, PartitionOrder, PartitionWork, in_turns
 from spark.upkeep.stores import UpkeepStores, open_upkeep
-from storage.metadata.segments import CleanableRange, TaskKind
+from storage.metadata.segments import CleanableRange
+from storage.metadata.tasks import TaskKind
 from storage.metadata.usage import UPKEEP_CLIENT
 from storage.upkeep.compaction import PAGE, Compactor
 from storage.upkeep.compaction_round import dirty_offset

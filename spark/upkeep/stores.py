@@ -18,7 +18,7 @@ from spark.upkeep.topic_policies import ClusterPolicies
 from storage.config import PostgresConfig, UpkeepConfig
 from storage.fsck.fsck import check_same_cluster
 from storage.metadata.metadata_postgres import PostgresMetadata
-from storage.metadata.segments import TaskKind
+from storage.metadata.tasks import TaskKind
 from storage.metadata.usage import UPKEEP_CLIENT
 from storage.objects.objects_counted import CountedStore
 from storage.objects.open_store import open_store

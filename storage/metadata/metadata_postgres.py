@@ -14,6 +14,7 @@ from storage.metadata.metadata_postgres_entity_configs import PostgresEntityConf
 from storage.metadata.metadata_postgres_groups import GroupWriter, PostgresGroups
 from storage.metadata.metadata_postgres_progress import PostgresProgress
 from storage.metadata.metadata_postgres_segments import PostgresSegments, to_entry
+from storage.metadata.metadata_postgres_tasks import PostgresTasks
 from storage.metadata.metadata_postgres_topics import PostgresTopics
 from storage.metadata.metadata_postgres_transactions import PostgresTransactions
 from storage.metadata.metadata_postgres_usage import PostgresUsage
@@ -37,6 +38,7 @@ class PostgresMetadata(
     PostgresGroups,
     PostgresProgress,
     PostgresSegments,
+    PostgresTasks,
     PostgresTransactions,
     PostgresUsage,
 ):

@@ -1,6 +1,6 @@
 """The metadata port's upkeep, on Postgres."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
@@ -13,7 +13,6 @@ from storage.metadata.segments import (
     ProducerKey,
     RetentionRequest,
     SegmentSwap,
-    TaskKind,
     UnbuiltRange,
 )
 from storage.postgres.postgres_arrays import partition_columns
@@ -42,23 +41,6 @@ class PostgresSegments:
             "partition_find_sizes", *partition_columns(partitions), timeout_s=SIZES_TIMEOUT_S
         )
         return {_partition(row): row["size"] for row in rows}
-
-    async def begin_round(self, name: str, every_ms: int) -> bool:
-        return bool(await self._pool.fetch("task_begin_round", name, every_ms))
-
-    async def add_tasks(self, kind: TaskKind, partitions: Sequence[Partition]) -> None:
-        columns = partition_columns(sorted(partitions))  # two brokers that add never deadlock
-        await self._pool.fetch("task_add", kind.value, *columns)
-
-    async def claim_task(self, kind: TaskKind, lease_ms: int) -> Partition | None:
-        rows = await self._pool.fetch("task_claim", kind.value, lease_ms)
-        return _partition(rows[0]) if rows else None
-
-    async def renew_task(self, kind: TaskKind, partition: Partition, lease_ms: int) -> None:
-        await self._pool.fetch("task_renew", kind.value, *partition, lease_ms)
-
-    async def finish_task(self, kind: TaskKind, partition: Partition) -> None:
-        await self._pool.fetch("task_finish", kind.value, *partition)
 
     async def unbuilt_ranges(
         self, after: Partition | None, limit: int, max_rows: int
@@ -208,11 +190,6 @@ class PostgresSegments:
     async def uncommitted_objects(self, paths: Sequence[str]) -> set[str]:
         rows = await self._pool.fetch("object_find_uncommitted", list(paths))
         return {row["path"] for row in rows}
-
-    async def backlog(self) -> Mapping[str, int]:
-        rows = await self._pool.fetch("task_find_backlog")
-        none = dict.fromkeys((kind.value for kind in TaskKind), 0)
-        return none | {row["name"]: row["waiting"] for row in rows}
 
     async def topic_folder(self, topic_id: UUID) -> str | None:
         rows = await self._pool.fetch("topic_find_folder", topic_id)

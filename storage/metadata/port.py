@@ -26,6 +26,7 @@ from storage.metadata.groups import GroupStore
 from storage.metadata.oldest_xmin import OldestXmin
 from storage.metadata.progress import ProgressStore
 from storage.metadata.segments import SegmentStore
+from storage.metadata.tasks import TaskStore
 from storage.metadata.topics import TopicStore
 from storage.metadata.transactions import TransactionStore
 from storage.metadata.usage import UsageStore
@@ -124,6 +125,7 @@ class MetadataStore(
     GroupStore,
     ProgressStore,
     SegmentStore,
+    TaskStore,
     TopicStore,
     TransactionStore,
     UsageStore,

@@ -9,15 +9,12 @@ Contract, checked for Postgres and for the in-memory fake by tests/contracts/tes
 - An object is taken away by the state of its own row only: pending -> doomed (given up), or
   live -> doomed (no row of the index names it any more). Both happen under the lock of that row.
   Its bytes go `grace` after that, so that a reader who planned before has them; its row goes last.
-- A task is claimed by one broker at a time, for as long as its lease says. A lease is no fence:
-  `replace_segments` is.
 Ages are by the database's clock. Locks: an object's row that is committed < partitions < objects
 that are released, ascending; then as in storage/metadata/transactions.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final, Protocol, TypeAlias
 from uuid import UUID
 
@@ -29,13 +26,6 @@ ProducerKey: TypeAlias = tuple[Partition, int]
 
 SIZES_TIMEOUT_S: Final = 20.0
 """Less than what stock admin clients wait for an answer."""
-
-
-class TaskKind(StrEnum):
-    """What may be done to a partition in the background."""
-
-    BUILD = "build"
-    COMPACT = "compact"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,24 +125,6 @@ class SegmentStore(Protocol):
         """
 
     # what there is to do
-
-    async def begin_round(self, name: str, every_ms: int) -> bool:
-        """Return whether the caller shall do the round `name` now: one in `every_ms`, of all."""
-
-    async def add_tasks(self, kind: TaskKind, partitions: Sequence[Partition]) -> None:
-        """Let each partition have this done to it; one that waits for it already is left as is."""
-
-    async def claim_task(self, kind: TaskKind, lease_ms: int) -> Partition | None:
-        """Take the oldest task that nobody has, or whose lease is over (SKIP LOCKED).
-
-        It is the youngest from then on: one that always fails is in nobody's way.
-        """
-
-    async def renew_task(self, kind: TaskKind, partition: Partition, lease_ms: int) -> None:
-        """Let the lease of a task that was claimed begin anew."""
-
-    async def finish_task(self, kind: TaskKind, partition: Partition) -> None:
-        """Remove a task that was claimed."""
 
     async def unbuilt_ranges(
         self, after: Partition | None, limit: int, max_rows: int
@@ -282,9 +254,6 @@ class SegmentStore(Protocol):
 
     async def uncommitted_objects(self, paths: Sequence[str]) -> set[str]:
         """Return those of these paths that no object has, or one that is pending."""
-
-    async def backlog(self) -> Mapping[str, int]:
-        """Return how much is waiting: tasks by kind, `pending`, `doomed`."""
 
     async def topic_folder(self, topic_id: UUID) -> str | None:
         """Return the folder of a topic's segments; None if it never had one."""

@@ -17,7 +17,8 @@ from protocol.ids import Partition
 from storage.config import UpkeepConfig
 from storage.errors import UnknownPartition
 from storage.metadata.port import MetadataStore
-from storage.metadata.segments import TaskKind, UnbuiltRange
+from storage.metadata.segments import UnbuiltRange
+from storage.metadata.tasks import TaskKind
 from storage.metadata.usage import UPKEEP_CLIENT
 from storage.objects.port import ObjectStore
 from storage.upkeep.policies import TopicPolicy

@@ -26,7 +26,8 @@ from protocol.ids import Partition
 from storage.config import UpkeepConfig
 from storage.errors import UnknownPartition
 from storage.metadata.port import MetadataStore
-from storage.metadata.segments import CleanableRange, TaskKind
+from storage.metadata.segments import CleanableRange
+from storage.metadata.tasks import TaskKind
 from storage.metadata.usage import UPKEEP_CLIENT
 from storage.objects.port import ObjectStore
 from storage.segment_entry import SegmentEntry

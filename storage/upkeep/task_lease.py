@@ -13,7 +13,7 @@ import structlog
 
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
-from storage.metadata.segments import SegmentStore, TaskKind
+from storage.metadata.tasks import TaskKind, TaskStore
 
 LEASE_MS: Final = 15_000
 
@@ -21,7 +21,7 @@ log = structlog.get_logger()
 
 
 @asynccontextmanager
-async def claimed(store: SegmentStore, kind: TaskKind) -> AsyncIterator[Partition | None]:
+async def claimed(store: TaskStore, kind: TaskKind) -> AsyncIterator[Partition | None]:
     """Claim a task for the length of a block; finish it unless the block raises.
 
     Yields:
@@ -45,7 +45,7 @@ async def claimed(store: SegmentStore, kind: TaskKind) -> AsyncIterator[Partitio
     await store.finish_task(kind, partition)
 
 
-async def _renew(store: SegmentStore, kind: TaskKind, partition: Partition) -> None:
+async def _renew(store: TaskStore, kind: TaskKind, partition: Partition) -> None:
     while True:
         await asyncio.sleep(LEASE_MS / 3 / 1000)
         try:

@@ -9,7 +9,7 @@ from broker.configs.dynamic_broker_config import CLUSTER_WIDE
 from broker.upkeep.upkeep import Upkeep
 from storage.config import UpkeepConfig
 from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
-from storage.metadata.segments import TaskKind
+from storage.metadata.tasks import TaskKind
 from tests.storage.compaction_world import World
 
 DAY_MS = 24 * 60 * 60 * 1000

@@ -1,4 +1,4 @@
-"""What storage/metadata/segments.py promises, asked of every metadata store: rounds and tasks."""
+"""What storage/metadata/tasks.py promises, asked of every metadata store: rounds and tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from protocol.ids import Partition
-from storage.metadata.segments import CleanableRange, TaskKind
+from storage.metadata.segments import CleanableRange
+from storage.metadata.tasks import TaskKind
 from tests.contracts.metadata_stores import KINDS
 from tests.contracts.segment_side import HOUR_MS, Segments, open_segments
 

@@ -9,7 +9,8 @@ from protocol.batch import read_header
 from protocol.compression import Codec
 from protocol.ids import Partition
 from storage.config import KiB
-from storage.metadata.segments import SegmentSwap, TaskKind
+from storage.metadata.segments import SegmentSwap
+from storage.metadata.tasks import TaskKind
 from storage.segment import parse_header
 from storage.upkeep.segment_rows import read_index
 from storage.upkeep.task_lease import LEASE_MS

@@ -19,7 +19,7 @@ from protocol.compression import Codec
 from storage.config import UpkeepConfig
 from storage.errors import MetadataUnavailable, ObjectStoreUnavailable
 from storage.metadata.port import MetadataStore
-from storage.metadata.segments import TaskKind
+from storage.metadata.tasks import TaskKind
 from storage.objects.port import ObjectStore
 from tests.storage.builder_model import HOUR_MS, POLICY
 from tests.storage.builder_world import World

@@ -8,7 +8,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from storage.errors import ObjectConflict, ObjectStoreUnavailable, ObjectUnreadable
-from storage.metadata.segments import SegmentSwap, TaskKind
+from storage.metadata.segments import SegmentSwap
+from storage.metadata.tasks import TaskKind
 from storage.objects.port import Buffer, Owned
 from storage.upkeep.builder import Builder
 from storage.upkeep.task_lease import LEASE_MS

@@ -6,7 +6,8 @@ from typing import cast
 import pytest
 
 from storage.gap_segment import gap_path
-from storage.metadata.segments import SegmentSwap, TaskKind
+from storage.metadata.segments import SegmentSwap
+from storage.metadata.tasks import TaskKind
 from storage.objects.port import ObjectStore, Owned
 from storage.segment_entry import SegmentEntry
 from storage.upkeep.compaction_batches import empty_batch

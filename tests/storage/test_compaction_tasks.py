@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from storage.config import MiB
-from storage.metadata.segments import TaskKind
+from storage.metadata.tasks import TaskKind
 from storage.objects.port import ObjectStore, Owned
 from tests.storage.compaction_world import POLICY, World
 from tests.support.fakes.objects import MemoryStore

@@ -13,7 +13,8 @@ from protocol.ids import Partition
 from storage.errors import CommitOutcomeUnknown
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.port import BatchCommit, BatchOutcome, MetadataStore, TransactionUse
-from storage.metadata.segments import RetentionRequest, TaskKind
+from storage.metadata.segments import RetentionRequest
+from storage.metadata.tasks import TaskKind
 from storage.metadata.transactions import TransactionEnd, Verdict
 from storage.postgres.postgres_connection import Connection
 from tests.contracts.metadata_stores import a_batch, commit, create_partitions

@@ -11,7 +11,8 @@ from protocol.ids import Partition
 from sql import query
 from storage.metadata.metadata_postgres import PostgresMetadata
 from storage.metadata.metadata_postgres_segments import to_arguments
-from storage.metadata.segments import SegmentSwap, TaskKind
+from storage.metadata.segments import SegmentSwap
+from storage.metadata.tasks import TaskKind
 from storage.postgres.postgres_connection import Connection, connect
 from tests.contracts.metadata_stores import a_batch, create_partitions, reserved
 from tests.contracts.segment_side import a_swap, row_of

@@ -10,7 +10,7 @@ import pytest
 from sql import Migration, migrations
 from storage.config import PostgresConfig
 from storage.metadata.metadata_postgres import PostgresMetadata
-from storage.metadata.segments import TaskKind
+from storage.metadata.tasks import TaskKind
 from storage.postgres import postgres_pool
 from storage.postgres.migrate import migrate
 from storage.postgres.postgres_connection import Connection, configure

@@ -8,7 +8,7 @@ import pytest
 
 from protocol.ids import Partition
 from storage.errors import MetadataUnavailable
-from storage.metadata.segments import TaskKind
+from storage.metadata.tasks import TaskKind
 from storage.upkeep import task_lease
 from storage.upkeep.task_lease import claimed
 from tests.support.fakes.metadata import MemoryMetadata

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from protocol.ids import Partition
-from storage.metadata.segments import ProducerKey, RetentionRequest, TaskKind
+from storage.metadata.segments import ProducerKey, RetentionRequest
+from storage.metadata.tasks import TaskKind
 from storage.segment_entry import SegmentEntry
 from tests.support.fakes.metadata_log import MemoryPartition
 from tests.support.fakes.metadata_objects import MemoryObjects

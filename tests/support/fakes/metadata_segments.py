@@ -6,7 +6,8 @@ from random import Random
 from uuid import UUID
 
 from protocol.ids import Partition
-from storage.metadata.segments import CleanableRange, SegmentSwap, TaskKind, UnbuiltRange
+from storage.metadata.segments import CleanableRange, SegmentSwap, UnbuiltRange
+from storage.metadata.tasks import TaskKind
 from storage.metadata.topics import Topic
 from storage.segment_entry import SegmentEntry
 from tests.support.fakes.metadata_log import MemoryPartition
@@ -16,7 +17,7 @@ NEVER_CLAIMED = 0
 
 
 class MemorySegments:
-    """What there is to do, and swaps; see SegmentStore for what each method promises.
+    """What there is to do, and swaps; see SegmentStore and TaskStore for what each promises.
 
     Args:
         random: where names come from.

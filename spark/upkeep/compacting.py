@@ -18,7 +18,6 @@ from storage.metadata.segments import CleanableRange
 from storage.metadata.tasks import TaskKind
 from storage.metadata.usage import UPKEEP_CLIENT
 from storage.upkeep.compaction import PAGE, Compactor
-from storage.upkeep.compaction_round import dirty_offset
 from storage.upkeep.task_lease import claimed
 from storage.usage_counter import charged
 
@@ -78,7 +77,7 @@ async def _dirty(stores: UpkeepStores, partitions: list[Partition]) -> list[Clea
     found: list[CleanableRange] = []
     for start in range(0, len(partitions), PAGE):
         found += await stores.metadata.cleanable_ranges(partitions[start : start + PAGE])
-    return [each for each in found if dirty_offset(each) < each.end_offset]
+    return [each for each in found if each.first_dirty_offset < each.end_offset]
 
 
 def compact_partitions(

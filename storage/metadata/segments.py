@@ -67,6 +67,11 @@ class CleanableRange:
     dirty_size: int
     dirty_since_ms: int
 
+    @property
+    def first_dirty_offset(self) -> int:
+        """Where the dirty part begins."""
+        return max(self.compacted_offset, self.log_start_offset)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSwap:

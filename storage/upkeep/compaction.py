@@ -31,7 +31,8 @@ from storage.metadata.tasks import TaskKind
 from storage.metadata.usage import UPKEEP_CLIENT
 from storage.objects.port import ObjectStore
 from storage.segment_entry import SegmentEntry
-from storage.upkeep.compaction_round import CompactionCounts, CompactionRound, dirty_offset
+from storage.upkeep.compaction_counts import CompactionCounts
+from storage.upkeep.compaction_round import CompactionRound
 from storage.upkeep.compaction_rows import CompactionRows
 from storage.upkeep.policies import TopicPolicy
 from storage.upkeep.resting_partitions import RestingPartitions
@@ -55,7 +56,7 @@ def is_due(found: CleanableRange, policy: TopicPolicy, now_ms: int) -> bool:
         policy: of its topic.
         now_ms: Unix time.
     """
-    if dirty_offset(found) >= found.end_offset or not found.dirty_size:
+    if found.first_dirty_offset >= found.end_offset or not found.dirty_size:
         return False
     if found.dirty_size / (found.clean_size + found.dirty_size) > policy.min_cleanable_dirty_ratio:
         return True
@@ -139,7 +140,7 @@ class Compactor:
             found = await self._look(partition, now_ms)
             if only_if_due and (found is None or not self._is_due(found, now_ms)):
                 return 0
-            while found is not None and dirty_offset(found) < found.end_offset:
+            while found is not None and found.first_dirty_offset < found.end_offset:
                 policy = self._policy_of(partition.topic_id)
                 if policy is None:
                     break
@@ -172,7 +173,7 @@ class Compactor:
             return None
         found = ranges[0]
         before_ms = now_ms - policy.min_compaction_lag_ms
-        end_offset = start_offset = dirty_offset(found)
+        end_offset = start_offset = found.first_dirty_offset
         size = 0
         rows = CompactionRows(self._metadata, self._objects, partition)
         async with aclosing(rows.pages(start_offset, found.end_offset)) as pages:

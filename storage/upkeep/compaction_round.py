@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 
 import structlog
 
@@ -17,6 +16,7 @@ from storage.metadata.segments import CleanableRange
 from storage.objects.port import ObjectStore
 from storage.segment_entry import SegmentEntry
 from storage.upkeep.compaction_batches import add_keys
+from storage.upkeep.compaction_counts import CompactionCounts
 from storage.upkeep.compaction_keys import LatestOffsets
 from storage.upkeep.compaction_rows import CompactionRows
 from storage.upkeep.compaction_segment import CleanedSegment
@@ -27,41 +27,6 @@ from storage.upkeep.segment_rows import RowPart
 from storage.upkeep.segment_swap import SegmentSwapper
 
 log = structlog.get_logger()
-
-
-@dataclass(slots=True, kw_only=True)
-class CompactionCounts:
-    """What a compactor has done.
-
-    Attributes:
-        rounds: that came to their end.
-        segments: swapped in.
-        rows: that they have taken the place of.
-        size: of the objects, bytes.
-        records_learned: whose keys rounds have looked up in the dirty parts.
-        records_read, records_kept: of all rows that rounds have gone through.
-        lost: rounds that ended early because somebody else had changed rows.
-        unreadable: rounds that ended early because bytes are damaged or missing.
-        failed: rounds that ended early because of a bug.
-        unreadable_batches: kept as they are because their records cannot be read.
-    """
-
-    rounds: int = 0
-    segments: int = 0
-    rows: int = 0
-    size: int = 0
-    records_learned: int = 0
-    records_read: int = 0
-    records_kept: int = 0
-    lost: int = 0
-    unreadable: int = 0
-    failed: int = 0
-    unreadable_batches: int = 0
-
-
-def dirty_offset(found: CleanableRange) -> int:
-    """Return where the dirty part of a partition begins."""
-    return max(found.compacted_offset, found.log_start_offset)
 
 
 class CompactionRound:
@@ -93,7 +58,7 @@ class CompactionRound:
         self._now_ms = now_ms
         self._counts = counts
         self._target_bytes = min(policy.segment_bytes, config.segment_bytes)
-        self._dirty_offset = dirty_offset(found)
+        self._dirty_offset = found.first_dirty_offset
         self._rows = CompactionRows(metadata, objects, found.partition)
         self._latest = LatestOffsets(
             max_bytes=config.key_map_bytes,

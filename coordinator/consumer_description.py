@@ -1,11 +1,8 @@
 """What a consumer group tells about itself."""
 
-from collections.abc import Sequence
-
 from coordinator.consumer_core import ConsumerCore
 from coordinator.consumer_member import Member
 from coordinator.descriptions import ConsumerDescription, ConsumerMemberDescription
-from protocol.ids import Partition
 
 
 def describe(core: ConsumerCore) -> ConsumerDescription:
@@ -28,9 +25,6 @@ def subscribed_topics(core: ConsumerCore) -> frozenset[str] | None:
 
 
 def _describe_member(member: Member) -> ConsumerMemberDescription:
-    def in_order(partitions: frozenset[Partition]) -> Sequence[Partition]:
-        return sorted(partitions)
-
     return ConsumerMemberDescription(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -38,9 +32,9 @@ def _describe_member(member: Member) -> ConsumerMemberDescription:
         member_epoch=member.member_epoch,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscribed_topic_names=sorted(member.subscription.names),
+        subscribed_topic_names=member.subscription.names,
         subscribed_topic_regex=member.subscription.pattern or None,
-        assignment=in_order(member.assigned),
-        target_assignment=in_order(member.target),
+        assignment=member.assigned,
+        target_assignment=member.target,
         is_classic=member.classic is not None,
     )

@@ -33,6 +33,8 @@ class ClassicDescription:
 class ConsumerMemberDescription:
     """One member of a consumer group.
 
+    Its sets are the group's own, and members share them: to put them in order takes long.
+
     Attributes:
         assignment: what it holds; target_assignment: what it shall hold.
         is_classic: it speaks the classic protocol (an upgrade is under way).
@@ -44,10 +46,10 @@ class ConsumerMemberDescription:
     member_epoch: int
     client_id: str
     client_host: str
-    subscribed_topic_names: Sequence[str]
+    subscribed_topic_names: frozenset[str]
     subscribed_topic_regex: str | None
-    assignment: Sequence[Partition]
-    target_assignment: Sequence[Partition]
+    assignment: frozenset[Partition]
+    target_assignment: frozenset[Partition]
     is_classic: bool
 
 

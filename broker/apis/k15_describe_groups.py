@@ -21,7 +21,7 @@ from broker.groups.group_runner import GroupRunner
 from broker.requests import NOT_THROTTLED, Request
 from broker.security.authorized_operations import NOT_ASKED, authorized_operations
 from coordinator.descriptions import ClassicDescription
-from coordinator.snapshots import GroupState
+from coordinator.snapshots import GroupState, GroupType
 from protocol.acl import Operation, ResourceType
 
 _FIRST_NOT_FOUND: Final = 6
@@ -44,8 +44,9 @@ def _find(request: Request, group_id: str) -> Found:
 
 
 async def _respond(request: Request, found: list[tuple[str, Found]], *, asked: bool) -> Payload:
+    gradually = Gradually()
     described = [
-        _describe(request, group_id, outcome, asked=asked)
+        await _describe(request, gradually, group_id, outcome, asked=asked)
         async for group_id, outcome in outcomes(found)
     ]
     response: Payload = request.types.DescribeGroupsResponse(
@@ -54,15 +55,21 @@ async def _respond(request: Request, found: list[tuple[str, Found]], *, asked: b
     return response
 
 
-def _describe(
-    request: Request, group_id: str, outcome: GroupRunner | ErrorCode | None, *, asked: bool
+async def _describe(
+    request: Request,
+    gradually: Gradually,
+    group_id: str,
+    outcome: GroupRunner | ErrorCode | None,
+    *,
+    asked: bool,
 ) -> object:
     types = request.types
     if isinstance(outcome, ErrorCode):
         return _without(request, group_id, outcome, None)
     if outcome is None:
         return _missing(request, group_id, f"Group {group_id} not found.", asked=asked)
-    description = outcome.machine.describe()
+    is_classic = outcome.machine.group_type is GroupType.CLASSIC
+    description = outcome.machine.describe() if is_classic else None
     if not isinstance(description, ClassicDescription):
         message = f"Group {group_id} is not a classic group."
         return _missing(request, group_id, message, asked=asked)
@@ -73,7 +80,7 @@ def _describe(
         group_state=description.state.value,
         protocol_type=description.protocol_type,
         protocol_data=description.protocol_name,
-        members=tuple(
+        members=await gradually.made(
             types.DescribedGroupMember(
                 member_id=member.member_id,
                 group_instance_id=member.instance_id,

@@ -1,36 +1,35 @@
 """ConsumerGroupDescribe: v0-1 (KIP-848). v1 which protocol a member speaks.
 
 Of consumer groups only: DescribeGroups is for classic ones. A group that is named twice is answered
-once.
+once. An answer is no larger than all that may wait for slow readers: groups beyond that are to be
+asked for again (COORDINATOR_LOAD_IN_PROGRESS), as admin clients do by themselves.
 
 ACLs: DESCRIBE on each group, and on all topics that its members subscribe to or have.
 """
 
-from collections.abc import Awaitable, Iterable
-from itertools import groupby
-from typing import Final
+from collections.abc import Awaitable
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
 
+from broker.encoding import encoded
 from broker.gradual import Gradually
 from broker.groups.group_requests import named_group, outcomes
 from broker.groups.group_runner import GroupRunner
+from broker.groups.shown_consumer_groups import ShownConsumerGroups
+from broker.network.answer_when import Answer
+from broker.network.outbox import Reservation
 from broker.refusals import Refusal
 from broker.requests import NOT_THROTTLED, Request
 from broker.security.authorized_operations import NOT_ASKED, authorized_operations
-from coordinator.descriptions import ConsumerDescription, ConsumerMemberDescription
+from coordinator.descriptions import ConsumerDescription
+from coordinator.snapshots import GroupType
 from protocol.acl import Operation, ResourceType
-from protocol.ids import Partition
-
-_CLASSIC_MEMBER: Final = 0
-_CONSUMER_MEMBER: Final = 1
-_HIDDEN: Final = "The group uses topics that this client may not describe."
 
 Found = Awaitable[GroupRunner | None] | ErrorCode
 
 
-async def handle(request: Request) -> Awaitable[Payload]:
+async def handle(request: Request) -> Awaitable[Answer]:
     """Describe each group, named once or twice; one that cannot be answers for itself."""
     body = request.decode()
     groups = dict.fromkeys(body.group_ids)
@@ -46,33 +45,43 @@ def _find(request: Request, group_id: str) -> Found:
         return refusal.code
 
 
-async def _respond(request: Request, found: list[tuple[str, Found]], *, asked: bool) -> Payload:
-    described = [
-        _describe(request, group_id, outcome, asked=asked)
-        async for group_id, outcome in outcomes(found)
-    ]
-    response: Payload = request.types.ConsumerGroupDescribeResponse(
-        throttle_time=NOT_THROTTLED, groups=tuple(described)
-    )
-    return response
+async def _respond(request: Request, found: list[tuple[str, Found]], *, asked: bool) -> Answer:
+    room = Reservation(request.services.memory.backlog)
+    try:
+        shown = ShownConsumerGroups(request, room)
+        described = [
+            await _describe(request, shown, group_id, outcome, asked=asked)
+            async for group_id, outcome in outcomes(found)
+        ]
+        response: Payload = request.types.ConsumerGroupDescribeResponse(
+            throttle_time=NOT_THROTTLED, groups=tuple(described)
+        )
+        return await encoded(request.header.correlation_id, response)
+    finally:
+        room.release()
 
 
-def _describe(
-    request: Request, group_id: str, outcome: GroupRunner | ErrorCode | None, *, asked: bool
+async def _describe(
+    request: Request,
+    shown: ShownConsumerGroups,
+    group_id: str,
+    outcome: GroupRunner | ErrorCode | None,
+    *,
+    asked: bool,
 ) -> object:
     if isinstance(outcome, ErrorCode):
         return _without(request, group_id, outcome, None)
     not_found = ErrorCode.group_id_not_found
     if outcome is None:
         return _without(request, group_id, not_found, f"Group {group_id} not found.")
-    group = outcome.machine.describe()
+    is_consumer_group = outcome.machine.group_type is GroupType.CONSUMER
+    group = outcome.machine.describe() if is_consumer_group else None
     if not isinstance(group, ConsumerDescription):
         return _without(request, group_id, not_found, f"Group {group_id} is not a consumer group.")
-    if not all(
-        request.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
-        for name in _topic_names(request, group)
-    ):
-        return _without(request, group_id, ErrorCode.topic_authorization_failed, _HIDDEN)
+    try:
+        members = await shown.members(group)
+    except Refusal as refusal:
+        return _without(request, group_id, refusal.code, str(refusal))
     operations = NOT_ASKED
     if asked:
         operations = authorized_operations(request, ResourceType.GROUP, group_id)
@@ -84,52 +93,8 @@ def _describe(
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.assignor_name,
-        members=tuple(_member(request, member) for member in group.members),
+        members=members,
         authorized_operations=operations,
-    )
-
-
-def _topic_names(request: Request, group: ConsumerDescription) -> set[str]:
-    """Return all topics that the description of a group would name."""
-    topics = request.services.groups.catalog.current().by_id
-    names = set[str]()
-    for member in group.members:
-        names.update(member.subscribed_topic_names)
-        held = {one.topic_id for one in (*member.assignment, *member.target_assignment)}
-        names.update(topics[topic_id].name for topic_id in held & topics.keys())
-    return names
-
-
-def _member(request: Request, member: ConsumerMemberDescription) -> object:
-    return request.types.Member(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        rack_id=member.rack_id,
-        member_epoch=member.member_epoch,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        subscribed_topic_names=tuple(member.subscribed_topic_names),
-        subscribed_topic_regex=member.subscribed_topic_regex or "",
-        assignment=_assignment(request, member.assignment),
-        target_assignment=_assignment(request, member.target_assignment),
-        member_type=_CLASSIC_MEMBER if member.is_classic else _CONSUMER_MEMBER,
-    )
-
-
-def _assignment(request: Request, partitions: Iterable[Partition]) -> object:
-    """Return partitions by topic; a topic that has just been deleted is not shown."""
-    types, topics = request.types, request.services.groups.catalog.current().by_id
-    by_topic = groupby(sorted(partitions), key=lambda partition: partition.topic_id)
-    return types.Assignment(
-        topic_partitions=tuple(
-            types.TopicPartitions(
-                topic_id=topic_id,
-                topic_name=topics[topic_id].name,
-                partitions=tuple(partition.index for partition in of_topic),
-            )
-            for topic_id, of_topic in by_topic
-            if topic_id in topics
-        )
     )
 
 

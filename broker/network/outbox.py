@@ -29,7 +29,7 @@ class Backlog:
     """What waits for the peers of a broker.
 
     Attributes:
-        bytes: of answers that wait for their peers, or for others.
+        bytes: of answers that wait for their peers, or for others, and of reservations.
         pinned_bytes: of memory that stays because small parts of it wait; each counts once.
     """
 
@@ -55,6 +55,27 @@ class Backlog:
     def room(self) -> int:
         """Return how large an answer may be: what there is room for, and a piece in any case."""
         return max(BACKLOG_BYTES - self.bytes, PIECE_BYTES)
+
+
+class Reservation:
+    """Room for an answer that is being made, which counts as one that waits until it is there."""
+
+    def __init__(self, backlog: Backlog) -> None:
+        self._backlog = backlog
+        self._bytes = 0
+
+    def take(self, size: int) -> bool:
+        """Count so much more of the answer, if there is room for it."""
+        others = self._backlog.bytes - self._bytes
+        if self._bytes + size > max(BACKLOG_BYTES - others, PIECE_BYTES):
+            return False
+        self._bytes += size
+        self._backlog.bytes += size
+        return True
+
+    def release(self) -> None:
+        self._backlog.bytes -= self._bytes
+        self._bytes = 0
 
 
 class Outbox:

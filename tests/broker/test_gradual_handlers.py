@@ -15,6 +15,7 @@ from broker.apis.k09_offset_fetch import MAX_BEGUN
 from broker.cluster import Node
 from broker.gradual import MANY
 from broker.network.client_session import ClientSession
+from broker.network.memory import MemoryBudget
 from broker.requests import LARGE_BYTES, Request
 from broker.services import Services
 from protocol.acl import Operation
@@ -161,6 +162,7 @@ class World:
             config_writes=SimpleNamespace(run=lambda write: write()),
             log_dir=SimpleNamespace(name="/"),
             config=SimpleNamespace(max_request_partition_size_limit=2_000),
+            memory=MemoryBudget(-1),
         )
 
     async def turns(

@@ -197,7 +197,7 @@ class Player:
         epochs = f"epoch={group.group_epoch}/{group.assignment_epoch}"
         return [f"{group.state} {epochs} assignor={group.assignor_name}"] + [
             f"{member.member_id}@{member.member_epoch} instance={member.instance_id or ''}"
-            f" rack={member.rack_id or ''} names={','.join(member.subscribed_topic_names)}"
+            f" rack={member.rack_id or ''} names={','.join(sorted(member.subscribed_topic_names))}"
             f" regex={member.subscribed_topic_regex or ''} assigned={written(member.assignment)}"
             f" target={written(member.target_assignment)}" + " classic" * member.is_classic
             for member in group.members

@@ -87,6 +87,10 @@ class Topics:
         """Return a topic that is known already."""
         return self._by_name.get(name)
 
+    def get_by_id(self, topic_id: UUID) -> KnownTopic | None:
+        """Return a topic that is known already."""
+        return self._by_id.get(topic_id)
+
     async def find(self, name: str = "", topic_id: UUID | None = None) -> KnownTopic | None:
         """Return the topic with that id or name, after a lookup in Postgres if need be.
 

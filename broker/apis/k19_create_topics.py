@@ -59,7 +59,10 @@ async def _plans(request: Request, body: Any) -> dict[str, TopicPlan | Refusal]:
         await services.topics.refresh()  # other brokers may have deleted what is to be made
     except MetadataUnavailable as unavailable:
         return dict.fromkeys((topic.name for topic in body.topics), refusal_of(unavailable))
-    existing = {known.topic.name for known in services.topics.all()}
+    names = services.topics.names
+    existing = {
+        like async for topic in Gradually().each(body.topics) for like in names.like(topic.name)
+    }
     denied = await _denied(request, body)
     return await request.aside(_planned, body, existing, services.config, denied)
 

@@ -59,12 +59,17 @@ async def _choose(request: Request, choices: Sequence[Asked]) -> list[TopicChoic
             TopicChoice(name=name, topic_id=topic_id, outcome=refusal)
             for name, topic_id in dict.fromkeys(choices)
         ]
-    known = [each.topic for each in topics.all()]
-    by_id = {topic.topic_id: topic for topic in known}
-    named = {name for name, _ in choices if name is not None}
-    meant = {by_id[topic_id].name for _, topic_id in choices if topic_id in by_id}
-    access = await _access(request, named | meant)
-    by_name = {topic.name: topic for topic in known}
+    by_name, by_id = dict[str, Topic](), dict[UUID, Topic]()
+    names = set[str]()
+    async for name, topic_id in Gradually().each(choices):
+        if name is not None:
+            names.add(name)
+            if known := topics.get(name):
+                by_name[name] = known.topic
+        if topic_id is not None and (known := topics.get_by_id(topic_id)):
+            names.add(known.topic.name)
+            by_id[topic_id] = known.topic
+    access = await _access(request, names)
     return await request.aside(choose_deleted, choices, by_name, by_id, access)
 
 

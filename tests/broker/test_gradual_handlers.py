@@ -13,11 +13,13 @@ from broker.api_guards import on_cluster
 from broker.api_table import APIS
 from broker.apis.k09_offset_fetch import MAX_BEGUN
 from broker.cluster import Node
+from broker.configs.broker_configs import read_broker_config
 from broker.gradual import MANY
 from broker.network.client_session import ClientSession
 from broker.network.memory import MemoryBudget
 from broker.requests import LARGE_BYTES, Request
 from broker.services import Services
+from broker.topic_names import TopicNames
 from protocol.acl import Operation
 from protocol.codec import RequestHeader, request_type
 from tests.support.wire import build, milliseconds, request_entities
@@ -60,6 +62,23 @@ BODIES: Final[Mapping[int, Callable[[Any], Mapping[str, object]]]] = {
     13: lambda kinds: {
         "group_id": "g",
         "members": each(kinds, "MemberIdentity", "member_id", group_instance_id=None, reason=None),
+    },
+    19: lambda kinds: {
+        "topics": each(
+            kinds,
+            "CreatableTopic",
+            "name",
+            num_partitions=1,
+            replication_factor=1,
+            assignments=(),
+            configs=(),
+        ),
+        "timeout": milliseconds(1_000),
+        "validate_only": True,
+    },
+    20: lambda kinds: {
+        "topics": each(kinds, "DeleteTopicState", "name", topic_id=None),
+        "timeout": milliseconds(1_000),
     },
     23: lambda kinds: {
         "replica_id": -1,
@@ -137,7 +156,10 @@ def altered(
 
 
 class World:
-    """A broker without topics, groups and credentials, for clients that may do all, or nothing."""
+    """A broker without topics, groups and credentials, for clients that may do all, or nothing.
+
+    Nobody can go through all of its topics, however few a request names.
+    """
 
     def __init__(self, *, allows: bool = True) -> None:
         node = Node(node_id=0, host="localhost", port=9092)
@@ -151,7 +173,9 @@ class World:
             cluster=cluster,
             authorizer=SimpleNamespace(enabled=not allows, allows=lambda *_: allows),
             audit=SimpleNamespace(denied=lambda *_, **__: None),
-            topics=SimpleNamespace(find=nothing, refresh=nothing, get=lambda _: None),
+            topics=SimpleNamespace(
+                find=nothing, refresh=nothing, get=lambda _: None, names=TopicNames()
+            ),
             groups=SimpleNamespace(
                 find=answered(None),
                 handle=answered(None),
@@ -161,7 +185,7 @@ class World:
             entity_configs=SimpleNamespace(refresh=nothing, alter=nothing, get=lambda *_: {}),
             config_writes=SimpleNamespace(run=lambda write: write()),
             log_dir=SimpleNamespace(name="/"),
-            config=SimpleNamespace(max_request_partition_size_limit=2_000),
+            config=read_broker_config({}),
             memory=MemoryBudget(-1),
         )
 

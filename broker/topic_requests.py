@@ -64,7 +64,8 @@ def plan_topics(
 ) -> dict[str, TopicPlan | Refusal]:
     """Return the plan of each topic, by name, in the order of the request.
 
-    Topics planned before count as existing: two topics of one request cannot collide, either.
+    Topics planned before count as existing: two topics of one request cannot collide, either. All
+    are refused together if they would have too many partitions, whatever else is wrong with them.
 
     Args:
         topics: as asked for.
@@ -75,7 +76,12 @@ def plan_topics(
     plans: dict[str, TopicPlan | Refusal] = {}
     repeated = repeated_names(topic.name for topic in topics)
     taken = {collision_key(name): name for name in existing}
-    partitions_left = MAX_PARTITIONS_PER_REQUEST
+    not_looked_at = {METADATA_LOG, *repeated, *denied}
+    wanted = (_wanted_count(topic, broker) for topic in topics if topic.name not in not_looked_at)
+    try:
+        check_budget(sum(wanted), MAX_PARTITIONS_PER_REQUEST)
+    except Refusal as refusal:
+        return dict.fromkeys((topic.name for topic in topics), refusal.with_traceback(None))
     for topic in topics:
         try:
             check_named_once(topic.name, repeated)
@@ -83,13 +89,11 @@ def plan_topics(
             check_allowed(topic.name, denied)
             _check_name(topic.name, existing, taken)
             plan = _plan_topic(topic, broker)
-            check_budget(plan.partition_count, partitions_left)
         except Refusal as refusal:
             plans[topic.name] = refusal.with_traceback(None)  # its frames have the plans, and it
         else:
             plans[topic.name] = plan
             taken[collision_key(plan.name)] = plan.name
-            partitions_left -= plan.partition_count
     return plans
 
 
@@ -135,6 +139,15 @@ def check_assignments(assignments: Sequence[Assignment], replica_counts: Collect
                 ErrorCode.invalid_replica_assignment,
                 f"Replicas need different brokers, numbered from 0 on: {list(brokers)}.",
             )
+
+
+def _wanted_count(topic: NewTopic, broker: BrokerConfig) -> int:
+    """Return how many partitions a topic would have, as far as that makes sense."""
+    if topic.assignments:
+        return len(topic.assignments)
+    if topic.partition_count == _DEFAULT:
+        return broker.num_partitions
+    return max(topic.partition_count, 0)
 
 
 def _check_no_log(name: str) -> None:

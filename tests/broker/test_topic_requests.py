@@ -114,6 +114,43 @@ def test_a_topic_named_twice_is_not_created_and_the_others_are() -> None:
     assert isinstance(results["once"], TopicPlan)
 
 
+def of_partitions(name: str, partition_count: int) -> NewTopic:
+    return NewTopic(name=name, partition_count=partition_count, replication_factor=1)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        of_partitions("last", 2),
+        of_partitions("there", 2),
+        of_partitions("a b", 2),
+        automatic("last"),
+        automatic("last", assignments=[(1, [0]), (2, [0])]),
+    ],
+    ids=["good", "known", "not a name", "of as many as topics have", "assigned badly"],
+)
+def test_of_too_many_partitions_nothing_is_created(last: NewTopic) -> None:
+    # A topic that could not be created counts, too
+    results = planned(
+        of_partitions("x", 5_000), of_partitions("y", 4_999), last, existing=("there",)
+    )
+    assert results == dict.fromkeys(("x", "y", last.name), ErrorCode.policy_violation)
+
+
+@pytest.mark.parametrize("name", ["refused", "__cluster_metadata", "x"])
+def test_topics_that_are_not_looked_at_have_no_partitions(name: str) -> None:
+    asked = [of_partitions("x", 5_000), of_partitions("y", 5_000), of_partitions(name, 1)]
+    results = plan_topics(asked, (), BROKER, denied={"refused"})
+    assert isinstance(results["y"], TopicPlan)
+    assert isinstance(results[name], Refusal)
+
+
+def test_a_count_that_makes_no_sense_takes_no_room() -> None:
+    results = planned(of_partitions("x", 10_000), of_partitions("y", -5), of_partitions("z", 0))
+    assert isinstance(results["x"], TopicPlan)
+    assert results["y"] is results["z"] is ErrorCode.invalid_partitions
+
+
 @pytest.mark.parametrize(
     ("assignments", "code"),
     [

@@ -78,6 +78,11 @@ CREATE_CASES: Final = (
         _create(_new(), validate_only=True),
     ),
     case(CREATE_TOPICS, "good and bad together", _create(_new("a-~"), _new("b ~"), _new("c-~"))),
+    case(
+        CREATE_TOPICS,
+        "too many partitions together",
+        _create(_new("a-~", num_partitions=5_000), _new("b-~", num_partitions=5_000), _new("c-~")),
+    ),
     case(CREATE_TOPICS, "no topics", _create()),
     case(CREATE_TOPICS, "the same name twice", _create(_new(), _new())),
     case(

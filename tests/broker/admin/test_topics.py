@@ -90,7 +90,6 @@ def test_each_topic_of_a_request_answers_for_itself(wire: Wire, name: str) -> No
             creatable(api, f"{name}-a", partitions=-1, replicas=-1, assignments={1: (0,)}),
         ),
         (ErrorCode.invalid_config, creatable(api, f"{name}-c", configs={"retention.ms": "soon"})),
-        (ErrorCode.policy_violation, creatable(api, f"{name}-m", partitions=1_000_000)),
     ]
 
     # When one request asks for a new one, and for all that is wrong
@@ -104,6 +103,16 @@ def test_each_topic_of_a_request_answers_for_itself(wire: Wire, name: str) -> No
     assert all(result.error_message for result in results[1:])
     assert "retention.ms" in results[7].error_message
     assert partition_count(wire, f"{name}-new") == 1
+
+
+def test_with_too_many_partitions_no_topic_of_a_request_is_created(wire: Wire, name: str) -> None:
+    api = Api(CREATE_TOPICS, 7)
+    counts = {f"{name}-one": 1, f"{name}-half": 5_000, f"{name}-rest": 5_000}
+    topics = tuple(creatable(api, each, partitions=count) for each, count in counts.items())
+    results = wire.ask(api.request(topics=topics, timeout=TIMEOUT)).topics
+    refused = ErrorCode.policy_violation
+    assert [(one.name, one.error_code) for one in results] == [(each, refused) for each in counts]
+    assert create(wire, f"{name}-one").error_code is ErrorCode.none  # it was not there
 
 
 def test_a_topic_named_twice_is_refused_once(wire: Wire, name: str) -> None:

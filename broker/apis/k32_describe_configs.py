@@ -31,12 +31,11 @@ from broker.configs.config_resources import (
     known_topic,
 )
 from broker.configs.dynamic_broker_config import CLUSTER_WIDE
-from broker.configs.entity_configs import EntityConfigs
+from broker.configs.fresh_copies import FreshCopies
 from broker.configs.log_levels import LOG_LEVELS, LOGGERS
 from broker.gradual import Gradually
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
-from broker.topics import Topics
 from protocol.acl import Operation
 from storage.configs.config_types import ConfigEntry, ConfigSource
 from storage.configs.topic_config_table import TOPIC_CONFIGS
@@ -99,29 +98,19 @@ class _Describe:
         self._defaults: Described = {}
         self._unset: dict[EntityKind, Described] = {}
         self._without_configs = 0
-        self._refreshing: dict[Topics | EntityConfigs, asyncio.Task[None]] = {}
+        self._copies = FreshCopies()
 
     async def resource(self, resource_type: int, name: str) -> Described:
         authorize(self._request, resource_type, name, Operation.DESCRIBE_CONFIGS)
         if resource_type == ConfigResource.TOPIC:
-            await self._refresh(self._request.services.topics)
+            await self._copies.refresh(self._request.services.topics)
             return self._topic(known_topic(self._request, name).topic.configs)
         if resource_type == ConfigResource.BROKER_LOGGER:
             check_node_id(self._request, name)
             return {logger: self._level(logger) for logger in LOGGERS}
         entity = find_entity(self._request, resource_type, name)
-        await self._refresh(self._request.services.entity_configs)
+        await self._copies.refresh(self._request.services.entity_configs)
         return self._named(entity)
-
-    async def _refresh(self, copy: Topics | EntityConfigs) -> None:
-        """Bring a copy up to date, once for all resources: other brokers may have altered it.
-
-        Raises:
-            MetadataUnavailable: no answer, nor for resources before this one.
-        """
-        if copy not in self._refreshing:
-            self._refreshing[copy] = asyncio.create_task(copy.refresh())
-        await self._refreshing[copy]
 
     def _named(self, entity: Entity) -> Described:
         own = self._request.services.entity_configs.get(entity.kind, entity.name)

@@ -11,21 +11,17 @@ from typing import Any
 
 from kio.static.protocol import Payload
 
+from broker.configs.config_alterations import Alterations, Changes
 from broker.configs.config_changes import ConfigRules, replaced_configs
-from broker.configs.config_resources import Changes, alter_configs, answer_resources
+from broker.configs.config_resources import answer_resources
 from broker.requests import NOT_THROTTLED, Request
 
 
 async def handle(request: Request) -> Payload:
     """Alter each resource that can be, or only say which (validate_only)."""
     body = request.decode()
-
-    async def alter(resource: Any) -> None:
-        await alter_configs(
-            request, resource, _changes_of, replace=True, validate_only=body.validate_only
-        )
-
-    responses = await answer_resources(request, body.resources, alter)
+    alterations = Alterations(request, _changes_of, replace=True, validate_only=body.validate_only)
+    responses = await answer_resources(request, body.resources, alterations.alter)
     response: Payload = request.types.AlterConfigsResponse(
         throttle_time=NOT_THROTTLED, responses=tuple(responses)
     )

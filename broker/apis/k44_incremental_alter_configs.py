@@ -12,14 +12,9 @@ from typing import Any
 
 from kio.static.protocol import Payload
 
+from broker.configs.config_alterations import Alterations, Changes
 from broker.configs.config_changes import ConfigChange, ConfigRules, incremental_changes
-from broker.configs.config_resources import (
-    Changes,
-    ConfigResource,
-    alter_configs,
-    answer_resources,
-    check_node_id,
-)
+from broker.configs.config_resources import ConfigResource, answer_resources, check_node_id
 from broker.configs.log_levels import LOG_LEVELS
 from broker.configs.logger_changes import level_changes
 from broker.requests import NOT_THROTTLED, Request
@@ -28,14 +23,13 @@ from broker.requests import NOT_THROTTLED, Request
 async def handle(request: Request) -> Payload:
     """Alter each resource that can be, or only say which (validate_only)."""
     body = request.decode()
+    alterations = Alterations(request, _changes_of, replace=False, validate_only=body.validate_only)
 
     async def alter(resource: Any) -> None:
         if resource.resource_type == ConfigResource.BROKER_LOGGER:
             await _alter_levels(request, resource, validate_only=body.validate_only)
         else:
-            await alter_configs(
-                request, resource, _changes_of, replace=False, validate_only=body.validate_only
-            )
+            await alterations.alter(resource)
 
     responses = await answer_resources(request, body.resources, alter)
     response: Payload = request.types.IncrementalAlterConfigsResponse(

@@ -9,18 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
-import structlog
 from kio.schema.errors import ErrorCode
 
-from broker.configs.broker_settings import check_dynamic_configs
-from broker.configs.config_changes import ConfigRules
-from broker.configs.config_rules import (
-    BrokerRules,
-    ClientMetricsRules,
-    GroupRules,
-    TopicRules,
-    told_names,
-)
 from broker.configs.dynamic_broker_config import CLUSTER_WIDE
 from broker.gradual import Gradually
 from broker.groups.group_table import MAX_GROUP_ID_LENGTH
@@ -30,15 +20,7 @@ from broker.topics import KnownTopic
 from protocol import acl
 from protocol.acl import Operation
 from protocol.topics import name_problem
-from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
-
-Changes = Mapping[str, str | None]
-"""What to set, or unset (None), of a resource."""
-
-ChangesOf = Callable[[Any, Mapping[str, str], ConfigRules], Changes]
-"""Returns what a resource of a request changes of what is stored, or raises a Refusal."""
-
-log = structlog.get_logger()
+from storage.metadata.entity_configs import Entity, EntityKind
 
 
 class ConfigResource(IntEnum):
@@ -112,70 +94,6 @@ def authorize(request: Request, resource_type: int, name: str, operation: Operat
         request.authorize(operation, acl.ResourceType.CLUSTER)
 
 
-async def alter_configs(
-    request: Request, resource: Any, changes_of: ChangesOf, *, replace: bool, validate_only: bool
-) -> None:
-    """Alter the configs of one resource.
-
-    Args:
-        request: AlterConfigs or IncrementalAlterConfigs.
-        resource: of that request.
-        changes_of: tells what it changes.
-        replace: whether all that the changes do not name is unset.
-        validate_only: nothing is stored.
-
-    Raises:
-        Refusal: there is no such resource, or it cannot have such configs.
-        ConfigsChanged: others changed them all the time; nothing was done.
-        MetadataUnavailable: no answer; all of it was done, or nothing.
-    """
-
-    async def alter() -> None:
-        await _alter(request, resource, changes_of, replace=replace, validate_only=validate_only)
-
-    await request.services.config_writes.run(alter)
-
-
-async def _alter(
-    request: Request, resource: Any, changes_of: ChangesOf, *, replace: bool, validate_only: bool
-) -> None:
-    """Do it if what is set stays meanwhile what it is; else raise ConfigsChanged."""
-    services = request.services
-    if resource.resource_type == ConfigResource.TOPIC:
-        await services.topics.refresh()  # what is appended to may be another broker's change
-        topic = known_topic(request, resource.resource_name)
-        rules = TopicRules(services.config.topic_values)
-        changes = await request.aside(changes_of, resource, topic.topic.configs, rules)
-        if not validate_only and _changes_any(topic.topic.configs, changes, replace=replace):
-            await services.topics.change(
-                services.metadata.alter_topic_configs(
-                    topic.topic.topic_id, changes, replace=replace, expected=topic.topic.configs
-                ),
-                of=topic.topic,
-            )
-        return
-    entity = find_entity(request, resource.resource_type, resource.resource_name)
-    await services.entity_configs.refresh()  # as above
-    stored = services.entity_configs.get(entity.kind, entity.name)
-    changes = await request.aside(
-        *(changes_of, resource, _counting(entity, stored), _entity_rules(request, entity))
-    )
-    if not validate_only and _changes_any(stored, changes, replace=replace):
-        change = EntityChange(entity=entity, changes=changes, replace=replace, expected=stored)
-        await services.entity_configs.alter([change])
-        log.info("configs altered", kind=entity.kind, name=entity.name, configs=told_names(changes))
-
-
-def _changes_any(stored: Mapping[str, str], changes: Changes, *, replace: bool) -> bool:
-    """Tell whether anything is to be written; as in Kafka, what is so already is not.
-
-    MirrorMaker unsets every default of every topic again and again, and each write would make all
-    brokers forget the Metadata answers that they keep.
-    """
-    wanted = dict(changes) if replace else {**stored, **changes}
-    return {name: value for name, value in wanted.items() if value is not None} != stored
-
-
 def find_entity(request: Request, resource_type: int, name: str) -> Entity:
     """Return whose configs a resource's are.
 
@@ -225,19 +143,6 @@ def check_node_id(request: Request, name: str) -> None:
     node_id = request.services.cluster.node_id
     if name != str(node_id):
         raise Refusal(ErrorCode.invalid_request, f"This is broker {node_id}, not {name!r}.")
-
-
-def _counting(entity: Entity, stored: Mapping[str, str]) -> Mapping[str, str]:
-    """Return what is set of an entity; of brokers only what counts."""
-    return check_dynamic_configs(stored)[0] if entity.kind is EntityKind.BROKER else stored
-
-
-def _entity_rules(request: Request, entity: Entity) -> ConfigRules:
-    if entity.kind is EntityKind.BROKER:
-        return BrokerRules(request.services.dynamic_config, entity.name)
-    if entity.kind is EntityKind.GROUP:
-        return GroupRules(request.services.config)
-    return ClientMetricsRules()
 
 
 def _identity(resource: Any) -> tuple[int, str]:

@@ -25,6 +25,8 @@ from protocol.codec import RequestHeader, request_type
 from tests.support.wire import build, milliseconds, request_entities
 
 TURNS: Final = 20
+TOPIC: Final = 2
+GROUP: Final = 32
 NAMES: Final = tuple(f"name-{number}" for number in range(TURNS * MANY))
 
 ACL: Final[Mapping[str, object]] = {
@@ -155,6 +157,12 @@ def altered(
     }
 
 
+class Copy(SimpleNamespace):
+    """Of what is in Postgres."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment] # one is not another
+
+
 class World:
     """A broker without topics, groups and credentials, for clients that may do all, or nothing.
 
@@ -173,16 +181,14 @@ class World:
             cluster=cluster,
             authorizer=SimpleNamespace(enabled=not allows, allows=lambda *_: allows),
             audit=SimpleNamespace(denied=lambda *_, **__: None),
-            topics=SimpleNamespace(
-                find=nothing, refresh=nothing, get=lambda _: None, names=TopicNames()
-            ),
+            topics=Copy(find=nothing, refresh=nothing, get=lambda _: None, names=TopicNames()),
             groups=SimpleNamespace(
                 find=answered(None),
                 handle=answered(None),
                 may_fetch=answered(False),
                 delete=answered(ErrorCode.group_id_not_found),
             ),
-            entity_configs=SimpleNamespace(refresh=nothing, alter=nothing, get=lambda *_: {}),
+            entity_configs=Copy(refresh=nothing, alter=nothing, get=lambda *_: {}),
             config_writes=SimpleNamespace(run=lambda write: write()),
             log_dir=SimpleNamespace(name="/"),
             config=read_broker_config({}),
@@ -305,6 +311,26 @@ async def test_so_it_is_with_resources_that_cannot_be_altered(
         lambda kinds: altered(kinds, resources, "name", resource_type=kind),
     )
     assert turns >= TURNS
+
+
+@pytest.mark.parametrize("kind", [TOPIC, GROUP])
+@pytest.mark.parametrize("api_key", [33, 44])
+async def test_postgres_is_asked_once_for_all_resources(api_key: int, kind: int) -> None:
+    # Given copies that it takes a question to bring up to date
+    world, asked = World(), Counter[str]()
+
+    async def refresh() -> None:
+        asked["refresh"] += 1
+
+    world.services.topics.refresh = world.services.entity_configs.refresh = refresh
+
+    # When a request alters many, then they are brought up to date once
+    await world.turns(
+        api_key,
+        APIS[api_key].handle,
+        lambda kinds: altered(kinds, NAMES[:100], "name", resource_type=kind),
+    )
+    assert asked["refresh"] == 1
 
 
 @pytest.mark.parametrize(("api_key", "kind"), [(33, 16), (44, 16), (44, 8)])

@@ -2,13 +2,14 @@
 
 Each filter answers for itself, with all that it matches, whether another matches it or not. What
 they match is deleted together, or nothing; it is gone here with the answer, and on every other
-broker within a second.
+broker within a second. Filters that match more than MAX_MATCHES together delete nothing.
 
 ACLs: ALTER on the cluster.
 """
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Payload
@@ -22,6 +23,10 @@ from protocol.acl import Acl
 
 Matched = list[Acl] | Refusal
 """What a filter matches, or why it deletes nothing."""
+
+MAX_MATCHES: Final = 10_000
+"""As many as Kafka deletes at a time. An ACL counts for each filter that matches it: it is in the
+answer so often."""
 
 
 async def handle(request: Request) -> Payload:
@@ -46,8 +51,14 @@ async def _delete(request: Request, filters: Iterable[AclFilter]) -> list[Matche
     configs = request.services.entity_configs
     await configs.refresh()  # what another broker has just created can be deleted
     matched: list[Matched] = []
+    left = MAX_MATCHES
     for wanted in filters:
-        matched.append(await _matched(request, wanted))
+        found = await _matched(request, wanted)
+        matched.append(found)
+        left -= 0 if isinstance(found, Refusal) else len(found)
+        if left < 0:
+            message = f"One request may match {MAX_MATCHES} ACLs at most."
+            raise Refusal(ErrorCode.invalid_request, message)
         await asyncio.sleep(0)  # each looks at all ACLs; other requests get their turn
     doomed = {acl: None for each in matched if not isinstance(each, Refusal) for acl in each}
     if doomed:

@@ -6,6 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from broker.api_table import APIS
+from broker.apis.k31_delete_acls import MAX_MATCHES
 from broker.security.acls import MAX_ACLS_PER_RESOURCE
 from tests.broker.admin.wire import Wire
 from tests.broker.security.acl_wire import (
@@ -191,3 +192,20 @@ def test_acls_of_a_resource_are_bounded(admin: Wire, name: str) -> None:
     assert isinstance(deleted, set)
     assert len(deleted) == MAX_ACLS_PER_RESOURCE
     assert create(admin, last) == [NONE]
+
+
+def test_what_one_request_deletes_is_bounded(admin: Wire, name: str) -> None:
+    # Given a tenth of as many ACLs as one request may match
+    of_topic = {"resource_name_filter": name}
+    count = MAX_MATCHES // 10
+    crowd = [{"resource_name": name, "principal": f"User:u{number}"} for number in range(count)]
+    assert set(create(admin, *crowd)) == {NONE}
+
+    # When eleven filters match all of them, then nothing is deleted
+    assert delete(admin, *[of_topic] * 11) == [INVALID] * 11
+    assert len(describe(admin, resource_name_filter=name)) == count
+
+    # But ten may
+    answers = delete(admin, *[of_topic] * 10)
+    assert [len(each) for each in answers if isinstance(each, set)] == [count] * 10
+    assert describe(admin, resource_name_filter=name) == set()

@@ -231,6 +231,8 @@ class TransactionStore(Protocol):
                 if nothing but this client's own bump happened since: then it gets the same answer
                 again.
             fresh_producer_id: that nobody was given; taken if the id is new or epochs are used up.
+                Who has just started is FENCED if another was here that had drawn a later one: a
+                client that got no answer may have asked again since.
         """
 
     async def add_to_transaction(

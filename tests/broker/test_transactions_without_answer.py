@@ -3,9 +3,12 @@
 import asyncio
 from typing import Any
 
+import asyncpg
 from aiokafka import AIOKafkaProducer
 from kio.schema.errors import ErrorCode
 
+from sql import query
+from storage.postgres.postgres_binaries import unix_socket_dsn
 from tests.support.broker import BrokerProcess
 from tests.support.row_locks import locked
 from tests.support.transaction_wire import (
@@ -60,6 +63,27 @@ async def test_every_step_may_be_asked_for_again(
     # And nothing of it has happened
     assert await producer.end(committed=True) is ErrorCode.none
     assert await read_log(wire, topic) == [(0, b"a"), (1, COMMIT)]
+
+
+async def test_a_start_that_postgres_carries_out_late_fences_nobody(
+    broker: BrokerProcess, wire: WireClient, topic: str
+) -> None:
+    # Given a producer that asked, and whose question stands still in a session of Postgres
+    await wire.create_topic(topic)
+    producer = TransactionalProducer(wire, f"id-of-{topic}", transaction_version=1)
+    await producer.init()
+    session = await asyncpg.connect(unix_socket_dsn(broker.log.parent / "postgres"))
+    drawn = await session.fetchval(query("producer_allocate_ids"), 1)
+
+    # When it asks again and gets its answer, and then that session goes on
+    assert await producer.init(as_new=True) is ErrorCode.none
+    await session.fetch(
+        query("transaction_init_producer"), producer.transactional_id, 60_000, None, None, drawn
+    )
+    await session.close()
+
+    # Then it goes on as it was told
+    assert await producer.add(topic, 0) is ErrorCode.none
 
 
 async def test_idempotent_producers_wait_for_their_id(

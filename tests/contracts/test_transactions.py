@@ -133,6 +133,47 @@ async def test_who_starts_again_leaves_no_way_back(transactions: Transactions) -
     assert await transactions.producer(expected=third) == bumped(third)
 
 
+async def test_a_start_that_comes_late_changes_nothing(transactions: Transactions) -> None:
+    # Given a producer that asked, got no answer, and asked again
+    first = await transactions.producer()
+    store = transactions.store
+    earlier = await store.allocate_producer_ids(1)
+    second = await transactions.producer()
+    assert second == bumped(first)
+
+    # When its first question is carried out after all, and once more when it has recovered
+    async def comes_late() -> Verdict:
+        asked = await store.init_producer(
+            "t", timeout_ms=HOUR_MS, expected=None, fresh_producer_id=earlier
+        )
+        return asked.verdict
+
+    assert await comes_late() is Verdict.FENCED
+    third = await transactions.producer(expected=second)
+    assert await comes_late() is Verdict.FENCED
+
+    # Then the producer goes on as what it was told
+    assert third == bumped(second)
+    assert await store.add_to_transaction(third, []) is Verdict.DONE
+
+
+async def test_who_recovers_at_the_same_time_is_not_in_the_way_of_who_starts(
+    transactions: Transactions,
+) -> None:
+    # Given somebody who is about to start
+    first = await transactions.producer()
+    fresh = await transactions.store.allocate_producer_ids(1)
+
+    # When the producer that it follows recovers before it
+    second = await transactions.producer(expected=first)
+    outcome = await transactions.store.init_producer(
+        "t", timeout_ms=HOUR_MS, expected=None, fresh_producer_id=fresh
+    )
+
+    # Then it is the next one all the same
+    assert outcome == InitOutcome(verdict=Verdict.DONE, producer=bumped(second))
+
+
 async def test_an_open_transaction_has_to_be_aborted_first(transactions: Transactions) -> None:
     # Given a producer with an open transaction
     (partition,) = await transactions.partitions(1)

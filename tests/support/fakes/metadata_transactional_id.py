@@ -33,6 +33,7 @@ class TransactionalId:
     Attributes:
         last_identity: the one before, if its owner may not have heard that it has changed.
         used_ms: when it was last given out, or used to change anything.
+        drawn_id: the fresh producer id of the last who started anew, taken or not.
         started_ms: when the open transaction began; -1 if none is open.
         deadline_ms: of the open transaction; -1 if none is open.
         group_ids: groups that are part of it, whether it has offsets of them or not.
@@ -42,6 +43,7 @@ class TransactionalId:
     identity: Identity
     timeout_ms: int
     used_ms: int
+    drawn_id: int
     last_identity: Identity | None = None
     state: TransactionState = TransactionState.EMPTY
     started_ms: int = -1
@@ -97,6 +99,8 @@ class TransactionalId:
         """Go on as a producer that has just started, or has recovered (KIP-360)."""
         self.identity = self._next_identity(fresh_producer_id)
         self.last_identity = expected
+        if expected is None:
+            self.drawn_id = fresh_producer_id
         self._close(TransactionState.EMPTY, now_ms)
 
     def judge_end(self, end: TransactionEnd, now_ms: int) -> Verdict:

@@ -53,8 +53,12 @@ class MemoryTransactions(MemoryGroups):
         found = self._transactional_ids.get(transactional_id)
         if found is None:
             identity = Identity(fresh_producer_id, 0)
-            found = TransactionalId(transactional_id, identity, timeout_ms, now_ms)
+            found = TransactionalId(
+                transactional_id, identity, timeout_ms, now_ms, fresh_producer_id
+            )
             self._transactional_ids[transactional_id] = found
+        elif believed is None and fresh_producer_id < found.drawn_id:
+            return InitOutcome(verdict=Verdict.FENCED)
         elif believed is None or believed == found.identity:
             if found.is_open:
                 return InitOutcome(verdict=Verdict.OPEN, producer=found.producer)

@@ -2,9 +2,9 @@
 
 It is started when the broker has served for as long as between two looks for what is to be built:
 until then whoever comes back to a broker that was started again has the processors.
-If it dies, or cannot be started, the broker goes on, says so in log, metrics and health, and starts
-it again. It ends with the broker: told to (its standard input is closed) it has STOP_S, then it is
-killed.
+If it dies, cannot be started, or is not understood, the broker goes on, says so in log, metrics and
+health, and starts it again. It ends with the broker: told to (its standard input is closed) it has
+STOP_S, then it is killed.
 """
 
 import asyncio
@@ -67,6 +67,8 @@ class UpkeepProcess:
                 log.error("upkeep died", exit_code=code)
             except OSError as error:  # as when no descriptor, or no process, is left
                 log.error("upkeep not started", reason=str(error))  # noqa: TRY400
+            except (KeyError, ValueError) as error:  # a package of another version was put there
+                log.error("upkeep not understood", reason=repr(error))  # noqa: TRY400
             self._heard_s = None
             self._deaths += 1
             self._metrics.died()
@@ -79,6 +81,7 @@ class UpkeepProcess:
 
         Raises:
             OSError: it cannot be started.
+            KeyError, ValueError: what it reports is not what this version reads.
         """
         path = os.pathsep.join(filter(None, sys.path))  # it runs the same code as this process
         process = await asyncio.create_subprocess_exec(

@@ -98,11 +98,19 @@ class UpkeepReport:
 
 
 def read_report(line: bytes) -> UpkeepReport:
-    """Return the report that `to_line` has written."""
+    """Return the report that `to_line` has written.
+
+    That may have been a later version's, whose package has taken the place of this one's on the
+    disk: what only that one counts is left out.
+
+    Raises:
+        KeyError, ValueError: it is no such report.
+    """
     values = json.loads(line)
+    counts, succeeded = values["counts"], values["succeeded"]
     return UpkeepReport(
-        counts={Count(name): number for name, number in values["counts"].items()},
-        succeeded={Work(name): number for name, number in values["succeeded"].items()},
+        counts={count: counts[count] for count in Count if count in counts},
+        succeeded={work: succeeded[work] for work in Work if work in succeeded},
         failed=values["failed"],
         backlog=values["backlog"],
         oldest_transaction_s=values["oldest_transaction_s"],

@@ -1,8 +1,10 @@
-"""An upkeep process that does not live to be told what to do, or cannot be started."""
+"""An upkeep process that dies untold what to do, cannot be started, or is of another version."""
 
 import asyncio
 import errno
+import json
 import os
+import sys
 from asyncio.subprocess import Process
 from typing import Any, Final
 
@@ -12,6 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from broker.upkeep.upkeep_order import UpkeepOrder
 from broker.upkeep.upkeep_process import UpkeepProcess
+from broker.upkeep.upkeep_report import Count, UpkeepReport
 from storage.config import PostgresConfig, UpkeepConfig
 
 DEADLINE_S: Final = 20.0
@@ -70,6 +73,61 @@ async def test_one_that_cannot_be_started_is_started_later(monkeypatch: pytest.M
             await started.wait()
         assert upkeep.state() == "down"
         assert registry.get_sample_value("streamhouse_upkeep_restarts_total") == 2
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+def reporting(monkeypatch: pytest.MonkeyPatch, report: dict[str, Any]) -> None:
+    """Have a process in place of the upkeep that reports this, and then lives on."""
+    create = asyncio.create_subprocess_exec
+    code = "import sys; sys.stdin.readline(); print(sys.argv[1], flush=True); sys.stdin.read()"
+
+    async def create_reporting(*_: str, **options: Any) -> Process:
+        return await create(sys.executable, "-c", code, json.dumps(report), **options)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", create_reporting)
+
+
+async def test_one_of_a_later_version_is_listened_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given a package that was upgraded under a broker, with more work that is counted
+    report = json.loads(UpkeepReport(counts={}, succeeded={}, failed={}, backlog={}).to_line())
+    report["counts"] = {"wonders_done": 2, Count.OBJECTS_DELETED: 3}
+    report["succeeded"] = {"wonder": 1}
+    reporting(monkeypatch, report)
+    registry = CollectorRegistry()
+    upkeep = UpkeepProcess(ORDER, registry, compacts=True)
+
+    # When the upkeep of that version reports, then what the broker knows is counted
+    running = asyncio.create_task(upkeep.run())
+    try:
+        name = "streamhouse_upkeep_objects_deleted_total"
+        async with asyncio.timeout(DEADLINE_S):
+            while not running.done() and registry.get_sample_value(name) != 3:
+                await asyncio.sleep(0.01)
+        assert upkeep.state() == "ok"
+        assert not running.done()
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def test_one_that_is_not_understood_ends_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a process whose reports have become something else
+    reporting(monkeypatch, {"all": "well"})
+    registry = CollectorRegistry()
+    upkeep = UpkeepProcess(ORDER, registry, compacts=True)
+
+    # When it reports, then it is ended, and started again
+    running = asyncio.create_task(upkeep.run())
+    try:
+        name = "streamhouse_upkeep_restarts_total"
+        async with asyncio.timeout(DEADLINE_S):
+            while not running.done() and (registry.get_sample_value(name) or 0) < 2:
+                await asyncio.sleep(0.01)
+        assert not running.done()
     finally:
         running.cancel()
         await asyncio.wait([running])

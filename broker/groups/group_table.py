@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
+from random import sample
 from typing import Any, Final
 
 import structlog
@@ -25,7 +26,7 @@ from broker.groups.group_writes import GroupWrites
 from broker.refusals import Refusal, coordinator_refusal
 from coordinator.config import GroupConfig
 from coordinator.events import TopicsChanged
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, RowsHeld
 from storage.metadata.groups import GroupStore, TakenGroup
 
 MAX_GROUP_ID_LENGTH: Final = 512
@@ -33,6 +34,9 @@ MAX_GROUP_ID_LENGTH: Final = 512
 
 CHARACTERS_PER_TURN: Final = 32_768
 """Of the documents of groups that begin before others have their turn: a few milliseconds."""
+
+HELD_AT_MOST: Final = 3
+"""Rows held by somebody, of those that are taken together; each is waited for (LOCK_TIMEOUT_S)."""
 
 log = structlog.get_logger()
 
@@ -108,7 +112,8 @@ class GroupTable:
     def take_over(self, group_ids: Iterable[str]) -> asyncio.Task[None]:
         """Load those groups that are ours and not in memory, with one statement.
 
-        The task's exception is MetadataUnavailable if none could be.
+        The task's exception is MetadataUnavailable if none could be, RowsHeld if some could not.
+        What is missing afterwards, if few rows are held, is due again soon.
         """
         missing = [
             group_id
@@ -195,6 +200,31 @@ class GroupTable:
         return self._start(self._take(group_ids, create=create), group_ids)
 
     async def _take(self, group_ids: Sequence[str], *, create: bool) -> None:
+        try:
+            await self._take_together(group_ids, create=create)
+        except RowsHeld:
+            if len(group_ids) == 1:
+                raise
+            await self._take_one_by_one(group_ids, create=create)
+
+    async def _take_one_by_one(self, group_ids: Sequence[str], *, create: bool) -> None:
+        """Let rows that are held cost only their groups; each time others are the last ones.
+
+        Raises:
+            RowsHeld: of so many that those who wait for other groups must not wait for the rest.
+        """
+        held_count = 0
+        for group_id in sample(group_ids, len(group_ids)):
+            pause = self._paused[group_id]
+            try:
+                await self._take_together([group_id], create=create)
+            except RowsHeld as held:
+                held_count += 1
+                if held_count > HELD_AT_MOST:
+                    raise
+                self._give_up({group_id: pause}, self._why(held, [group_id]))
+
+    async def _take_together(self, group_ids: Sequence[str], *, create: bool) -> None:
         for group_id in group_ids:
             self._paused[group_id].is_overtaken = not self._coordinates(group_id)
         ours = [group_id for group_id in group_ids if not self._paused[group_id].is_overtaken]
@@ -254,6 +284,9 @@ class GroupTable:
             if failure is None:
                 return
             error = self._why(failure, list(pauses))
+        self._give_up(pauses, error)
+
+    def _give_up(self, pauses: Mapping[str, Pause], error: BaseException) -> None:
         for group_id, pause in pauses.items():
             if self._paused.get(group_id) is pause:  # else it was settled
                 del self._paused[group_id]

@@ -1,7 +1,7 @@
 """What keeps the groups right without being asked: takeover, changed topics, idleness, expiry."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,7 @@ from broker.groups.group_writes import GroupWrites
 from coordinator.events import TopicsChanged
 from coordinator.snapshots import GroupState
 from storage.backoff import Backoff
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, RowsHeld
 from storage.metadata.groups import GroupStore
 
 EXPIRY_KEY: Final = "__expire_offsets"
@@ -113,16 +113,26 @@ class GroupUpkeep:
                 await backoff.wait()
 
     async def _load_ours(self) -> bool:
-        """Return whether all of them are loaded."""
+        """Return whether all of them are loaded, but for those that will be due again soon."""
         try:
             ours = [
                 one.group_id
                 async for one in self._store.list_groups()
                 if one.member_count and self._coordinates(one.group_id)
             ]
-            for at in range(0, len(ours), TAKEN_TOGETHER):
-                await self._table.take_over(ours[at : at + TAKEN_TOGETHER])
+            loaded = [
+                await self._load_together(ours[at : at + TAKEN_TOGETHER])
+                for at in range(0, len(ours), TAKEN_TOGETHER)
+            ]
         except MetadataUnavailable as error:
+            log.warning("groups not taken over yet", reason=str(error))
+            return False
+        return all(loaded)
+
+    async def _load_together(self, group_ids: Sequence[str]) -> bool:
+        try:
+            await self._table.take_over(group_ids)
+        except RowsHeld as error:  # which need not keep anybody from the others
             log.warning("groups not taken over yet", reason=str(error))
             return False
         return True

@@ -7,7 +7,7 @@ from random import Random
 from uuid import UUID
 
 from protocol.ids import Partition
-from storage.errors import MetadataUnavailable, NothingWritten
+from storage.errors import MetadataUnavailable, NothingWritten, RowsHeld
 from storage.metadata.groups import CommittedOffset, GroupWrite, TakenGroup, WriteOutcome
 from storage.metadata.transactions import TransactionOffsets, TransactionOffsetsOutcome
 from tests.support.fakes.metadata import MemoryMetadata
@@ -19,6 +19,7 @@ class HeldGroups(MemoryMetadata):
     takes: the group ids of every take_groups call.
     commits: every write_transaction_offsets call, as it came.
     late_deletes: every delete_offsets call that got no answer: the server may still do it.
+    held_rows: groups whose rows somebody holds for longer than who takes them waits.
     """
 
     def __init__(self) -> None:
@@ -32,6 +33,7 @@ class HeldGroups(MemoryMetadata):
         self._open_to_deletes.set()
         self._away = False
         self._locked = False
+        self.held_rows: set[str] = set()
         self.late_deletes: list[Callable[[], Awaitable[bool]]] = []
 
     def hold(self) -> None:
@@ -67,6 +69,8 @@ class HeldGroups(MemoryMetadata):
     async def take_groups(self, group_ids: Sequence[str], *, create: bool) -> list[TakenGroup]:
         self.takes.append(list(group_ids))
         await self._answerable()
+        if self.held_rows.intersection(group_ids):
+            raise RowsHeld("held")
         return await super().take_groups(group_ids, create=create)
 
     async def write_transaction_offsets(

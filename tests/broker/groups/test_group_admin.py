@@ -2,10 +2,14 @@
 
 from typing import Any
 
+import asyncpg
 import pytest
 from kio.schema.errors import ErrorCode
 
+from sql import query
+from storage.postgres.postgres_binaries import unix_socket_dsn
 from tests.broker.groups.conftest import MakeMember
+from tests.support.broker import BrokerProcess
 from tests.support.group_members import stable
 from tests.support.group_wire import (
     CONSUMER_GROUP_DESCRIBE,
@@ -19,6 +23,7 @@ from tests.support.group_wire import (
     new_member_id,
     subscription,
 )
+from tests.support.row_locks import locked
 from tests.support.wire import WireClient
 
 NONE = ErrorCode.none
@@ -68,6 +73,24 @@ async def test_a_group_that_is_not_there_is_dead(client: WireClient, group: str)
     assert (dead.error_code, dead.group_state) == (ErrorCode.group_id_not_found, "Dead")
     assert dead.error_message == f"Group {group} not found."
     assert dead.authorized_operations == NOT_ASKED
+
+
+async def test_a_group_whose_row_is_held_keeps_no_other_from_being_described(
+    group_broker: BrokerProcess, client: WireClient, group: str
+) -> None:
+    # Given groups that the broker has not in memory, and somebody who holds the row of one
+    held, *others = (f"{group}-{number}" for number in range(4))
+    session = await asyncpg.connect(unix_socket_dsn(group_broker.log.parent / "postgres"))
+    await session.execute(query("group_take"), [held, *others], True)
+    await session.close()
+
+    # When they are described together
+    async with locked(group_broker, "groups WHERE group_id = $1", held):
+        answer = await client.ask(describe_request(held, *others))
+
+    # Then the others are
+    codes = {one.group_id: one.error_code for one in answer.groups}
+    assert codes == {held: ErrorCode.coordinator_not_available, **dict.fromkeys(others, NONE)}
 
 
 async def test_each_kind_of_group_has_its_own_description(

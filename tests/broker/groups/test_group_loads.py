@@ -7,9 +7,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from broker.groups.group_loads import LOADED_TOGETHER, LOADS_AT_A_TIME
+from broker.groups.group_table import HELD_AT_MOST
 from broker.refusals import Refusal
 from coordinator.events import Leave, LeavingMember
-from tests.broker.groups.group_world import World, until, world
+from tests.broker.groups.group_world import World, refusal, until, world
 from tests.support.held_groups import HeldGroups, at
 
 
@@ -44,6 +45,40 @@ async def test_groups_that_are_wanted_together_are_taken_together(
     assert max(len(together) for together in store.takes) == LOADED_TOGETHER
     assert len(store.takes) == 7
     assert sorted(chain.from_iterable(store.takes)) == sorted([*names, "new-0", "new-1", "new-2"])
+
+
+@pytest.mark.parametrize("names", [["a", "held", "z"], ["held"]])
+async def test_a_row_that_is_held_keeps_only_its_group(
+    names: list[str], here: World, store: HeldGroups
+) -> None:
+    # Given groups that are there, of which somebody holds the row of one
+    await store.take_groups(names, create=True)
+    store.held_rows = {"held"}
+
+    # When they are asked for together
+    found = {name: asyncio.ensure_future(here.groups.find(name)) for name in names}
+
+    # Then who asks for that one is to ask again, and the others are found
+    assert await refusal(found.pop("held")) is ErrorCode.coordinator_not_available
+    assert None not in await asyncio.gather(*found.values())
+
+    # And once the row is free, that one is found, too
+    store.held_rows.clear()
+    assert await here.groups.find("held") is not None
+
+
+async def test_many_rows_that_are_held_are_not_waited_for_one_after_the_other(
+    here: World, store: HeldGroups
+) -> None:
+    # Given somebody who holds the rows of all groups
+    names = [f"g{number}" for number in range(LOADED_TOGETHER)]
+    store.held_rows = set(names)
+
+    # When they are asked for together, then all are told soon
+    found = [asyncio.ensure_future(here.groups.find(name)) for name in names]
+    told = {await refusal(one) for one in found}
+    assert told == {ErrorCode.coordinator_not_available}
+    assert len(store.takes) == 1 + HELD_AT_MOST + 1
 
 
 async def test_groups_that_are_taken_together_begin_one_after_the_other(

@@ -178,6 +178,30 @@ async def test_a_takeover_is_tried_until_postgres_answers(here: World, store: He
     await until(lambda: here.table.get("g") is not None)
 
 
+@pytest.mark.parametrize("together", [1, 2])
+async def test_a_takeover_gets_past_a_row_that_is_held(
+    together: int, here: World, store: HeldGroups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given groups with members at a broker that is no more, and somebody who holds a row of theirs
+    monkeypatch.setattr("broker.groups.group_upkeep.TAKEN_TOGETHER", together)
+    monkeypatch.setattr("broker.groups.group_retake.TAKE_AGAIN_AFTER_S", 0.001)
+    names = ["a", "b", "held", "y", "z"]
+    async with world(store) as there:
+        for name in names:
+            await there.stable(name)
+    store.held_rows = {"held"}
+
+    # When they are taken over, then all the others are
+    here.upkeep.membership_changed(0)
+    await until(lambda: len(here.table.running()) == len(names) - 1)
+
+    # And that one, which is tried again and again, once its row is free
+    takes = len(store.takes)
+    await until(lambda: store.takes[takes:].count(["held"]) > 1)
+    store.held_rows.clear()
+    await until(lambda: here.table.get("held") is not None)
+
+
 async def test_old_offsets_are_looked_for_by_one_broker(
     store: HeldGroups, monkeypatch: pytest.MonkeyPatch
 ) -> None:

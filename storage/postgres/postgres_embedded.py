@@ -37,11 +37,13 @@ from storage.postgres.postgres_process import (
     find_running,
     log_tail,
     read_pid_file,
+    says,
     spawn,
     wait_until_ready,
 )
 
-READY_TIMEOUT_S = 60.0  # crash recovery replays what was written since the last checkpoint
+READY_TIMEOUT_S = 60.0  # unless it says that it is starting
+TELL_S = 10.0  # of one that is
 START_RETRY_S = 5.0  # a killed server's children hold its shared memory for a moment
 RETRY_DELAY_S = 0.05
 MAX_RETRY_DELAY_S = 5.0
@@ -212,13 +214,27 @@ class EmbeddedPostgres:
         return server if ready else None
 
     async def _ready(self, server: ServerProcess, *, stale: list[str]) -> bool:
-        try:
-            return await wait_until_ready(self._directory, server, READY_TIMEOUT_S, stale=stale)
-        except TimeoutError as error:
-            raise EmbeddedPostgresError(
-                f"Postgres (pid {server.pid}) is not ready after {READY_TIMEOUT_S:g} s: "
-                f"{log_tail(self._directory)}"
-            ) from error
+        """Return whether it is ready; if not, it is gone.
+
+        What was written since the last checkpoint is replayed first, however long that takes: a
+        server that is ended meanwhile, and its successors, would begin again from there for ever.
+
+        Raises:
+            EmbeddedPostgresError: it is neither, nor says that it is starting.
+        """
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        while True:
+            try:
+                return await wait_until_ready(self._directory, server, TELL_S, stale=stale)
+            except TimeoutError as error:
+                if says(self._directory, server, "starting", stale=stale):
+                    log.warning("embedded postgres recovers", pid=server.pid)
+                elif loop.time() - began_s > READY_TIMEOUT_S:
+                    raise EmbeddedPostgresError(
+                        f"Postgres (pid {server.pid}) is not ready after {READY_TIMEOUT_S:g} s: "
+                        f"{log_tail(self._directory)}"
+                    ) from error
 
     async def _stop_server(self) -> None:
         if self._server is not None:

@@ -142,21 +142,27 @@ def read_pid_file(directory: Path) -> list[str]:
         return []
 
 
+def says(directory: Path, server: ServerProcess, status: str, *, stale: list[str]) -> bool:
+    """Tell whether that is what the server says of itself: starting, ready, or stopping.
+
+    `stale` is what the pid file said before this server started: it may hold the same pid.
+    """
+    lines = read_pid_file(directory)
+    is_its_own = bool(lines) and lines[0] == str(server.pid) and lines != stale
+    return is_its_own and len(lines) >= 8 and lines[7].strip() == status
+
+
 async def wait_until_ready(
     directory: Path, server: ServerProcess, timeout_s: float, *, stale: list[str]
 ) -> bool:
     """Wait until the server says that it accepts connections (True), or is gone (False).
-
-    `stale` is what the pid file said before this server started: it may hold the same pid.
 
     Raises:
         TimeoutError: it is neither after `timeout_s`.
     """
     async with asyncio.timeout(timeout_s):
         while True:
-            lines = read_pid_file(directory)
-            ready = len(lines) >= 8 and lines[7].strip() == "ready"
-            if ready and lines[0] == str(server.pid) and lines != stale:
+            if says(directory, server, "ready", stale=stale):
                 return True
             if server.is_gone():
                 return False

@@ -296,6 +296,38 @@ async def test_a_server_that_cannot_start_says_why(
     assert read_pid_file(directory) == []
 
 
+async def test_a_server_that_recovers_for_long_is_left_to_it(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a database whose recovery goes on until we let it
+    async with EmbeddedPostgres(directory):
+        pass
+    gate = directory / "gate"
+    gate.touch()
+    (directory / "recovery.signal").touch()
+    with (directory / "postgresql.conf").open("a") as file:
+        file.write("\nrestore_command = 'while [ -e gate ]; do sleep 0.05; done; false'\n")
+    monkeypatch.setattr("storage.postgres.postgres_embedded.TELL_S", 0.05)
+    server = EmbeddedPostgres(directory)
+
+    # When it takes longer than any other start may
+    with capture_logs() as lines:
+        starting = asyncio.create_task(server.start())
+        told = partial(line_of, lines, "embedded postgres recovers")
+        recovering = (await until(told, timeout_s=PATIENCE_S))["pid"]
+        lines.clear()
+        with monkeypatch.context() as limits:
+            limits.setattr("storage.postgres.postgres_embedded.READY_TIMEOUT_S", 0.0)
+            await until(told, timeout_s=PATIENCE_S)
+
+    # Then that is told, and the same server is ready in the end
+    gate.unlink()
+    await starting
+    assert server.pid == recovering
+    assert await ask(server.dsn, "SELECT 1") == "1"
+    await server.stop()
+
+
 async def test_a_long_path_has_its_socket_elsewhere(directory: Path) -> None:
     # Given a folder whose path is too long for a socket
     deep = directory.parent / ("long" * 20) / ("path" * 20) / "postgres"

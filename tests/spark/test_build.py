@@ -129,7 +129,7 @@ def test_a_broker_and_spark_build_the_same_log_while_producers_write(
     # Given a broker whose upkeep builds again and again, and a producer that goes on writing
     rounds = rounds_of(40, 50)
     sent = [record for records in rounds for record in records]
-    rests = {"STREAMHOUSE_UPKEEP__BUILD_INTERVAL_MS": "1000"}  # and leaves Spark something
+    rests = {"STREAMHOUSE_UPKEEP__BUILD_INTERVAL_MS": "5000"}  # and leaves Spark something
     with cluster.broker(SOON | rests) as broker, ThreadPoolExecutor(1) as thread:
         confluent = Confluent(bootstrap=broker.bootstrap)
         confluent.create_topic("busy", partition_count=3)

@@ -26,7 +26,7 @@ from storage.errors import MetadataUnavailable
 from storage.metadata.transactions import ProducerState
 
 ASKED_AT_ONCE: Final = 10
-"""Partitions in a query: each may have hundreds of producers."""
+"""Partitions whose producers are read together; each may have those of a whole day."""
 
 _NO_COORDINATOR_EPOCH: Final = -1
 _MESSAGES: Final = {

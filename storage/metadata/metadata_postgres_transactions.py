@@ -24,11 +24,15 @@ from storage.partition_offsets import PartitionOffsets
 from storage.postgres.postgres_arrays import partition_columns
 from storage.postgres.postgres_pages import fetch_by_pages
 from storage.postgres.postgres_pool import PostgresPool
+from storage.postgres.postgres_rows import read_rows
 from storage.postgres.postgres_text import from_stored, to_stored
 
 UNASKED_TIMEOUT_S = 60.0  # no producer waits for it, and a large transaction has to end some time
 MAX_OFFSETS = 10_000  # in one statement: all records of its producer, and those behind, wait for it
 MAX_IDS_PER_FORGETTING = 1000  # what one statement looks at, so that none takes long
+PRODUCERS_OF_PAGE = 200  # of each partition that is asked for
+
+_BEFORE_ALL = -1  # no producer has it for an id
 
 
 class PostgresTransactions:
@@ -147,19 +151,7 @@ class PostgresTransactions:
         rows = await self._pool.fetch(
             "transaction_find", [to_stored(name) for name in transactional_ids]
         )
-        return [
-            TransactionRecord(
-                producer=_producer(row),
-                state=TransactionState(row["state"]),
-                timeout_ms=row["timeout_ms"],
-                started_ms=_or_minus_one(row["started_ms"]),
-                partitions=[
-                    Partition(topic_id, index)
-                    for topic_id, index in zip(row["topic_ids"], row["partitions"], strict=True)
-                ],
-            )
-            for row in rows
-        ]
+        return [await _transaction(row) for row in rows]
 
     async def transactional_id_of(self, producer_id: int) -> str | None:
         rows = await self._pool.fetch("transaction_find_id", producer_id)
@@ -178,10 +170,21 @@ class PostgresTransactions:
         self, partitions: Sequence[Partition]
     ) -> dict[Partition, list[ProducerState]]:
         found: dict[Partition, list[ProducerState]] = {}
-        for row in await self._pool.fetch("producer_find", *partition_columns(partitions)):
-            states = found.setdefault(Partition(row["topic_id"], row["partition"]), [])
-            if row["producer_id"] is not None:
-                states.append(_producer_state(row))
+        after = dict.fromkeys(partitions, _BEFORE_ALL)
+        while after:
+            rows = await self._pool.fetch(
+                "producer_find",
+                *partition_columns(list(after)),
+                list(after.values()),
+                PRODUCERS_OF_PAGE,
+            )
+            after = {}
+            for partition, state in await read_rows(rows, _producer_state):
+                states = found.setdefault(partition, [])
+                if state is not None:
+                    states.append(state)
+                    if len(states) % PRODUCERS_OF_PAGE == 0:  # there may be more
+                        after[partition] = state.producer_id
         return found
 
     async def aborted_transactions(
@@ -226,6 +229,17 @@ def _producer(row: asyncpg.Record) -> Producer:
     )
 
 
+async def _transaction(row: asyncpg.Record) -> TransactionRecord:
+    places = list(zip(row["topic_ids"], row["partitions"], strict=True))
+    return TransactionRecord(
+        producer=_producer(row),
+        state=TransactionState(row["state"]),
+        timeout_ms=row["timeout_ms"],
+        started_ms=_or_minus_one(row["started_ms"]),
+        partitions=await read_rows(places, lambda place: Partition(*place)),
+    )
+
+
 def _markers(row: asyncpg.Record) -> dict[Partition, PartitionOffsets]:
     if row["topic_ids"] is None:  # nothing was open, or the first answer is repeated
         return {}
@@ -248,8 +262,11 @@ def _markers(row: asyncpg.Record) -> dict[Partition, PartitionOffsets]:
     }
 
 
-def _producer_state(row: asyncpg.Record) -> ProducerState:
-    return ProducerState(
+def _producer_state(row: asyncpg.Record) -> tuple[Partition, ProducerState | None]:
+    partition = Partition(row["topic_id"], row["partition"])
+    if row["producer_id"] is None:
+        return partition, None
+    return partition, ProducerState(
         producer_id=row["producer_id"],
         producer_epoch=row["producer_epoch"],
         last_sequence=row["last_sequence"],

@@ -4,15 +4,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-import asyncpg
-
 ROWS_AT_ONCE: Final = 200
 """In one turn of the event loop, of ten microseconds each."""
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 
-async def read_rows(rows: Sequence[asyncpg.Record], read: Callable[[asyncpg.Record], T]) -> list[T]:
+async def read_rows(rows: Sequence[R], read: Callable[[R], T]) -> list[T]:
     """Return what `read` makes of each, and let the event loop go on meanwhile."""
     made: list[T] = []
     for start in range(0, len(rows), ROWS_AT_ONCE):

@@ -125,25 +125,34 @@ async def test_producers_of_partitions_that_there_are_not(large: BrokerProcess) 
     assert longest_s < LONGEST_S
 
 
-async def test_many_producers_of_few_partitions(large: BrokerProcess) -> None:
-    # Given that a hundred producers have written to each of five hundred partitions
-    async with await WireClient.connect(large.bootstrap) as client:
-        await client.create_topic("t", 500)
-    connection = await asyncpg.connect(unix_socket_dsn(large.log.parent / "postgres"))
-    await connection.execute("""
+async def write_producers(broker: BrokerProcess, topic: str, partitions: int, each: int) -> None:
+    """Make a topic, and leave what so many producers of each partition would have left."""
+    async with await WireClient.connect(broker.bootstrap) as client:
+        await client.create_topic(topic, partitions)
+    connection = await asyncpg.connect(unix_socket_dsn(broker.log.parent / "postgres"))
+    await connection.execute(f"""
         INSERT INTO streamhouse_internal.producers (
             topic_id, partition, producer_id, producer_epoch, last_sequence, next_slot,
             first_sequences, last_sequences, base_offsets
         )
-        SELECT t.topic_id, p, i, 0, 7, 2, '{0,-1,-1,-1,-1}', '{7,-1,-1,-1,-1}', '{0,-1,-1,-1,-1}'
-        FROM streamhouse_internal.topics AS t, generate_series(0, 499) AS p,
-            generate_series(1, 100) AS i
-        WHERE t.name = 't'
+        SELECT t.topic_id, p, i, 0, 7, 2, f, l, f
+        FROM streamhouse_internal.topics AS t, generate_series(0, {partitions - 1}) AS p,
+            generate_series(1, {each}) AS i,
+            (VALUES ('{{0,-1,-1,-1,-1}}'::int[], '{{7,-1,-1,-1,-1}}'::int[])) AS s (f, l)
+        WHERE t.name = '{topic}'
     """)
     await connection.close()
 
+
+@pytest.mark.parametrize(("partitions", "each"), [(500, 100), (5, 30_000)])
+async def test_producers_of_partitions(large: BrokerProcess, partitions: int, each: int) -> None:
+    # Given many partitions with many producers, or few with those of a day that each wrote once
+    topic = f"of-{each}"
+    await write_producers(large, topic, partitions, each)
+
     # When a small request asks for all of them, then it gets them, and others their turns
-    answer, longest_s = await longest_turn(large, producers_request({"t": 500}))
-    (topic,) = answer.topics
-    assert {len(one.active_producers) for one in topic.partitions} == {100}
+    answer, longest_s = await longest_turn(large, producers_request({topic: partitions}))
+    (described,) = answer.topics
+    for one in described.partitions:
+        assert [state.producer_id for state in one.active_producers] == list(range(1, each + 1))
     assert longest_s < LONGEST_S

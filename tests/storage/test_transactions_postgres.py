@@ -1,7 +1,9 @@
 """How transactions reach rows in big tables, and what people see of them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -21,6 +23,7 @@ from storage.metadata.transactions import (
 )
 from storage.postgres.postgres_connection import Connection, connect
 from storage.postgres.postgres_pages import ROWS_OF_PAGE
+from storage.postgres.postgres_rows import ROWS_AT_ONCE
 from tests.contracts.metadata_stores import a_batch
 from tests.storage.table_reads import table_reads
 from tests.support.patience import PATIENT
@@ -129,7 +132,7 @@ async def use_everything(
     assert await session.fetchval(query("transaction_find_id"), producer_id) == name
     listed = await session.fetch(query("transaction_list"), name, 2)
     assert listed[0]["transactional_id"] == name
-    (producer,) = await session.fetch(query("producer_find"), [topic_id], [0])
+    (producer,) = await session.fetch(query("producer_find"), [topic_id], [0], [-1], 2)
     assert producer["transaction_start_offset"] == 0
     (offset,) = await session.fetch(query("group_find_offsets"), name, [topic_id], [0])
     assert offset["unstable"]
@@ -186,6 +189,19 @@ async def test_rows_are_reached_by_key(dsn: str) -> None:
     await session.close()
 
 
+@asynccontextmanager
+async def others_going_on(turns: Iterator[int]) -> AsyncIterator[None]:
+    """Take one for each turn that somebody else has meanwhile."""
+
+    async def go_on() -> None:
+        for _ in turns:
+            await asyncio.sleep(0)
+
+    going_on = asyncio.create_task(go_on())
+    yield
+    going_on.cancel()
+
+
 async def test_others_have_their_turns_while_ids_are_listed(dsn: str) -> None:
     # Given thousands of ids
     store = await PostgresMetadata.open(dsn, PATIENT)
@@ -195,22 +211,42 @@ async def test_others_have_their_turns_while_ids_are_listed(dsn: str) -> None:
         " (transactional_id, producer_id, producer_epoch, timeout_ms, updated_at)"
         f" SELECT 'id-' || n, n, 0, 60000, now() FROM generate_series(1, {20 * ROWS_OF_PAGE}) AS n"
     )
-    turns = 0
-
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
 
     # When they are listed
-    counting = asyncio.create_task(count_turns())
-    listed = [one async for one in store.list_transactions()]
-    counting.cancel()
+    turns = itertools.count()
+    async with others_going_on(turns):
+        listed = [one async for one in store.list_transactions()]
 
     # Then nobody had to wait for more than a page of them
     assert len(listed) == 20 * ROWS_OF_PAGE
-    assert turns >= 20
+    assert next(turns) >= 20
+    await session.close()
+    await store.close()
+
+
+async def test_others_have_their_turns_while_a_large_transaction_is_read(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a transaction with thousands of partitions, and what Postgres says of it
+    store = await PostgresMetadata.open(dsn, PATIENT)
+    session = await connect(dsn, PATIENT)
+    partitions = await create_topic(session, "orders", 20 * ROWS_AT_ONCE)
+    columns = [each.topic_id for each in partitions], [each.index for each in partitions]
+    await session.fetch(query("transaction_init_producer"), "id", HOUR_MS, None, None, 0)
+    await session.fetch(query("transaction_add"), "id", 0, 0, *columns, [])
+    rows = await store._pool.fetch("transaction_find", ["id"])
+
+    async def at_once(*_: object) -> list[asyncpg.Record]:
+        return rows
+
+    monkeypatch.setattr(store._pool, "fetch", at_once)
+
+    # When that is read, then nobody had to wait for more than some of them
+    turns = itertools.count()
+    async with others_going_on(turns):
+        (found,) = await store.find_transactions(["id"])
+    assert found.partitions == partitions
+    assert next(turns) >= 19  # between twenty pieces
     await session.close()
     await store.close()
 

@@ -93,6 +93,8 @@ class Broker:
             alone=alone,
         )
         self._advertised = listeners_config(reached)
+        # What was set of another broker that had its node id is gone now.
+        await patience.ask(self.parts.entity_configs.refresh)
         self.parts.config.identify(self.parts.members.current.membership.node_id)
         cluster_id = await patience.ask(self.parts.metadata.cluster_id)
         clusters = [

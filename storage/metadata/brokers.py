@@ -5,6 +5,9 @@ Contract, checked for Postgres and for the in-memory fake by tests/contracts/tes
   gets the node id that it had; nobody else gets it as long as it is alive, and a day longer. But
   only the MOST_DEAD are known, or as many as are alive, if that is more: those that were heard of
   last, but first of all those that had been alive for SETTLED_MS by then, without a gap.
+- Who gets a node id that another identity had finds nothing set of it, neither configs nor how it
+  was started (EntityKind.BROKER, BROKER_START). Whoever had it last finds what is set, even if it
+  was forgotten.
 - Who registers with the identity of a broker that is alive is refused. One that was heard of within
   the time to live is alive, unless it is known to have ended (Postgres: so have its sessions).
 - The generation grows with every change of the set of live brokers or of known ones, and never for

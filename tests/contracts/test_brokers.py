@@ -21,6 +21,8 @@ from storage.metadata.brokers import (
     BrokerStore,
     Membership,
 )
+from storage.metadata.entity_configs import Entity, EntityChange, EntityKind
+from storage.metadata.port import MetadataStore
 from storage.postgres.postgres_connection import Connection
 from tests.contracts.metadata_stores import KINDS, patient_postgres
 from tests.support.fakes.metadata import MemoryMetadata
@@ -33,7 +35,7 @@ DAY_MS: Final = 24 * 60 * 60 * 1000
 class Registry:
     """A store of brokers; `passes` lets time pass."""
 
-    store: BrokerStore
+    store: MetadataStore
     passes: Callable[[int], Awaitable[None]]
 
     async def register(
@@ -403,6 +405,36 @@ async def test_a_dead_broker_can_be_forgotten(registry: Registry) -> None:
     # And its id is free at once
     assert (await registry.register("c:1")).node_id == 1
     assert (await registry.register("b:1")).node_id == 2
+
+
+async def test_configs_of_a_broker_are_not_those_of_the_next_with_its_id(
+    registry: Registry,
+) -> None:
+    # Given configs of the cluster, and of a broker and how it was started
+    _, second = await steady(registry, "a:1", "b:1")
+    kept = [Entity(EntityKind.BROKER, ""), Entity(EntityKind.BROKER, "0")]
+    own = [Entity(kind, "1") for kind in (EntityKind.BROKER, EntityKind.BROKER_START)]
+    await registry.store.alter_entity_configs(
+        [EntityChange(entity=entity, changes={"a": "1"}) for entity in (*kept, *own)]
+    )
+    known = await registry.store.entity_config_changes(0)
+
+    # When it is back after it was forgotten, then it finds its configs
+    await second.leave()
+    await registry.passes(2 * DAY_MS)
+    assert (await registry.register("a:1")).node_id == 0
+    assert await registry.store.dead_brokers() == []
+    second = await registry.register("b:1")
+    assert second.node_id == 1
+    assert not (await registry.store.entity_config_changes(known.version)).configs
+
+    # When another gets its id, then nothing is set of that any more, and all are told
+    await second.leave()
+    assert await registry.store.forget_broker(1) is BrokerLife.DEAD
+    assert (await registry.register("c:1")).node_id == 1
+    told = await registry.store.entity_config_changes(known.version)
+    assert told.configs == {entity: {} for entity in own}
+    assert told.version > known.version
 
 
 async def test_one_that_was_only_silent_is_displaced_when_it_was_forgotten(

@@ -18,18 +18,25 @@ class Pair:
 
     brokers: list[BrokerProcess]
     dsn: str
+    home: Path
 
     @property
     def wires(self) -> list[Wire]:
         return [Wire("127.0.0.1", broker.port) for broker in self.brokers]
 
+    async def start(self, rack: str) -> None:
+        """Start another one, at an address of its own, and wait until all know each other."""
+        shared = ("--postgres", self.dsn, "--store", f"file://{self.home / 'objects'}")
+        self.brokers.append(start_broker(self.home / rack, *shared, "--set", f"broker.rack={rack}"))
+        await _know_each_other(self.brokers)
+
 
 async def start_pair(home: Path, dsn: str) -> Pair:
     """Start them, and wait until they know each other."""
-    shared = ("--postgres", dsn, "--store", f"file://{home / 'objects'}")
-    brokers = [_start(home, rack, *shared) for rack in ("a", "b")]
-    await _know_each_other(brokers)
-    return Pair(brokers=brokers, dsn=dsn)
+    pair = Pair(brokers=[], dsn=dsn, home=home)
+    for rack in ("a", "b"):
+        await pair.start(rack)
+    return pair
 
 
 async def _know_each_other(brokers: list[BrokerProcess]) -> None:
@@ -38,7 +45,3 @@ async def _know_each_other(brokers: list[BrokerProcess]) -> None:
         async with asyncio.timeout(PATIENCE_S), await WireClient.connect(broker.bootstrap) as wire:
             while len((await wire.describe("none")).brokers) < len(brokers):
                 await asyncio.sleep(0.05)
-
-
-def _start(home: Path, rack: str, *shared: str) -> BrokerProcess:
-    return start_broker(home / rack, *shared, "--set", f"broker.rack={rack}")

@@ -12,7 +12,9 @@ from protocol.records import Record, build_batch
 from tests.broker.admin.pair import Pair
 from tests.broker.admin.questions import (
     APPEND,
+    BROKER,
     DESCRIBE_CLUSTER,
+    SET,
     TOPIC,
     add_partitions,
     change,
@@ -28,6 +30,7 @@ from tests.support.wire import WireClient
 
 PARTITIONS: Final = 8
 METADATA_API: Final = 3
+DEFAULT_CONFIG: Final = 5
 SEEN_S: Final = 20.0
 GLANCE_S: Final = 0.05
 
@@ -114,10 +117,12 @@ async def test_a_broker_that_is_gone_is_fenced_until_it_is_forgotten(
     pair: Pair, topic: str
 ) -> None:
     # Given two brokers in a quorum, the second of which has stopped, and a topic made for more
-    one, _ = pair.wires
+    one, other = pair.wires
     assert create(one, topic, replicas=3).error_code == 0
     assert voters(one) == [0, 1]
-    assert pair.brokers[1].stop() == 0
+    small = ("message.max.bytes", SET, "5000")
+    assert change(other, "1", small, kind=BROKER).error_code is ErrorCode.none
+    assert pair.brokers.pop().stop() == 0
     async with asyncio.timeout(SEEN_S):
         while voters(one) != [0]:
             await asyncio.sleep(GLANCE_S)
@@ -140,6 +145,11 @@ async def test_a_broker_that_is_gone_is_fenced_until_it_is_forgotten(
     async with asyncio.timeout(SEEN_S):
         while replicas(one, topic) != {((0,), (0,), ())}:
             await asyncio.sleep(GLANCE_S)
+
+    # And another broker that gets its node id has none of the configs that were set of it
+    await pair.start("c")
+    (config,) = describe_configs(pair.wires[1], "1", kind=BROKER, keys=small[:1]).configs
+    assert config.config_source == DEFAULT_CONFIG
 
 
 def voters(wire: Wire) -> list[int]:

@@ -12,6 +12,7 @@ from storage.metadata.brokers import (
     BrokerRecord,
     Membership,
 )
+from storage.metadata.entity_configs import Entity, EntityKind
 
 FORGET_MS = 24 * 60 * 60 * 1000
 
@@ -32,10 +33,14 @@ class MemoryBrokers:
         now_ms: the database's clock.
     """
 
+    _entities: dict[Entity, tuple[dict[str, str], int]]
+    _version: int
+
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._brokers: dict[int, _Broker] = {}
         self._generation = -1
+        self._identities: dict[int, str] = {}  # who had each node id last
 
     async def register_broker(
         self,
@@ -69,6 +74,9 @@ class MemoryBrokers:
             heartbeat_ms=now_ms,
             returned_ms=now_ms,
         )
+        if self._identities.get(mine) != addresses[0]:
+            self._identities[mine] = addresses[0]
+            self._empty_configs(str(mine))
         self._generation += 1
         return self._membership(mine)
 
@@ -115,6 +123,13 @@ class MemoryBrokers:
         del self._brokers[node_id]
         self._generation += 1
         return BrokerLife.DEAD
+
+    def _empty_configs(self, name: str) -> None:
+        for kind in (EntityKind.BROKER, EntityKind.BROKER_START):
+            entity = Entity(kind, name)
+            if self._entities.get(entity, ({}, 0))[0]:
+                self._version += 1
+                self._entities[entity] = {}, self._version
 
     def _forget_dead(self, now_ms: int, *, but: str) -> None:
         dead = [

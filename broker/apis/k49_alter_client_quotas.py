@@ -8,6 +8,7 @@ ACLs: ALTER_CONFIGS on the cluster.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -18,18 +19,25 @@ from broker.quotas.quota_changes import QuotaAlteration, plan_quotas
 from broker.quotas.quota_entities import QuotaEntity
 from broker.refusals import CONDITIONS, Refusal, refusal_of
 from broker.requests import NOT_THROTTLED, Request
-from storage.metadata.entity_configs import EntityChange
+from storage.metadata.entity_configs import EntityChange, EntityKind
 
 
 async def handle(request: Request) -> Payload:
     """Set and remove quotas, or only say which can be (validate_only)."""
     body = request.decode()
     gradually = Gradually()
-    plans = await plan_quotas(await gradually.made(map(_alteration, body.entries)))
-    changes = [plan for plan in plans.values() if isinstance(plan, EntityChange) and plan.changes]
-    failure = None if body.validate_only else await _alter(request, changes)
+    alterations = await gradually.made(map(_alteration, body.entries))
+    configs = request.services.entity_configs
+    try:
+        await configs.refresh()  # what another broker has just set can be removed
+        plans = await plan_quotas(alterations, partial(configs.get, EntityKind.CLIENT_QUOTA))
+        changes = [one for one in plans.values() if isinstance(one, EntityChange) and one.changes]
+        if changes and not body.validate_only:
+            await configs.alter(changes)
+    except CONDITIONS as condition:
+        return await request.aside(refuse, request, refusal_of(condition))
     entries = [
-        _entry(request, entity, plan if isinstance(plan, Refusal) else failure)
+        _entry(request, entity, plan if isinstance(plan, Refusal) else None)
         async for entity, plan in gradually.each(plans.items())
     ]
     return _response(request, entries)
@@ -64,14 +72,3 @@ def _alteration(entry: Any) -> QuotaAlteration:
         entity=QuotaEntity.of((part.entity_type, part.entity_name) for part in entry.entity),
         operations=[(each.key, None if each.remove else each.value) for each in entry.ops],
     )
-
-
-async def _alter(request: Request, changes: Sequence[EntityChange]) -> Refusal | None:
-    """Return why nothing was done, if so."""
-    if not changes:
-        return None
-    try:
-        await request.services.entity_configs.alter(changes)
-    except CONDITIONS as condition:
-        return refusal_of(condition)
-    return None

@@ -1,7 +1,7 @@
 """What AlterClientQuotas comes to: for each entity its change, or why there is none (KIP-546)."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
@@ -25,12 +25,16 @@ class QuotaAlteration:
 
 
 async def plan_quotas(
-    alterations: Sequence[QuotaAlteration],
+    alterations: Sequence[QuotaAlteration], stored: Callable[[str], Mapping[str, str]]
 ) -> Mapping[QuotaEntity, EntityChange | Refusal]:
     """Return what to do for each entity, in the order of the request; one error spoils its entry.
 
-    An entity or a key that comes twice is refused, and nothing of it is done: which of them was
-    meant is not known.
+    As in Kafka, what is so already is no change. An entity or a key that comes twice is refused,
+    and nothing of it is done: which of them was meant is not known.
+
+    Args:
+        alterations: the entries of the request.
+        stored: returns what is set of an entity, by its name in the store.
     """
     times = Counter(each.entity for each in alterations)
     plans: dict[QuotaEntity, EntityChange | Refusal] = {}
@@ -38,14 +42,14 @@ async def plan_quotas(
         try:
             if times[alteration.entity] > 1:
                 raise _refuse_repeated(alteration.entity)
-            plans[alteration.entity] = _change(alteration)
+            plans[alteration.entity] = _change(alteration, stored(alteration.entity.text))
         except Refusal as refusal:
             # without its frames, which have the plans, and it
             plans[alteration.entity] = refusal.with_traceback(None)
     return plans
 
 
-def _change(alteration: QuotaAlteration) -> EntityChange:
+def _change(alteration: QuotaAlteration, stored: Mapping[str, str]) -> EntityChange:
     entity = alteration.entity
     check_entity(entity)
     if len(dict(alteration.operations)) < len(alteration.operations):
@@ -54,7 +58,9 @@ def _change(alteration: QuotaAlteration) -> EntityChange:
     for key, value in alteration.operations:
         if value is not None:
             check_quota(entity, key, value)
-        changes[key] = None if value is None else repr(value)
+        text = None if value is None else repr(value)
+        if text != stored.get(key):
+            changes[key] = text
     return EntityChange(entity=Entity(EntityKind.CLIENT_QUOTA, entity.text), changes=changes)
 
 

@@ -140,7 +140,11 @@ async def test_a_change_of_thousands_gives_others_their_turns() -> None:
         for number in range(20 * MANY)
     )
     body = kinds.AlterClientQuotasRequest(entries=entries, validate_only=True)
-    request = SimpleNamespace(decode=lambda: body, types=response_types(ALTER_QUOTAS, 1))
+    request = SimpleNamespace(
+        decode=lambda: body,
+        types=response_types(ALTER_QUOTAS, 1),
+        services=SimpleNamespace(entity_configs=EntityConfigs(MemoryMetadata(Random(1)))),
+    )
     turns = 0
 
     async def count() -> None:

@@ -109,22 +109,38 @@ def test_filters_without_meaning_are_refused(
 
 
 async def test_what_comes_twice_is_not_done_and_others_are() -> None:
-    # Given entities of which one comes twice, and one with the same key twice
+    # Given entities of which one comes twice, one with the same key twice, one that has a quota
     twice, keys, fine = (QuotaEntity.of([(USER, name)]) for name in ("twice", "keys", "fine"))
     rate = "producer_byte_rate"
+    stored = {fine.text: {"unknown": "1.0"}}
     plans = await plan_quotas(
         [
             QuotaAlteration(entity=twice, operations=[(rate, 1.0)]),
             QuotaAlteration(entity=keys, operations=[(rate, 1.0), (rate, None)]),
             QuotaAlteration(entity=fine, operations=[(rate, 2.0), ("unknown", None)]),
             QuotaAlteration(entity=twice, operations=[(rate, 2.0)]),
-        ]
+        ],
+        lambda name: stored.get(name, {}),
     )
 
-    # Then each has one plan; removing what cannot be set does no harm
+    # Then each has one plan; what could not be set any more can be removed
     assert list(plans) == [twice, keys, fine]
     assert isinstance(plans[twice], Refusal)
     assert isinstance(plans[keys], Refusal)
     change = plans[fine]
     assert isinstance(change, EntityChange)
     assert change.changes == {rate: "2.0", "unknown": None}
+
+
+async def test_what_is_so_already_is_no_change() -> None:
+    # Given a quota, and another that was never set
+    entity = QuotaEntity.of([(USER, "ann")])
+    stored = {entity.text: {"producer_byte_rate": "1.0"}}
+    operations = [("producer_byte_rate", 1.0), ("consumer_byte_rate", None)]
+
+    # When one is set to what it is, and the other removed, then there is nothing to write
+    alteration = QuotaAlteration(entity=entity, operations=operations)
+    plans = await plan_quotas([alteration], stored.__getitem__)
+    (change,) = plans.values()
+    assert isinstance(change, EntityChange)
+    assert change.changes == {}

@@ -6,8 +6,10 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from kio.schema.errors import ErrorCode
 
-from broker.configs.entity_configs import EntityConfigs
+from broker.configs.entity_configs import MAX_CHANGES, TAKEN_AT_ONCE, EntityConfigs
+from broker.refusals import Refusal
 from storage.errors import ConfigsChanged, MetadataUnavailable
 from storage.metadata.entity_configs import (
     Entity,
@@ -245,3 +247,56 @@ async def test_a_late_answer_counts_for_nothing_while_postgres_is_away() -> None
     with pytest.raises(MetadataUnavailable):
         await first
     assert not configs.get(GROUP.kind, GROUP.name)
+
+
+async def test_pieces_of_an_older_answer_do_not_come_over_a_newer_one() -> None:
+    # Given thousands that this broker changes, so that others have their turns meanwhile
+    store = MemoryMetadata(Random(7))
+    here, there = EntityConfigs(store), EntityConfigs(store)
+    groups = [Entity(EntityKind.GROUP, str(number)) for number in range(3 * TAKEN_AT_ONCE)]
+    told = list[list[str]]()
+    here.watch(EntityKind.GROUP, lambda names: told.append(list(names)))
+    first = asyncio.create_task(here.alter([change(group, a="1") for group in groups]))
+    while not told:
+        await asyncio.sleep(0)
+    assert not first.done()
+
+    # When they are changed again while the first are known, elsewhere and then here
+    await there.alter([change(group, a="2") for group in groups])
+    polling = asyncio.create_task(here.refresh())
+    await here.alter([change(group, a="3") for group in groups[-1:]])
+    await asyncio.gather(first, polling)
+
+    # Then what was set last is known
+    values = [here.get(group.kind, group.name)["a"] for group in groups]
+    assert values == ["2"] * (len(groups) - 1) + ["3"]
+
+
+async def test_what_was_not_taken_as_a_whole_comes_with_the_next_look() -> None:
+    # Given thousands of changes of another broker, and a look that ends among them
+    store = MemoryMetadata(Random(7))
+    here, there = EntityConfigs(store), EntityConfigs(store)
+    groups = [Entity(EntityKind.GROUP, str(number)) for number in range(3 * TAKEN_AT_ONCE)]
+    await there.alter([change(group, a="1") for group in groups])
+    looking = asyncio.create_task(here._load_changes())
+
+    def end(_: Iterable[str]) -> None:
+        looking.cancel()
+
+    here.watch(EntityKind.GROUP, end)
+    with pytest.raises(asyncio.CancelledError):
+        await looking
+    assert 0 < len(here.all(EntityKind.GROUP)) < len(groups)
+
+    # When it looks again, then it knows all
+    await here.refresh()
+    assert len(here.all(EntityKind.GROUP)) == len(groups)
+
+
+async def test_one_change_is_not_of_more_values_than_kafka_takes(store: MemoryMetadata) -> None:
+    configs = EntityConfigs(store)
+    groups = [Entity(EntityKind.GROUP, str(number)) for number in range(MAX_CHANGES)]
+    with pytest.raises(Refusal) as refused:
+        await configs.alter([change(GROUP, a="1"), *(change(group, a="1") for group in groups)])
+    assert refused.value.code is ErrorCode.policy_violation
+    assert not (await store.entity_config_changes(0)).configs

@@ -1,9 +1,7 @@
 """How transactions reach rows in big tables, and what people see of them."""
 
-import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import asyncpg
@@ -28,6 +26,7 @@ from tests.contracts.metadata_stores import a_batch
 from tests.storage.table_reads import table_reads
 from tests.support.patience import PATIENT
 from tests.support.postgres import create_database
+from tests.support.turns import others_going_on
 
 TABLES = [
     "transactions",
@@ -187,19 +186,6 @@ async def test_rows_are_reached_by_key(dsn: str) -> None:
     final = await table_reads(session, TABLES)
     assert final["transactions"][1] == after["transactions"][1]
     await session.close()
-
-
-@asynccontextmanager
-async def others_going_on(turns: Iterator[int]) -> AsyncIterator[None]:
-    """Take one for each turn that somebody else has meanwhile."""
-
-    async def go_on() -> None:
-        for _ in turns:
-            await asyncio.sleep(0)
-
-    going_on = asyncio.create_task(go_on())
-    yield
-    going_on.cancel()
 
 
 async def test_others_have_their_turns_while_ids_are_listed(dsn: str) -> None:

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from broker.apis.k49_alter_client_quotas import handle
 from broker.broker_metrics import BrokerMetrics
-from broker.configs.entity_configs import EntityConfigs
+from broker.configs.entity_configs import TAKEN_AT_ONCE, EntityConfigs
 from broker.dispatch import Dispatch
 from broker.gradual import MANY
 from broker.large_requests import LargeRequests
@@ -135,15 +135,18 @@ async def test_a_change_of_thousands_gives_others_their_turns() -> None:
     kinds = request_entities(ALTER_QUOTAS, 1)
     entries = tuple(
         kinds.EntryData(
-            entity=(kinds.EntityData(entity_type="user", entity_name=f"user-{number}"),), ops=()
+            entity=(kinds.EntityData(entity_type="user", entity_name=f"user-{number}"),),
+            ops=(kinds.OpData(key="request_percentage", value=1.0, remove=False),),
         )
         for number in range(20 * MANY)
     )
-    body = kinds.AlterClientQuotasRequest(entries=entries, validate_only=True)
+    body = kinds.AlterClientQuotasRequest(entries=entries, validate_only=False)
+    configs = EntityConfigs(MemoryMetadata(Random(1)))
+    table = QuotaTable(configs)
     request = SimpleNamespace(
         decode=lambda: body,
         types=response_types(ALTER_QUOTAS, 1),
-        services=SimpleNamespace(entity_configs=EntityConfigs(MemoryMetadata(Random(1)))),
+        services=SimpleNamespace(entity_configs=configs),
     )
     turns = 0
 
@@ -155,8 +158,9 @@ async def test_a_change_of_thousands_gives_others_their_turns() -> None:
 
     counting = asyncio.ensure_future(count())
 
-    # When it is answered, then that had its turn while it was read, planned and answered
+    # When it is answered, then that had its turn while it was read, planned, taken and answered
     answer: Any = await handle(cast("Request", request))
     counting.cancel()
     assert len(answer.entries) == len(entries)
-    assert turns >= 3 * 20
+    assert len(table.entities) == len(entries)
+    assert turns >= 3 * 20 + len(entries) // TAKEN_AT_ONCE

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from broker.configs.entity_configs import MAX_CHANGES
 from protocol.records import Record, build_batch
 from tests.support.broker import BrokerProcess, running_broker
 from tests.support.quota_wire import ANY, EXACT, alter, describe, set_quotas, shown
@@ -93,6 +94,25 @@ async def test_quotas_are_set_described_and_removed(admin: WireClient, version: 
     left = shown(await describe(admin, asked, version=version))
     assert left == {of_clients: {"consumer_byte_rate": 2000.0}}
     await alter(admin, (both, {"consumer_byte_rate": None}), version=version)
+
+
+async def test_of_too_many_changes_at_once_none_is_done(admin: WireClient) -> None:
+    # Given a request for more quotas than one may change
+    quotas = {"producer_byte_rate": 1, "consumer_byte_rate": 1, "request_percentage": 1}
+    users = [[("user", f"many-{number}")] for number in range(MAX_CHANGES // len(quotas) + 1)]
+
+    # When it is made, or only checked, then each entity is refused, as in Kafka
+    for check in (True, False):
+        codes = {
+            code for code, _ in await alter(admin, *((one, quotas) for one in users), check=check)
+        }
+        assert codes == {ErrorCode.policy_violation}
+    assert shown(await describe(admin, ("user", EXACT, "many-0"))) == {}
+
+    # And to remove what is not set changes nothing
+    removed = dict.fromkeys(quotas)
+    outcomes = await alter(admin, *((one, removed) for one in users))
+    assert {code for code, _ in outcomes} == {ErrorCode.none}
 
 
 async def test_a_filter_without_meaning_is_refused_as_a_whole(admin: WireClient) -> None:

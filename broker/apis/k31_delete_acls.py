@@ -57,7 +57,7 @@ async def _delete(request: Request, filters: Iterable[AclFilter]) -> list[Matche
         matched.append(found)
         left -= 0 if isinstance(found, Refusal) else len(found)
         if left < 0:
-            message = f"One request may match {MAX_MATCHES} ACLs at most."
+            message = f"Cannot remove more than {MAX_MATCHES} acls in a single delete operation."
             raise Refusal(ErrorCode.invalid_request, message)
         await asyncio.sleep(0)  # each looks at all ACLs; other requests get their turn
     doomed = {acl: None for each in matched if not isinstance(each, Refusal) for acl in each}

@@ -1,6 +1,7 @@
 """AlterUserScramCredentials: v0 (KIP-554). Any broker does it; all know it within a second.
 
-Each user answers for itself. The salted password that a client sends is not kept.
+Each user answers for itself. The salted password that a client sends is not kept. More than 10,000
+credentials are not changed: POLICY_VIOLATION.
 
 ACLs: ALTER on the cluster.
 """

@@ -46,6 +46,9 @@ log = structlog.get_logger()
 class Log:
     """All partitions, as seen by one broker.
 
+    Args:
+        tail: the writer's.
+
     Attributes:
         append: see Writer.append.
         note_refused: see Writer.note_refused.

@@ -1,1 +1,1 @@
-"""One file per API key; its docstring is its contract. broker/dispatch.py lists them."""
+"""One file per API key; its docstring is its contract. broker/api_table.py lists them."""

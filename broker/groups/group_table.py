@@ -35,7 +35,7 @@ MAX_GROUP_ID_LENGTH: Final = 512
 CHARACTERS_PER_TURN: Final = 32_768
 """Of the documents of groups that begin before others have their turn: a few milliseconds."""
 
-HELD_AT_MOST: Final = 3
+HELD_AT_MOST: Final = 1
 """Rows held by somebody, of those that are taken together; each is waited for (LOCK_TIMEOUT_S)."""
 
 log = structlog.get_logger()

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import shuffle
 from typing import Final
 
 import structlog
 from kio.schema.errors import ErrorCode
 
 from broker.groups.group_catalog import GroupCatalog
-from broker.groups.group_table import GroupTable
+from broker.groups.group_table import HELD_AT_MOST, GroupTable
 from broker.groups.group_timer import loop_ms
 from broker.groups.group_transactions import TransactionalCommits
 from broker.groups.group_writes import GroupWrites
@@ -120,14 +121,16 @@ class GroupUpkeep:
                 async for one in self._store.list_groups()
                 if one.member_count and self._coordinates(one.group_id)
             ]
-            loaded = [
-                await self._load_together(ours[at : at + TAKEN_TOGETHER])
-                for at in range(0, len(ours), TAKEN_TOGETHER)
-            ]
+            shuffle(ours)  # no group is always behind those that are held
+            held_count = 0
+            for at in range(0, len(ours), TAKEN_TOGETHER):
+                held_count += not await self._load_together(ours[at : at + TAKEN_TOGETHER])
+                if held_count > HELD_AT_MOST:
+                    break
         except MetadataUnavailable as error:
             log.warning("groups not taken over yet", reason=str(error))
             return False
-        return all(loaded)
+        return not held_count
 
     async def _load_together(self, group_ids: Sequence[str]) -> bool:
         try:

@@ -38,7 +38,8 @@ Produce, of which many are to be in flight, have a hundred bytes each."""
 class RequestLoop:
     """The requests of one connection.
 
-    It does not refer to its connection, which refers to it; nothing but the task of `run` does.
+    It has no attribute for its connection, which has one for it; what the connection has handed to
+    the parts is let go of when it is lost.
 
     Attributes:
         writable: whether the socket takes more.

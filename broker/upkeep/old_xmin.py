@@ -1,4 +1,4 @@
-"""Tells operators of somebody whose snapshot of Postgres is so old that commits slow down.
+"""Tells operators of somebody who is so old in Postgres that commits slow down.
 
 It is nothing that a broker could end: a backup, a report, a session that somebody left, a standby.
 Where Postgres does not say how old it is, it counts how many transactions were begun since.

@@ -20,7 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from broker.config import PREFIX
 from broker.upkeep.upkeep_order import UpkeepOrder
-from broker.upkeep.upkeep_report import UpkeepMetrics, Work, read_report
+from broker.upkeep.upkeep_report import UnreadableReport, UpkeepMetrics, Work, read_report
 from storage.backoff import Backoff
 
 MODULE: Final = "broker.upkeep.upkeep_main"
@@ -67,8 +67,8 @@ class UpkeepProcess:
                 log.error("upkeep died", exit_code=code)
             except OSError as error:  # as when no descriptor, or no process, is left
                 log.error("upkeep not started", reason=str(error))  # noqa: TRY400
-            except (KeyError, ValueError) as error:  # a package of another version was put there
-                log.error("upkeep not understood", reason=repr(error))  # noqa: TRY400
+            except UnreadableReport as error:  # a package of another version was put there
+                log.error("upkeep not understood", reason=str(error))  # noqa: TRY400
             self._heard_s = None
             self._deaths += 1
             self._metrics.died()
@@ -81,7 +81,7 @@ class UpkeepProcess:
 
         Raises:
             OSError: it cannot be started.
-            KeyError, ValueError: what it reports is not what this version reads.
+            UnreadableReport: what it reports is not what this version reads.
         """
         path = os.pathsep.join(filter(None, sys.path))  # it runs the same code as this process
         process = await asyncio.create_subprocess_exec(

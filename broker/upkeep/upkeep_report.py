@@ -97,6 +97,10 @@ class UpkeepReport:
         return json.dumps(asdict(self)).encode() + b"\n"
 
 
+class UnreadableReport(Exception):
+    """What a process said is no report that this version reads."""
+
+
 def read_report(line: bytes) -> UpkeepReport:
     """Return the report that `to_line` has written.
 
@@ -104,18 +108,21 @@ def read_report(line: bytes) -> UpkeepReport:
     disk: what only that one counts is left out.
 
     Raises:
-        KeyError, ValueError: it is no such report.
+        UnreadableReport: it is no such report.
     """
-    values = json.loads(line)
-    counts, succeeded = values["counts"], values["succeeded"]
-    return UpkeepReport(
-        counts={count: counts[count] for count in Count if count in counts},
-        succeeded={work: succeeded[work] for work in Work if work in succeeded},
-        failed=values["failed"],
-        backlog=values["backlog"],
-        oldest_transaction_s=values["oldest_transaction_s"],
-        oldest_transaction_age=values["oldest_transaction_age"],
-    )
+    try:
+        values = json.loads(line)
+        counts, succeeded = values["counts"], values["succeeded"]
+        return UpkeepReport(
+            counts={count: int(counts[count]) for count in Count if count in counts},
+            succeeded={work: int(succeeded[work]) for work in Work if work in succeeded},
+            failed={name: int(count) for name, count in values["failed"].items()},
+            backlog={name: int(count) for name, count in values["backlog"].items()},
+            oldest_transaction_s=float(values["oldest_transaction_s"]),
+            oldest_transaction_age=int(values["oldest_transaction_age"]),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UnreadableReport(repr(error)) from error
 
 
 _NOTHING: Final = UpkeepReport(counts={}, succeeded={}, failed={}, backlog={})

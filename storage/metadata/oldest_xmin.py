@@ -1,4 +1,4 @@
-"""The oldest transaction of Postgres, none of Kafka's, that rows are still kept for: its xmin.
+"""Who holds back Postgres' oldest xmin, by a snapshot or a transaction (none of Kafka's).
 
 Each commit writes the rows of its partitions anew. What it leaves of the old ones is removed once
 nobody can see it any more; until then later commits go through all of it, and get slower.
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldestXmin:
-    """Who, with the oldest xmin, keeps dead rows from being removed longest.
+    """Who keeps dead rows from being removed longest.
 
     Attributes:
         kind: `session`, `standby`, `prepared transaction` or `replication slot`.

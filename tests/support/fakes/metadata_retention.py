@@ -11,7 +11,7 @@ from tests.support.fakes.metadata_objects import MemoryObjects
 
 
 class MemoryRetention:
-    """What has had its time; see SegmentStore for what each method promises."""
+    """What has had its time; see SegmentStore, and TaskStore for `backlog`."""
 
     _next_producer_id: int
     _now_ms: Callable[[], int]

@@ -1,8 +1,8 @@
 """ConsumerGroupDescribe: v0-1 (KIP-848). v1 which protocol a member speaks.
 
 Of consumer groups only: DescribeGroups is for classic ones. A group that is named twice is answered
-once. An answer is no larger than all that may wait for slow readers: groups beyond that are to be
-asked for again (COORDINATOR_LOAD_IN_PROGRESS), as admin clients do by themselves.
+once. An answer is no larger than all that may wait for slow readers: of groups beyond that the
+topics that members name are left out.
 
 ACLs: DESCRIBE on each group, and on all topics that its members subscribe to or have.
 """

@@ -3,18 +3,20 @@
 Each of a thousand members may name the same thousands of topics, those that it has found itself:
 what the group has in memory once is in the answer for each of them. So such a set is looked at once
 and put in order once, with turns for others; and as names may come to a thousand times what the
-members have said, their bytes are counted.
+members have said, their bytes are counted, and names left out where these are too many: the admin
+clients do not show them.
 """
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
 from broker.gradual import Gradually
-from broker.network.outbox import BACKLOG_BYTES, Reservation
+from broker.network.outbox import Reservation
 from broker.refusals import Refusal
 from broker.requests import Request
 from coordinator.catalog import CatalogTopic
@@ -42,25 +44,38 @@ class ShownConsumerGroups:
         self._topics: Mapping[UUID, CatalogTopic] = {}
 
     async def members(self, group: ConsumerDescription) -> tuple[object, ...]:
-        """Return the members of a group.
+        """Return the members of a group; where there is no room for what they name, without that.
 
         Raises:
-            Refusal: TOPIC_AUTHORIZATION_FAILED, GROUP_MAX_SIZE_REACHED where there is never room
-                for them, or COORDINATOR_LOAD_IN_PROGRESS where there is none now.
+            Refusal: TOPIC_AUTHORIZATION_FAILED.
         """
         self._topics = self._request.services.groups.catalog.current().by_id
         await self._check_topics(group.members)
-        uses = Counter(member.subscribed_topic_names for member in group.members)
-        sizes = [count * await self._checked_bytes(names) for names, count in uses.items()]
-        self._take_room(sum(sizes))
-        in_order = dict[frozenset[str], tuple[str, ...]]()
-        shown = list[object]()
-        async for member in self._gradually.each(group.members):
-            said = member.subscribed_topic_names
-            if said not in in_order:
-                in_order[said] = tuple(sorted(said))
-            shown.append(self._member(member, in_order[said]))
-        return tuple(shown)
+        in_order = await self._names_in_order(group.members)
+        return await self._gradually.made(
+            self._member(member, in_order[member.subscribed_topic_names])
+            for member in group.members
+        )
+
+    async def _names_in_order(
+        self, members: Iterable[ConsumerMemberDescription]
+    ) -> Mapping[frozenset[str], Sequence[str]]:
+        """Return each set that members name in order, if the client may know of all of them."""
+        uses = Counter(member.subscribed_topic_names for member in members)
+        named, size = set[str](), 0
+        for names, count in uses.items():
+            named |= names
+            size += count * sum(_LENGTH_BYTES + len(name.encode()) for name in names)
+            await asyncio.sleep(0)
+        async for name in self._gradually.each(named):
+            self._check_name(name)
+        if not self._room.take(size):
+            return dict.fromkeys(uses, ())
+        in_order = dict[frozenset[str], Sequence[str]]()
+        for names in uses:
+            in_order[names] = tuple(sorted(names))
+            await asyncio.sleep(0)
+        return in_order
 
     async def _check_topics(self, members: Iterable[ConsumerMemberDescription]) -> None:
         """Check that the client may know of all topics that members have, or shall have."""
@@ -70,14 +85,6 @@ class ShownConsumerGroups:
         async for topic_id in self._gradually.each(held & self._topics.keys()):
             self._check_name(self._topics[topic_id].name)
 
-    async def _checked_bytes(self, names: Iterable[str]) -> int:
-        """Check that the client may know of these topics; return how long they are on the wire."""
-        size = 0
-        async for name in self._gradually.each(names):
-            self._check_name(name)
-            size += _LENGTH_BYTES + len(name.encode())
-        return size
-
     def _check_name(self, name: str) -> None:
         if not self._request.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
             raise Refusal(
@@ -85,20 +92,7 @@ class ShownConsumerGroups:
                 "The group uses topics that this client may not describe.",
             )
 
-    def _take_room(self, size: int) -> None:
-        if size > BACKLOG_BYTES:
-            raise Refusal(
-                ErrorCode.group_max_size_reached,
-                f"The topics that all members name have {size} bytes;"
-                f" a group with more than {BACKLOG_BYTES} is not described.",
-            )
-        if not self._room.take(size):
-            raise Refusal(
-                ErrorCode.coordinator_load_in_progress,
-                f"There is no room for {size} bytes now; ask for this group again.",
-            )
-
-    def _member(self, member: ConsumerMemberDescription, names: tuple[str, ...]) -> object:
+    def _member(self, member: ConsumerMemberDescription, names: Sequence[str]) -> object:
         return self._request.types.Member(
             member_id=member.member_id,
             instance_id=member.instance_id,

@@ -66,6 +66,8 @@ class Reservation:
 
     def take(self, size: int) -> bool:
         """Count so much more of the answer, if there is room for it."""
+        if not size:
+            return True
         others = self._backlog.bytes - self._bytes
         if self._bytes + size > max(BACKLOG_BYTES - others, PIECE_BYTES):
             return False

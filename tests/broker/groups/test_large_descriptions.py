@@ -127,35 +127,49 @@ async def test_others_have_turns_while_they_are_described(large: Group) -> None:
     assert broker.memory.backlog.bytes == 0
 
 
-async def test_it_takes_no_time_to_tell_that_they_are_no_classic_groups(large: Group) -> None:
-    broker = Broker(*[large] * 200)
-    described = await broker.describe(DESCRIBE_GROUPS)
-    assert {one.error_code for one in described} == {ErrorCode.group_id_not_found}
-    assert broker.longest_s < LONGEST_S
+async def test_what_each_of_them_names_is_put_in_order_with_turns_for_others() -> None:
+    group = new_group(is_consumer_group=False)
+    for number in range(MEMBERS):
+        names = [*NAMES[:1_000], f"own-{number}"]
+        event = replace(heartbeat(), member_id=f"m{number}", subscribed_topic_names=names)
+        group.handle(event, now_ms=0)
+    broker = Broker(group)
+    (described,) = await broker.describe(CONSUMER_GROUP_DESCRIBE)
+    shown = [member.subscribed_topic_names for member in described.members]
+    assert all(list(names) == sorted(names) for names in shown)
+    assert {len(names) for names in shown} == {1_001}
+    assert len(set(shown)) == MEMBERS
 
 
-async def test_a_group_whose_members_name_too_much_is_refused() -> None:
+async def test_it_is_not_described_where_classic_groups_are_asked_for(large: Group) -> None:
+    unasked = SimpleNamespace(group_type=large.group_type)  # it cannot be described
+    (described,) = await Broker(cast("Group", unasked)).describe(DESCRIBE_GROUPS)
+    assert described.error_code is ErrorCode.group_id_not_found
+
+
+async def test_of_a_group_whose_members_name_too_much_the_names_are_left_out() -> None:
     too_large, small = group_of(LONG_NAMES), group_of(["t"])
-    refused, described = await Broker(too_large, small).describe(CONSUMER_GROUP_DESCRIBE)
-    assert (refused.error_code, refused.members) == (ErrorCode.group_max_size_reached, ())
-    assert described.error_code is ErrorCode.none
-    assert len(described.members) == MEMBERS
+    described = await Broker(too_large, small).describe(CONSUMER_GROUP_DESCRIBE)
+    assert [one.error_code for one in described] == [ErrorCode.none] * 2
+    assert [len(one.members) for one in described] == [MEMBERS] * 2
+    shown = [{member.subscribed_topic_names for member in one.members} for one in described]
+    assert shown == [{()}, {("t",)}]
 
 
-async def test_what_has_no_room_beside_others_is_to_be_asked_for_again() -> None:
+async def test_what_has_no_room_beside_others_is_left_out() -> None:
     # Given that there is room for what the names of two of them have
-    large, again = group_of(LONG_NAMES[:4]), ErrorCode.coordinator_load_in_progress
+    large = group_of(LONG_NAMES[:4])
     broker = Broker(large, large, large)
     size = MEMBERS * sum(len(name) + 2 for name in LONG_NAMES[:4])
     others = broker.memory.backlog.bytes = BACKLOG_BYTES - 2 * size
 
-    # When three are described, then one is to be asked for again
+    # When three are described, then one is without
     described = await broker.describe(CONSUMER_GROUP_DESCRIBE)
-    assert [one.error_code for one in described] == [ErrorCode.none, ErrorCode.none, again]
+    assert [len(one.members[0].subscribed_topic_names) for one in described] == [4, 4, 0]
     assert broker.memory.backlog.bytes == others
 
     # And where there is no room at all, small groups are described
     crowded = Broker(large, group_of(["t"]))
     crowded.memory.backlog.bytes = 2 * BACKLOG_BYTES
     described = await crowded.describe(CONSUMER_GROUP_DESCRIBE)
-    assert [one.error_code for one in described] == [again, ErrorCode.none]
+    assert [len(one.members[0].subscribed_topic_names) for one in described] == [0, 1]

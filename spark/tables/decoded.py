@@ -9,8 +9,8 @@ maps, unless those are ignored. A missing field, or null, is null. A null value 
 row of nulls: its key says what is gone.
 
 JSON text converts as Spark's from_json does it: a number or an object becomes text in a column of
-strings; text becomes no number but a decimal. Numbers that it would change on the way do not fit:
-see `spark.tables.fitting`.
+strings; text becomes no number but a decimal. Numbers, dates and times that it would change on the
+way do not fit: see `spark.tables.fitting`.
 """
 
 import json
@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from spark.tables.fitting import is_changed, kept_as, read_as
+from spark.tables.fitting import READ_OPTIONS, is_changed, kept_as, read_as
 from spark.tables.unknown import FIELDS, begins_object, unknown_paths
 
 RECORD = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
@@ -118,7 +118,7 @@ def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame
     text = value.cast("string")
     columns = [StructField(one.name, read_as(one.dataType)) for one in values.columns]
     parsed_schema = StructType([*columns, StructField(_CORRUPT, StringType())])
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    options = {**READ_OPTIONS, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     # Spark would take the first of several objects in an array, and nothing for the text `null`
     parsed = records.withColumn("parsed", F.from_json(text, parsed_schema, options)).withColumn(
         "listed", F.from_json(_listed(text), f"array<{FIELDS}>")
@@ -126,7 +126,7 @@ def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame
     told, found = F.get(F.col("listed"), F.lit(0)), F.col("parsed")
     kept = {one.name: kept_as(found[one.name], one.dataType) for one in values.columns}
     changed = {
-        one.name: is_changed(told[one.name], found[one.name], one.dataType)
+        one.name: is_changed(told[one.name], found[one.name], one.dataType, text)
         for one in values.columns
     }
     wrong = _names(

@@ -1,4 +1,4 @@
-"""Numbers that Spark's JSON reader would change on their way into columns."""
+"""Numbers and times that Spark's JSON reader would change on their way into columns."""
 
 from typing import Final
 
@@ -44,6 +44,33 @@ CASES: Final[list[tuple[str, str, str | None]]] = [
     ("struct<t: timestamp, z: int>", '{"t":1782295200000}', None),
     ("array<map<string, timestamp>>", '[null,{"k":1782295200000}]', None),
     ("array<map<string, timestamp>>", '[null,{"k":1}]', "[null, {k -> 1970-01-01 00:00:01}]"),
+    ("timestamp", "202401", "1970-01-03 08:13:21"),
+    ("timestamp", '"202401"', None),  # whose month is taken for digits of a year
+    ("timestamp_ntz", '"202401"', None),
+    ("timestamp", '"9999-12-31T23:59:59Z"', "9999-12-31 23:59:59"),
+    ("array<struct<t: timestamp>>", '[{"t":"202401"}]', None),
+    ("date", '"2024-01-15"', "2024-01-15"),
+    ("date", '"20240115"', None),  # days since 1970
+    ("date", '"15"', None),
+    ("date", '"202401"', None),
+    ("date", '"-0001-01-01"', None),
+    ("map<string, date>", '{"k":"202401"}', None),
+    ("map<string, date>", '{"k":"2024-01-15"}', "{k -> 2024-01-15}"),
+    ("tinyint", "127", "127"),
+    ("tinyint", "-128", "-128"),
+    ("tinyint", "128", None),
+    ("tinyint", "200", None),
+    ("array<tinyint>", "[1,200]", None),
+    ("array<tinyint>", "[1,null]", "[1, null]"),
+    ("double", "1e300", "1.0E300"),
+    ("double", "1e400", None),
+    ("double", "-1e400", None),
+    ("double", '"-Infinity"', "-Infinity"),
+    ("float", "1e39", None),
+    ("float", '"+INF"', "Infinity"),
+    ("double", "Infinity", "Infinity"),
+    ("struct<x: double>", '{"x":1e400}', None),
+    ("array<float>", '[1.5,"Infinity"]', "[1.5, Infinity]"),
 ]
 """The type of a column, a field's JSON, and what is kept of it; None if it does not fit."""
 

@@ -25,6 +25,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from spark.tables.fitting import READ_OPTIONS, is_changed, kept_as, read_as
 from spark.tables.unknown import FIELDS, begins_object, unknown_paths
+from spark.tables.whole import is_whole, listed
 
 RECORD = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 """What `decode` needs of a read with includeHeaders."""
@@ -43,7 +44,6 @@ Shorter names are taken: Iceberg has a _partition of its own.
 """
 
 _CORRUPT = "_corrupt"
-_END = "streamhouse_end"
 _HEADER_BYTES = 5  # a zero and the schema's id, before what a serializer of a registry wrote
 
 
@@ -121,7 +121,7 @@ def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame
     options = {**READ_OPTIONS, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     # Spark would take the first of several objects in an array, and nothing for the text `null`
     parsed = records.withColumn("parsed", F.from_json(text, parsed_schema, options)).withColumn(
-        "listed", F.from_json(_listed(text), f"array<{FIELDS}>")
+        "listed", F.from_json(listed(text), f"array<{FIELDS}>")
     )
     told, found = F.get(F.col("listed"), F.lit(0)), F.col("parsed")
     kept = {one.name: kept_as(found[one.name], one.dataType) for one in values.columns}
@@ -140,7 +140,7 @@ def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame
         F.when(value.isNull(), None)
         .when(~F.is_valid_utf8(text), F.lit("the value is not UTF-8 text"))
         .when(~begins_object(text), F.lit("the value is not a JSON object"))
-        .when(~_is_whole(F.col("listed"), text), F.lit("the value is not one JSON object"))
+        .when(~is_whole(F.col("listed"), text), F.lit("the value is not one JSON object"))
         .when(wrong != "", F.concat(F.lit("does not fit its column: "), wrong))
         .when(found[_CORRUPT].isNotNull(), F.lit("a part does not fit its column"))
         .when(missing != "", F.concat(F.lit("is missing: "), missing))
@@ -151,20 +151,6 @@ def _decode_json(records: DataFrame, value: Column, values: Values) -> DataFrame
         reason = reason.when(F.size(unknown) > 0, F.concat(F.lit("has no column: "), names))
     row = F.struct(*(column.alias(name) for name, column in kept.items()))
     return parsed.withColumn("row", row).withColumn("reason", reason)
-
-
-def _listed(text: Column) -> Column:
-    """Return an array of an object and its digest: Spark's reader stops where the first one ends.
-
-    The digest is what no text holds of itself, so what ends the array is not part of the text.
-    """
-    return F.concat(F.lit("["), text, F.lit(f',{{"{_END}":"'), F.md5(text), F.lit('"}]'))
-
-
-def _is_whole(listed: Column, text: Column) -> Column:
-    """Return whether nothing follows an object, by what was read of `_listed`."""
-    digest = F.get(listed, F.lit(1))[_END]
-    return F.coalesce((F.size(listed) == 2) & (digest == F.md5(text)), F.lit(False))
 
 
 def _decode_registered(

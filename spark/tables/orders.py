@@ -5,13 +5,15 @@
 
 Amounts have two decimals and are exact; more are rounded. `amount` may be left out where the
 prices of orders are looked up (`priced`). A `ts` that is a number is seconds since 1970, as in
-Spark: milliseconds are no time.
+Spark: milliseconds are no time. Of several objects in a value none is an event.
 """
 
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+
+from spark.tables.whole import END, is_whole, listed
 
 BODY: Final = (
     "event_id string, order_id long, event_type string, ts timestamp, amount decimal(18,2)"
@@ -34,7 +36,8 @@ def decode(records: DataFrame) -> DataFrame:
         records: columns topic, partition, offset, key, value of a source of records.
     """
     text = F.col("value").cast("string")
-    body = F.from_json(text, BODY)
+    ends = F.from_json(listed(text), f"array<struct<{END}: string>>")
+    body = F.when(is_whole(ends, text), F.from_json(text, BODY))
     return records.withColumn("body", body).select(
         "topic",
         "partition",

@@ -24,6 +24,9 @@ def test_records_become_events_and_what_is_none_keeps_its_row(session: SparkSess
         b"not JSON",
         b'{"event_id":"e-3","ts":"yesterday","amount":"much"}',
         None,
+        b'{"event_id":"e-5","event_type":"paid"}{"event_id":"e-6","event_type":"paid"}',
+        b'{"event_id":"e-7","event_type":"paid"} garbage',
+        b' {"event_id":"e-8","order_id":8,"event_type":"paid"}\n',
     ]
     rows = [("t", 0, offset, b"k", value) for offset, value in enumerate(values)]
 
@@ -39,6 +42,9 @@ def test_records_become_events_and_what_is_none_keeps_its_row(session: SparkSess
         ("t", 0, 2, "k", *NULLS),
         ("t", 0, 3, "k", "e-3", None, None, None, None),
         ("t", 0, 4, "k", *NULLS),
+        ("t", 0, 5, "k", *NULLS),
+        ("t", 0, 6, "k", *NULLS),
+        ("t", 0, 7, "k", "e-8", 8, "paid", None, None),
     ]
     assertDataFrameEqual(events, session.createDataFrame(expected, orders.SCHEMA))
 

@@ -77,11 +77,15 @@ def revenue_figure(windows: Sequence[WindowRevenue]) -> Figure:
     return figure
 
 
-def late_figure(late: Sequence[LatePayment], counted: int) -> Figure:
+def late_figure(
+    late: Sequence[LatePayment], *, count: int, amount: Decimal, counted: int
+) -> Figure:
     """Return when late payments were made, and how late they came.
 
     Args:
-        late: what was kept aside.
+        late: the latest of those that were kept aside, or all.
+        count: of all that were.
+        amount: of all that were.
         counted: payments in windows.
     """
     title = "Late payments, kept aside"
@@ -89,12 +93,12 @@ def late_figure(late: Sequence[LatePayment], counted: int) -> Figure:
         figure, (axes,) = canvas.new_figure(title, f"none of {_many(counted, 'payment')}")
         canvas.say_empty(axes, "Every payment came before its watermark.")
         return figure
-    amount = sum((each.amount for each in late), Decimal(0))
-    share = len(late) / (len(late) + counted)
     subtitle = (
-        f"{_many(len(late), 'payment')}, {share:.1%} of all, ${amount:,.2f}:"
+        f"{_many(count, 'payment')}, {count / (count + counted):.1%} of all, ${amount:,.2f}:"
         " in the running total, in no window"
     )
+    if count > len(late):
+        subtitle += f"; drawn are the {len(late):,} latest"
     figure, (when, how) = canvas.new_figure(title, subtitle, columns=2)
     when.hist(
         [canvas.days(each.event_time) for each in late],

@@ -35,12 +35,14 @@ class Numbers:
     Attributes:
         windows: tumbling ones, by time; the newest MOST_WINDOWS.
         late: the MOST_LATE latest, latest first.
+        late_amount: of all that are late.
         aside: rows by reason.
         totals: rows of revenue.TOTALS: of all, and of the MOST_ROWS keys that paid most.
     """
 
     windows: Sequence[WindowRevenue]
     late: Sequence[LatePayment]
+    late_amount: Decimal
     aside: dict[str, int]
     totals: Sequence[Row]
 
@@ -64,10 +66,13 @@ def write_revenue_report(
         totals: of revenue.TOTALS.
         lags: in order of time.
     """
+    by_reason = aside.groupBy("reason")
+    sums = by_reason.agg(F.count("*").alias("rows"), F.sum("amount").alias("amount")).collect()
     numbers = Numbers(
         windows=_windows(closed, still_open),
         late=_late(aside),
-        aside={row["reason"]: row["count"] for row in aside.groupBy("reason").count().collect()},
+        late_amount=next((row["amount"] for row in sums if row["reason"] == LATE), Decimal(0)),
+        aside={row["reason"]: row["rows"] for row in sums},
         totals=_totals(totals),
     )
     page_of(numbers, lags).write(directory)
@@ -99,7 +104,9 @@ def page_of(numbers: Numbers, lags: Sequence[Lag]) -> Page:
             Picture(
                 name="late",
                 description="When late payments were made, and how late they came",
-                figure=late_figure(numbers.late, payments - late),
+                figure=late_figure(
+                    numbers.late, count=late, amount=numbers.late_amount, counted=payments - late
+                ),
             ),
             Picture(
                 name="lag",

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from spark.charts import lag as lag_module
-from spark.charts.figures import LatePayment, WindowRevenue, in_words, lag_figure, revenue_figure
+from spark.charts.figures import (
+    LatePayment,
+    WindowRevenue,
+    in_words,
+    lag_figure,
+    late_figure,
+    revenue_figure,
+)
 from spark.charts.lag import Lag, LagLog, lag_of
 from spark.charts.revenue_report import Numbers, page_of
 from tests.spark.shopflow import START
@@ -32,7 +39,13 @@ def numbers() -> Numbers:
         {"scope": "all", "key": None, "revenue": Decimal("1365.50"), "payments": 42},
         {"scope": "key", "key": "<script>", "revenue": Decimal(5), "payments": 1},
     ]
-    return Numbers(windows=windows, late=late, aside={"late": 1, "duplicate": 3}, totals=totals)
+    return Numbers(
+        windows=windows,
+        late=late,
+        late_amount=Decimal(5),
+        aside={"late": 1, "duplicate": 3},
+        totals=totals,
+    )
 
 
 def progress(latest: object, end: object) -> dict[str, Any]:
@@ -63,7 +76,8 @@ def test_a_report_is_pictures_and_a_page_that_loads_nothing(tmp_path: Path) -> N
 
 def test_a_report_of_nothing_says_so(tmp_path: Path) -> None:
     # When nothing was read yet
-    page_of(Numbers(windows=[], late=[], aside={}, totals=[]), []).write(tmp_path)
+    nothing = Numbers(windows=[], late=[], late_amount=Decimal(0), aside={}, totals=[])
+    page_of(nothing, []).write(tmp_path)
 
     # Then the page has its pictures, and words in place of rows
     page = (tmp_path / "index.html").read_text()
@@ -87,6 +101,22 @@ def test_axes_have_names_and_units() -> None:
     legend = revenue.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["closed", "open, so far"]
+
+
+def test_late_payments_are_counted_though_not_all_are_drawn() -> None:
+    # Given the two latest of many
+    late = [LatePayment(event_time=START, amount=Decimal(5), late_by_ms=90_000)] * 2
+    amount = Decimal("750000.50")
+
+    # When they are drawn, then the words tell of all, and that these are a part
+    figure = late_figure(late, count=250_000, amount=amount, counted=750_000)
+    (words,) = (text.get_text() for text in figure.texts if "of all" in text.get_text())
+    assert "250,000 payments, 25.0% of all, $750,000.50" in words
+    assert words.endswith("drawn are the 2 latest")
+
+    # And nothing of parts where all of them are
+    figure = late_figure(late, count=2, amount=Decimal(10), counted=0)
+    assert not any("drawn" in text.get_text() for text in figure.texts)
 
 
 def test_lag_is_what_the_source_had_beyond_the_batch(tmp_path: Path) -> None:

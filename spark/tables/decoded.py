@@ -193,12 +193,12 @@ def _reason_of_avro(record: Column, avro: str, writer: StructType, values: Value
         broken = broken & (F.hex(body()) != nulls.hex().upper())
     reason = F.when(broken, F.lit("the value is not of the Avro schema that it names"))
     for column in values.columns:
-        if column.name not in writer.names:
-            if not column.nullable:
-                reason = reason.when(F.lit(True), F.lit(f"is missing: {column.name}"))
-        elif not _widens(writer[column.name].dataType, column.dataType):
-            wrong = record[column.name].isNotNull()
-            reason = reason.when(wrong, F.lit(f"does not fit its column: {column.name}"))
+        there = column.name in writer.names
+        told = record[column.name] if there else F.lit(None)
+        if not column.nullable:
+            reason = reason.when(told.isNull(), F.lit(f"is missing: {column.name}"))
+        if there and not _widens(writer[column.name].dataType, column.dataType):
+            reason = reason.when(told.isNotNull(), F.lit(f"does not fit its column: {column.name}"))
     if not values.ignore_unknown:
         for one in writer:
             if one.name not in values.columns.names:

@@ -34,6 +34,8 @@ BROKEN = "the value is not of the Avro schema that it names"
 COLUMNS = StructType([StructField("id", LongType(), False), StructField("name", StringType())])
 ORDER = """{"type": "record", "name": "Order", "fields": [
     {"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"]}]}"""
+MAYBE = """{"type": "record", "name": "Maybe", "fields": [
+    {"name": "id", "type": ["null", "long"]}, {"name": "name", "type": "string"}]}"""
 REFUND = """{"type": "record", "name": "Refund", "fields": [{"name": "refund", "type": "long"}]}"""
 
 _NUMBERS = st.integers() | st.integers(-(10**45), 10**45) | st.floats(allow_nan=False)
@@ -278,7 +280,7 @@ def nested(opening: bytes, levels: int) -> bytes:
 
 
 def test_values_of_a_registry(session: SparkSession) -> None:
-    # Given Avro of two schemas, JSON of a third, an id that is not known, and no id
+    # Given Avro of two schemas and of one whose id may be null, JSON, an unknown schema, and none
     frames = session.range(1).select(
         F.concat(
             F.unhex(F.lit("0000000007")),
@@ -291,8 +293,9 @@ def test_values_of_a_registry(session: SparkSession) -> None:
     )
     (order, refund) = (bytes(value) for value in frames.collect()[0])
     json_value = b"\0\0\0\0\x09" + b'{"id":6}'
-    given = records(session, order, refund, json_value, b"\0\0\0\0\x0a..", b"{}", order[:6])
-    values = Values(columns=COLUMNS, registered={7: ORDER, 8: REFUND, 9: None})
+    no_id = b"\0\0\0\0\x06" + b"\0\x02n"
+    given = records(session, order, refund, json_value, b"\0\0\0\0\x0a..", b"{}", order[:6], no_id)
+    values = Values(columns=COLUMNS, registered={6: MAYBE, 7: ORDER, 8: REFUND, 9: None})
 
     # When
     decoded = decode(given, values)
@@ -305,6 +308,7 @@ def test_values_of_a_registry(session: SparkSession) -> None:
         "no schema of this topic has the id 10",
         "the value does not begin with the id of a schema",
         BROKEN,
+        "is missing: id",
     ]
     rows = rows_of(decoded).select("_kafka_offset", "id", "name")
     expected = [(0, 5, "n"), (2, 6, None)]

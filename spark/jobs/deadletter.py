@@ -12,10 +12,8 @@ from typing import Annotated
 
 import typer
 from pyspark import StorageLevel
-from pyspark.sql.types import StructType
 
 from spark.jobs.loading import Loading
-from spark.jobs.logic import value_columns
 from spark.jobs.options import JobFailed, PipelineOptions, pipeline, run
 from spark.jobs.queries import measured
 from spark.jobs.warehouse_options import (
@@ -30,7 +28,6 @@ from spark.jobs.warehouse_options import (
 from spark.sinks.warehouse import TableFormat
 from spark.tables import deadletter as table
 from spark.tables.decoded import decode
-from spark.tables.drift import additions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +80,7 @@ def redo(loading: Loading, *, dry_run: bool = False) -> Redone:
 
     Raises:
         JobFailed: there is no table.
+        WrongUsage: what --schema and --logic say does not go together with it.
     """
     warehouse = loading.warehouse
     generation = warehouse.generation()
@@ -92,11 +90,9 @@ def redo(loading: Loading, *, dry_run: bool = False) -> Redone:
         loading.prepare(generation)
     stored = warehouse.columns(generation)
     assert stored is not None, "a table that has a generation has columns"
-    columns = value_columns(stored)
-    if loading.logic.columns is not None:  # of which a dry run has added none
-        columns = StructType([*columns, *additions(columns, loading.logic.columns)])
+    inputs = loading.inputs(stored, warehouse.inputs(generation))
     letters = warehouse.left(generation).persist(StorageLevel.MEMORY_AND_DISK)
-    values = loading.logic.values(letters, columns)
+    values = loading.logic.values(letters, inputs)
     decoded = decode(letters, values)
     settled = decoded.where("reason is null").count()
     if settled and not dry_run:

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark.charts.lag import LagLog
 from spark.jobs.checked_query import CheckedBatches, CheckedQuery
 from spark.jobs.group_commits import GroupCommits
+from spark.jobs.left_out import refuse_left_out
 from spark.jobs.options import JobFailed, PipelineOptions
 from spark.jobs.put_back import refuse_put_back
 from spark.jobs.queries import Counted, Goal
@@ -106,6 +107,7 @@ class Folding:
         except OtherRun as error:
             raise JobFailed(str(error)) from error
         refuse_other_source(self._checkpoint(), self.options.source, ANEW)
+        refuse_left_out(self.session, self.options, self._checkpoint())
         refuse_put_back(
             self._checkpoint(),
             lambda _query_id: tables.last_batch(self.fold.carried),

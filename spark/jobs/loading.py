@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from spark.jobs.checked_query import CheckedBatches, CheckedQuery
 from spark.jobs.inputs import apart, laid_over, refuse_other_capitals, refuse_other_types
+from spark.jobs.left_out import refuse_left_out
 from spark.jobs.logic import Logic, UnknownFields, value_columns
 from spark.jobs.options import JobFailed, PipelineOptions, WrongUsage
 from spark.jobs.put_back import refuse_put_back
@@ -96,9 +97,11 @@ class Loading:
 
         Raises:
             JobFailed: files and checkpoint are not of one query, the checkpoint is of the other
-                source or was put back from an older copy, or a topic was made again.
+                source, of more topics or was put back from an older copy, or a topic was made
+                again.
         """
         self._refuse_other_source(generation)
+        refuse_left_out(self.warehouse.session, self.options, self._files(generation))
         self._refuse_other_topics(generation)
         self._refuse_other_topics_of_table(generation)
         stream = read_stream(self.warehouse.session, self.options, are_there=True)

@@ -4,6 +4,7 @@ Rows are told apart by topic, partition and offset, and offsets of a topic that 
 anew. So a checkpoint keeps the ids; so does a table that may be loaded from a new one.
 """
 
+import json
 from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from uuid import UUID
 from spark.jobs.option_groups import Source
 from spark.jobs.options import JobFailed
 from spark.sinks.hadoop_files import HadoopFiles
-from spark.sources.stream_offset import TOPIC_IDS
+from spark.sources.stream_offset import OFFSETS, TOPIC_IDS
 
 DIRECTORY: Final = "streamhouse-topics"
 """In a checkpoint, with a file for each topic."""
@@ -58,11 +59,26 @@ def in_hexadecimal(text: str) -> str:
 
 def source_of(checkpoint: HadoopFiles) -> Source | None:
     """Return what a checkpoint's offsets are of; None before the first batch."""
-    batch = next((name for name in checkpoint.names(_OFFSETS) if name.isdigit()), None)
-    text = None if batch is None else checkpoint.read_text(f"{_OFFSETS}/{batch}")
+    text = _newest_end(checkpoint)
     if text is None:
         return None
     return Source.direct if f'"{TOPIC_IDS}"' in text else Source.kafka
+
+
+def topics_in(checkpoint: HadoopFiles) -> set[str]:
+    """Return the topics that a checkpoint has offsets of; none before the first batch."""
+    text = _newest_end(checkpoint)
+    if text is None:
+        return set()
+    offsets = json.loads(text.rpartition("\n")[2])  # the lines before it are Spark's own
+    return set(offsets[OFFSETS] if TOPIC_IDS in offsets else offsets)
+
+
+def _newest_end(checkpoint: HadoopFiles) -> str | None:
+    """Return what Spark wrote down of the end of the last batch that was begun."""
+    batches = (int(name) for name in checkpoint.names(_OFFSETS) if name.isdigit())
+    newest = max(batches, default=None)
+    return None if newest is None else checkpoint.read_text(f"{_OFFSETS}/{newest}")
 
 
 def refuse_other_source(checkpoint: HadoopFiles, source: Source, or_else: str) -> None:

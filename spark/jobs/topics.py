@@ -3,6 +3,7 @@
 Both have the columns of Spark's own format("kafka"), headers included.
 """
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
@@ -82,23 +83,39 @@ def topic_ids(session: SparkSession, options: PipelineOptions) -> dict[str, str]
         MetadataUnavailable: Postgres gave no answer for a minute.
         MetadataWentBack: brokers have marked the database as one that was set back.
     """
+    ids = ids_of_those_there(session, options, options.topics)
+    if options.source is Source.kafka:  # of a deleted one the other source says more
+        for name in options.topics:
+            if name not in ids:
+                raise WrongUsage(f"there is no topic {name}", fix=LIST_TOPICS)
+    return ids
+
+
+def ids_of_those_there(
+    session: SparkSession, options: PipelineOptions, topics: Collection[str]
+) -> dict[str, str]:
+    """Return the ids of topics by name, without those that do not exist.
+
+    Raises:
+        Py4JJavaError, MetadataUnavailable, MetadataWentBack: see `topic_ids`.
+    """
     if options.source is Source.direct:
-        return _ids_in_log(options)
+        return _ids_in_log(options, topics)
     java = session.sparkContext._jvm  # noqa: SLF001 - the client that Spark itself reads with
     assert java is not None
     properties = java.java.util.Properties()
     for name, value in {**options.client, "bootstrap.servers": options.bootstrap}.items():
         properties.put(name, value)
     names = java.java.util.ArrayList()
-    for name in options.topics:
+    for name in topics:
         names.add(name)
     admin = java.org.apache.kafka.clients.admin.AdminClient.create(properties)
     try:
         answers = admin.describeTopics(names).topicNameValues()
-        ids = {name: _id_of(name, answers.get(name)) for name in options.topics}
+        ids = {name: _id_of(answers.get(name)) for name in topics}
     finally:
         admin.close()
-    return {name: in_hexadecimal(text) for name, text in ids.items()}
+    return {name: in_hexadecimal(text) for name, text in ids.items() if text is not None}
 
 
 def refuse_missing(session: SparkSession, options: PipelineOptions) -> None:
@@ -111,23 +128,23 @@ def refuse_missing(session: SparkSession, options: PipelineOptions) -> None:
         topic_ids(session, options)
 
 
-def _id_of(topic: str, answer: Any) -> str:
-    """Return the id that a broker gives."""
+def _id_of(answer: Any) -> str | None:
+    """Return the id that a broker gives; None if there is no such topic."""
     try:
         text: str = answer.get().topicId().toString()
     except Py4JJavaError as error:
         if _MISSING not in str(error.java_exception):
             raise
-        raise WrongUsage(f"there is no topic {topic}", fix=LIST_TOPICS) from error
+        return None
     return text
 
 
-def _ids_in_log(options: PipelineOptions) -> dict[str, str]:
+def _ids_in_log(options: PipelineOptions, topics: Collection[str]) -> dict[str, str]:
     kept = KeptConnection(options.location().postgres)
 
     async def look() -> dict[str, str]:
         index = await LogIndex.on(await kept.get())
-        return {each.topic: str(each.topic_id) for each in await index.topics(options.topics)}
+        return {each.topic: str(each.topic_id) for each in await index.topics(topics)}
 
     try:
         return kept.run(look)

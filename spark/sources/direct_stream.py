@@ -17,8 +17,10 @@ A query may die at any step between two batches, and goes on where its checkpoin
   each record once.
 
 While it runs: partitions and topics (of subscribePattern) that come are read from offset 0, and
-records that were gone from them before they were seen are DataLoss. Deleted topics are DataLoss;
-with failOnDataLoss=false they are left out. A topic that is made again under its name is a new one.
+records that were gone from them before they were seen are DataLoss. Deleted topics are DataLoss,
+and so are those that a later run no longer asks for; with failOnDataLoss=false they are left out,
+and read from offset 0 if they are asked for again. A topic that is made again under its name is a
+new one.
 
 Trigger.AvailableNow: Spark knows no such trigger for sources in Python; it warns, and makes one
 batch of all there is, or of maxOffsetsPerTrigger. After a crash that one batch is the one that was
@@ -30,7 +32,8 @@ An outage of Postgres is waited out for a minute; then the query fails, and can 
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -194,10 +197,16 @@ class _Driver:
                 self._lose(f"{each.topic}-{each.partition} ends at {has.high_watermark}, not {at}")
                 at = 0  # the end is moved back to where the log ends
             ends[each] = max(at, self._readable_end(has))
-        if gone := sorted(begins.keys() - found.keys()):
-            names = ", ".join(f"{each.topic}-{each.partition}" for each in gone[:5])
-            self._lose(f"deleted while it was read: {names}")
+        if gone := begins.keys() - found.keys():
+            there = self._connection.run(partial(self._find_offsets, gone)).keys()
+            self._lose_partitions("deleted while it was read", gone - there)
+            self._lose_partitions("no longer asked for", gone & there)
         return ends
+
+    def _lose_partitions(self, what: str, partitions: Collection[TopicPartition]) -> None:
+        if partitions:
+            names = (f"{each.topic}-{each.partition}" for each in sorted(partitions)[:5])
+            self._lose(f"{what}: {', '.join(names)}")
 
     def _lose(self, what: str) -> None:
         if self._options.fail_on_data_loss:
@@ -214,6 +223,10 @@ class _Driver:
             chooser = Chooser(index=index, location=self._location, options=self._options)
             found = await chooser.partitions()
             return StreamOffset(positions=await chooser.starts(found), is_initial=True)
+
+    async def _find_offsets(self, partitions: Collection[TopicPartition]) -> Topics:
+        index = await LogIndex.on(await self._connection.get())
+        return await index.offsets(partitions)
 
     async def _find_partitions(self) -> Topics:
         """Return the partitions there are; one statement, so it is one moment of all of them.

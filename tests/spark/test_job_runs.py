@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -138,6 +139,42 @@ def test_revenue_without_brokers_adds_up_all_there_is(
     # Then
     running = BatchTables(session=session, path=direct.output).table("running", ROWS["running"])
     assert [int(row["revenue"]) for row in running.orderBy("offset").collect()] == [10, 35, 40, 100]
+
+
+@pytest.mark.parametrize("source", Source)
+def test_a_topic_of_a_table_is_left_out_only_when_it_is_gone(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    direct: PipelineOptions,
+    source: Source,
+) -> None:
+    # Given a table of two topics
+    other = f"{topic}-other"
+    both = replace(
+        direct, source=source, bootstrap=confluent.bootstrap, topics=(topic, other), reader={}
+    )
+    for name in both.topics:
+        confluent.create_topic(name, partition_count=1)
+        send(confluent, name, VALUES[:1])
+    assert load(files_of(session, both)) == 2
+
+    # When a run names one of them, then it is refused, though it may go on without what is gone
+    one = replace(both, topics=(topic,), reader={"failOnDataLoss": "false"})
+    with pytest.raises(JobFailed, match=f"is of {other}, too") as refused:
+        load(files_of(session, one))
+    assert f"--topic {other}, too" in refused.value.fix
+
+    # And nothing of it is read twice when both are named again
+    send(confluent, other, VALUES[1:2])
+    assert load(files_of(session, both)) == 1
+
+    # When it is deleted, then the other one goes on
+    admin = AdminClient({"bootstrap.servers": confluent.bootstrap})
+    admin.delete_topics([other])[other].result(timeout=30)
+    send(confluent, topic, VALUES[1:2])
+    assert load(files_of(session, one)) == 1
+    assert contents(files_of(session, one).warehouse) == ([0, 0, 1, 1], [])
 
 
 def test_a_topic_that_is_not_there_is_named(direct: PipelineOptions) -> None:

@@ -186,6 +186,36 @@ def test_a_topic_that_is_made_again_is_not_added_to_the_one_before(
     assert totals(tables_of(session, options)) == [10, 35]
 
 
+def test_a_topic_that_is_left_out_is_not_counted_again_later(
+    session: SparkSession,
+    confluent: Confluent,
+    topic: str,
+    tmp_path: Path,
+    location_options: dict[str, str],
+) -> None:
+    # Given the payments of two topics, added up
+    topics = (topic, f"{topic}-other")
+    for name in topics:
+        confluent.create_topic(name, partition_count=1)
+        produce(confluent.bootstrap, name, trace()[:1])
+    options = replace(
+        options_of(topic, confluent.bootstrap, tmp_path),
+        source=Source.direct,
+        log=location_options,
+        topics=topics,
+    )
+    run_revenue(session, options, FOLD)
+
+    # When a run names one of them, then it is refused: the other one would begin anew
+    one = replace(options, topics=topics[:1], reader={"failOnDataLoss": "false"})
+    with pytest.raises(JobFailed, match=f"is of {topic}-other, too"):
+        run_revenue(session, one, FOLD)
+    run_revenue(session, options, FOLD)
+    running = tables_of(session, options).table("running", ROWS["running"])
+    places = [(row["topic"], row["offset"]) for row in running.orderBy("topic").collect()]
+    assert places == [(name, 0) for name in topics]
+
+
 def test_a_fold_goes_on_without_a_report_while_it_runs(
     session: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -144,6 +144,26 @@ def test_a_deleted_topic_stops_a_query_unless_it_may_be_lost(
     assert query.batch() == ["new"]
 
 
+def test_a_topic_that_is_no_longer_asked_for_is_not_said_to_be_deleted(
+    ask: Callable[..., Asked], send: Callable[..., None], confluent: Confluent
+) -> None:
+    # Given a query that has read two topics
+    kept, left = new_topic(confluent, "kept"), new_topic(confluent, "left")
+    query = ask(subscribe=f"{kept},{left}", startingOffsets="earliest")
+    send(kept, 1)
+    send(left, 2)
+    assert query.batch() == ["1", "2"]
+
+    # When it is to go on with one of them
+    query.restart(subscribe=kept)
+
+    # Then it says what it would forget, and goes on if it may
+    with pytest.raises(DataLoss, match=f"^no longer asked for: {left}-0; failOnDataLoss=false"):
+        query.batch()
+    query.restart(failOnDataLoss="false")
+    assert query.batch() == []
+
+
 def test_deleted_records_stop_a_query_unless_they_may_be_lost(
     ask: Callable[..., Asked],
     confluent: Confluent,

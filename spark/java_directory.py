@@ -1,7 +1,12 @@
-"""Where Java works: Spark 4.0.0 makes a folder there, has it empty at the end, and leaves it."""
+"""Where Java works: Spark 4.0.0 makes a folder there, has it empty at the end, and leaves it.
+
+Java may work in another directory than this process, one that goes with it. So what people name by
+a relative path is made absolute before Java is told (`absolute`).
+"""
 
 import atexit
 import os
+import re
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -10,6 +15,7 @@ from typing import Final
 from pyspark import SparkContext
 
 _FOLDER: Final = "artifacts"
+_URL: Final = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 
 
 def own_directory() -> Path:
@@ -24,6 +30,11 @@ def directory_for_java() -> Path | None:
     folder = Path(_FOLDER).absolute()
     place = folder if folder.exists() else folder.parent
     return None if place.is_dir() and os.access(place, os.W_OK) else own_directory()
+
+
+def absolute(place: str) -> str:
+    """Return a path as this process has it, wherever Java works; a URL is left as it is."""
+    return place if _URL.match(place) else str(Path(place).absolute())
 
 
 def has_folder() -> bool:

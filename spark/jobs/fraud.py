@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark.charts.figures import lag_figure
 from spark.charts.lag import LagLog
 from spark.charts.page import Page, Picture, Table
+from spark.java_directory import absolute
 from spark.jobs.durations import parse_duration
 from spark.jobs.folding import Folding, Outcome, no_more
 from spark.jobs.group_commits import GroupCommits
@@ -216,7 +217,7 @@ def main(
         rapid_within=parse_duration("--within", within),
     )
     session = open_session("streamhouse fraud", options)
-    options = replace(options, report=report)
+    options = replace(options, output=absolute(options.output), report=report)
     with measured(session, options):
         run_fraud(session, options, FraudFold(decisions=rules), group=group, alerts_topic=alerts)
 

@@ -25,6 +25,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from spark.java_directory import absolute
 from spark.jobs.java_words import hush_pyspark
 from spark.jobs.option_groups import (
     DEFAULT_BOOTSTRAP,
@@ -121,8 +122,8 @@ class PipelineOptions(UpkeepOptions):
         source: brokers, or the log itself.
         bootstrap: HOST:PORT of brokers, separated by commas.
         topics: one or more.
-        output: where results go: a directory or URL, or a table's name; the job says which.
-        checkpoint: directory or URL that tells a run that resumes where it was.
+        output: where results go: a directory or URL, or a name; the job says which.
+        checkpoint: absolute directory or URL that tells a run that resumes where it was.
         follow: go on with what is still to come; else end at what was there at the start.
         client: properties of Kafka's Java client; may hold secrets.
         reader: options of the source, such as maxOffsetsPerTrigger, as it names them.
@@ -256,14 +257,15 @@ def _pipeline_options(given: dict[str, Any]) -> PipelineOptions:
     from_words = parse_pairs("-X", given["properties"] or ())
     if secret := next((name for name in from_words if _SECRET.search(name)), None):
         raise WrongUsage(f"-X {secret}: ps shows command lines", fix="put it into a --config file")
+    output = given["output"]
     return PipelineOptions(
         log=_log(given),
         master=given["master"],
         source=given["source"],
         bootstrap=given["bootstrap"],
         topics=tuple(given["topic"]),
-        output=given["output"],
-        checkpoint=given["checkpoint"] or f"{given['output'].rstrip('/')}.checkpoint",
+        output=output,
+        checkpoint=absolute(given["checkpoint"] or f"{output.rstrip('/')}.checkpoint"),
         follow=given["follow"],
         client={**from_files, **from_words},
         reader=parse_pairs("--read-option", given["reader"] or ()),

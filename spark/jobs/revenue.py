@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark.charts.lag import LagLog
 from spark.charts.revenue_report import write_revenue_report
+from spark.java_directory import absolute
 from spark.jobs.durations import parse_duration
 from spark.jobs.folding import Folding, Outcome
 from spark.jobs.java_words import hush_streams
@@ -153,10 +154,10 @@ def main(
     if lengths.slide > lengths.sliding:
         raise WrongUsage("--slide is longer than --sliding: payments would be in no window")
     session = open_session("streamhouse revenue", options)
-    known = None if prices is None else session.read.parquet(prices)
+    known = None if prices is None else session.read.parquet(absolute(prices))
     fold = RevenueFold(decisions=Rules(patience=patience, lengths=lengths), prices=known)
     with measured(session, options):
-        run_revenue(session, replace(options, report=report), fold)
+        run_revenue(session, replace(options, output=absolute(options.output), report=report), fold)
 
 
 def open_session(name: str, options: PipelineOptions) -> SparkSession:

@@ -15,7 +15,7 @@ import typer
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql.types import StructType
 
-from spark.java_directory import own_directory
+from spark.java_directory import absolute, own_directory
 from spark.jobs.java_words import java_words_aside
 from spark.jobs.logic import parse_columns
 from spark.jobs.option_groups import DEFAULT_MASTER, LOG_OPTIONS, RUN_OPTIONS
@@ -82,8 +82,8 @@ def sql(
     """
     if (form is Format.parquet) != (output is not None):
         raise WrongUsage("--format parquet and --output DIR go together")
-    if output is not None and "://" not in output:
-        output = str(Path(output).absolute())
+    if output is not None:
+        output = absolute(output)
     told = {POSTGRES: postgres, STORE: store, DATA: data}
     log = {name: str(value) for name, value in told.items() if value is not None}
     options = UpkeepOptions(log=log, master=master)

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import typer
 from pyspark.sql import SparkSession
 
+from spark.java_directory import absolute
 from spark.jobs.java_words import hush_streams
 from spark.jobs.loading import Loading
 from spark.jobs.logic import Logic, UnknownFields, parse_change, parse_columns
@@ -86,7 +87,7 @@ def open_session(name: str, options: PipelineOptions, table_format: TableFormat)
             *(() if direct else (Package.KAFKA,)),
             Package.AVRO,
         ),
-        warehouse=options.output.rstrip("/").rpartition("/")[0] or ".",
+        warehouse=absolute(options.output.rstrip("/").rpartition("/")[0] or "."),
         location=location,
         settings=_DELTA_SMALL if options.master.startswith("local") else None,
     )

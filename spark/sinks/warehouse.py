@@ -18,13 +18,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
+from spark.java_directory import absolute
 from spark.sinks.delta_tables import DeltaTable
 from spark.sinks.iceberg_tables import IcebergTable, iceberg_at
 from spark.sinks.parquet_tables import ParquetTable, Pointer
@@ -270,7 +270,8 @@ class ParquetWarehouse(Warehouse):
 
 def open_warehouse(session: SparkSession, table_format: TableFormat, output: str) -> Warehouse:
     """Return what is at an output of the command line, whether there is a table yet or not."""
-    place = str(Path(output).absolute()) if _is_local(table_format, output) else output
+    is_name = table_format is TableFormat.iceberg and "." in output and "/" not in output
+    place = output if is_name else absolute(output)
     if table_format is TableFormat.parquet:
         return ParquetWarehouse(session=session, table=ParquetTable(path=place.rstrip("/")))
     return LakeWarehouse(session=session, output=place.rstrip("/"), table_format=table_format)
@@ -283,8 +284,3 @@ def positions(warehouse: Warehouse, generation: int) -> dict[tuple[str, int], in
     both = warehouse.rows(generation).select(*_PLACE).unionByName(places)
     last = both.groupBy(*_PLACE[:2]).agg(F.max(_PLACE[2]).alias("last")).collect()
     return {(row[0], row[1]): row["last"] for row in last}
-
-
-def _is_local(table_format: TableFormat, output: str) -> bool:
-    is_name = table_format is TableFormat.iceberg and "." in output and "/" not in output
-    return "://" not in output and not is_name

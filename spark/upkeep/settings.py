@@ -92,7 +92,9 @@ def upkeep_order(
 
 
 def report_directory(options: UpkeepOptions) -> Path | None:
-    """Return where a report goes, made if it was not there; None if nobody asked for one."""
-    if options.report is not None:
-        options.report.mkdir(parents=True, exist_ok=True)
-    return options.report
+    """Return where a report goes, absolute and there; None if nobody asked for one."""
+    if options.report is None:
+        return None
+    directory = options.report.absolute()  # Java writes there, too, and may work elsewhere
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory

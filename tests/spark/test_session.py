@@ -27,16 +27,21 @@ from tests.clients.spark_archive import driver_environment
 
 REPOSITORY = Path(__file__).parents[2]
 COUNTING = """
+import sys
+from spark.java_directory import absolute
 from spark.session import build_session
-print(build_session("counting", packages=()).range(3).count())
+numbers = build_session("counting", packages=()).range(3)
+print(numbers.count())
+for place in sys.argv[1:]:
+    numbers.write.parquet(absolute(place))
 """
 
 
-def counted_in(directory: Path) -> str:
-    """Have a session of its own count to three, and return what it said."""
+def counted_in(directory: Path, *places: str) -> str:
+    """Have a session of its own count to three, there too, and return what it said."""
     paths = {"PYTHONPATH": str(REPOSITORY)}
     ended = subprocess.run(
-        [sys.executable, "-c", COUNTING],
+        [sys.executable, "-c", COUNTING, *places],
         capture_output=True,
         text=True,
         cwd=directory,
@@ -205,5 +210,8 @@ def test_a_session_works_where_spark_cannot_make_its_folder(tmp_path: Path) -> N
     (tmp_path / "artifacts").write_text("ours")
 
     # When a session works there, then it has another one for that
-    assert counted_in(tmp_path) == "3\n"
+    assert counted_in(tmp_path, "out") == "3\n"
     assert (tmp_path / "artifacts").read_text() == "ours"
+
+    # And what it wrote stays when that one goes
+    assert (tmp_path / "out" / "_SUCCESS").exists()

@@ -3,9 +3,10 @@
 The new generation is loaded beside the table from the beginning of the topics, with a checkpoint
 of its own. A run that died goes on where it was if it is given the same logic; other logic makes
 another generation, so that no table has rows of both. When it has come as far as the table, the
-records of both are counted, rows and dead letters together, up to the same offsets: what it lacks
+records of both are compared, rows and dead letters together, up to the same offsets: what it lacks
 would be lost by a swap (retention or compaction took it from the log), so that needs --force. Of a
-topic that was made again it lacks all that the table has.
+topic that was made again it lacks all that the table has. So it does of one that is not named,
+which is refused before anything is loaded.
 
 The swap is one step (see spark.sinks.warehouse). Dying before it leaves the table as it was; dying
 after it leaves it swapped, with the generation's checkpoint to go on from. A `warehouse --follow`
@@ -20,6 +21,7 @@ import typer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from spark.jobs.left_out import left_out, named
 from spark.jobs.loading import Loading
 from spark.jobs.options import JobFailed, PipelineOptions, WrongUsage, pipeline, run
 from spark.jobs.queries import measured
@@ -41,6 +43,9 @@ from spark.tables import deadletter
 
 CATCH_UP_ROUNDS: Final = 10
 
+_PARTITION: Final = ("_kafka_topic", "_kafka_partition")
+_SIDES: Final = ("table", "made")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
@@ -48,6 +53,7 @@ class Compared:
 
     Attributes:
         last_offset: the last one counted.
+        lacking: those of the table that the generation has not, however many others it has.
     """
 
     topic: str
@@ -55,6 +61,7 @@ class Compared:
     last_offset: int
     table: int
     made: int
+    lacking: int
 
 
 @pipeline
@@ -68,13 +75,13 @@ def replay(
     partition_by: PartitionBy = None,
     *,
     swap: Annotated[
-        bool, typer.Option("--swap/--no-swap", help="Swap when counts agree, or only compare.")
+        bool, typer.Option("--swap/--no-swap", help="Swap if nothing is lost, or only compare.")
     ] = True,
     force: Annotated[
         bool, typer.Option("--force", metavar="", help="Swap even if records would be lost.")
     ] = False,
 ) -> None:
-    """Make a table anew from offset 0 with other logic, compare counts, then swap atomically."""
+    """Make a table anew from offset 0 with other logic, compare both, then swap atomically."""
     if options.follow:
         raise WrongUsage("replay ends with what is there", fix="leave --follow to warehouse")
     if partition_by and table_format is TableFormat.parquet:
@@ -94,16 +101,35 @@ def replay(
         partition_by=partition_by,
         name="replay",
     )
+    if swap and not force:
+        refuse_unnamed(loading)
     with measured(session, options):
         generation = backfill(loading)
     for one in compare(loading, generation):
         sys.stdout.write(
             f"{one.topic}-{one.partition} up to offset {one.last_offset}:"
-            f" {one.table} records in the table, {one.made} in generation {generation}\n"
+            f" {one.table} records in the table, {one.lacking} of them not in generation"
+            f" {generation}, which has {one.made}\n"
         )
     if swap:
         swap_if_whole(loading, generation, force=force)
         sys.stdout.write(f"the table is generation {generation} now\n")
+
+
+def refuse_unnamed(loading: Loading) -> None:
+    """Refuse to make a table anew without a topic that it has records of.
+
+    Raises:
+        JobFailed: one is there, and the options do not name it.
+    """
+    warehouse = loading.warehouse
+    live = warehouse.generation()
+    topics = {topic for topic, _ in positions(warehouse, live)} if live else set()
+    if left := left_out(warehouse.session, loading.options, topics, loading.known_ids(live)):
+        raise JobFailed(
+            f"the table has records of {' and '.join(left)}, too, which a swap would lose",
+            fix=f"give {named(left)}, too; --force swaps nevertheless, --no-swap only compares",
+        )
 
 
 def backfill(loading: Loading) -> int:
@@ -153,26 +179,33 @@ def _generation(loading: Loading, first: int) -> int:
 
 
 def compare(loading: Loading, generation: int) -> list[Compared]:
-    """Count the records of the table and of the generation that was made, up to the same offsets.
+    """Compare the records of the table with those of the generation that was made.
 
-    A partition that the new generation has nothing of is counted whole, and so is one of a topic
-    that was made again: of the records that the table has, the generation has none.
+    Counts do not tell: of a compacted log the generation may have others, and as many. Of a topic
+    that was made again it has none of the table's, though at the same offsets.
     """
     warehouse = loading.warehouse
     live = warehouse.generation()
     others = made_again(loading.known_ids(live), loading.known_ids(generation))
     last = positions(warehouse, live)
-    table = _count(warehouse, live, last)
-    made = _count(warehouse, generation, last)
+    mine = _places(warehouse, generation).where(~F.col("_kafka_topic").isin(others))
+    both = _marked(_places(warehouse, live), "table").unionByName(_marked(mine, "made"))
+    places = _up_to(both, last).groupBy(*_PARTITION, "_kafka_offset")
+    found = places.agg(*(F.bool_or(name).alias(name) for name in _SIDES))
+    lacking = F.col("table") & ~F.col("made")
+    counts = found.groupBy(*_PARTITION).agg(
+        *(F.count_if(name).alias(name) for name in _SIDES), F.count_if(lacking).alias("lacking")
+    )
     return [
         Compared(
-            topic=topic,
-            partition=partition,
-            last_offset=offset,
-            table=table.get((topic, partition), 0),
-            made=0 if topic in others else made.get((topic, partition), 0),
+            topic=row["_kafka_topic"],
+            partition=row["_kafka_partition"],
+            last_offset=last[row["_kafka_topic"], row["_kafka_partition"]],
+            table=row["table"],
+            made=row["made"],
+            lacking=row["lacking"],
         )
-        for (topic, partition), offset in sorted(last.items())
+        for row in counts.orderBy(*_PARTITION).collect()
     ]
 
 
@@ -182,9 +215,8 @@ def swap_if_whole(loading: Loading, generation: int, *, force: bool = False) -> 
     Raises:
         JobFailed: it does, and `force` is not given.
     """
-    lacking = [one for one in compare(loading, generation) if one.made < one.table]
-    if lacking and not force:
-        missing = sum(one.table - one.made for one in lacking)
+    missing = sum(one.lacking for one in compare(loading, generation))
+    if missing and not force:
         raise JobFailed(
             f"the log no longer has {missing} records of the table; it was not swapped",
             fix="--force swaps nevertheless; --no-swap only compares",
@@ -192,15 +224,14 @@ def swap_if_whole(loading: Loading, generation: int, *, force: bool = False) -> 
     loading.warehouse.swap(generation)
 
 
-def _count(
-    warehouse: Warehouse, generation: int, last: dict[tuple[str, int], int]
-) -> dict[tuple[str, int], int]:
-    """Return how many offsets up to the last ones are in rows or dead letters; each counts once."""
-    rows = warehouse.rows(generation).select("_kafka_topic", "_kafka_partition", "_kafka_offset")
-    letters = deadletter.places(warehouse.dead_letters(generation))
-    places = rows.union(letters).distinct()
-    counted = _up_to(places, last).groupBy("_kafka_topic", "_kafka_partition").count().collect()
-    return {(row["_kafka_topic"], row["_kafka_partition"]): row["count"] for row in counted}
+def _places(warehouse: Warehouse, generation: int) -> DataFrame:
+    """Return the places of rows and dead letters; one that is redone has both."""
+    rows = warehouse.rows(generation).select(*_PARTITION, "_kafka_offset")
+    return rows.union(deadletter.places(warehouse.dead_letters(generation)))
+
+
+def _marked(places: DataFrame, side: str) -> DataFrame:
+    return places.withColumns({name: F.lit(name == side) for name in _SIDES})
 
 
 def _up_to(places: DataFrame, last: dict[tuple[str, int], int]) -> DataFrame:
@@ -211,7 +242,7 @@ def _up_to(places: DataFrame, last: dict[tuple[str, int], int]) -> DataFrame:
         [(topic, partition, offset) for (topic, partition), offset in last.items()],
         "_kafka_topic string, _kafka_partition int, last bigint",
     )
-    joined = places.join(F.broadcast(limits), ["_kafka_topic", "_kafka_partition"])
+    joined = places.join(F.broadcast(limits), [*_PARTITION])
     return joined.where(F.col("_kafka_offset") <= F.col("last"))
 
 

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from spark.jobs.loading import Loading
 from spark.jobs.options import JobFailed, PipelineOptions, Source, UpkeepOptions, WrongUsage, run
 from spark.jobs.queries import Counted, Goal, measured
-from spark.jobs.replay import backfill, replay
+from spark.jobs.replay import backfill, refuse_unnamed, replay
 from spark.jobs.revenue import ROWS, RevenueFold, run_revenue
 from spark.jobs.task_errors import advice, explain
 from spark.jobs.topics import read_now, read_stream, topic_ids
@@ -148,6 +148,8 @@ def test_a_topic_of_a_table_is_left_out_only_when_it_is_gone(
     topic: str,
     direct: PipelineOptions,
     source: Source,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     # Given a table of two topics
     other = f"{topic}-other"
@@ -165,6 +167,14 @@ def test_a_topic_of_a_table_is_left_out_only_when_it_is_gone(
         load(files_of(session, one))
     assert f"--topic {other}, too" in refused.value.fix
 
+    # And it is not made anew from one of them
+    words = ("--bootstrap", confluent.bootstrap, "--data", both.log["data"], "--topic", topic)
+    places = ("--output", both.output, "--checkpoint", both.checkpoint)
+    monkeypatch.setattr(sys, "argv", ["replay", "--source", source, *words, *places])
+    with pytest.raises(SystemExit):
+        run(replay)
+    assert f"the table has records of {other}, too" in capsys.readouterr().err
+
     # And nothing of it is read twice when both are named again
     send(confluent, other, VALUES[1:2])
     assert load(files_of(session, both)) == 1
@@ -173,8 +183,10 @@ def test_a_topic_of_a_table_is_left_out_only_when_it_is_gone(
     admin = AdminClient({"bootstrap.servers": confluent.bootstrap})
     admin.delete_topics([other])[other].result(timeout=30)
     send(confluent, topic, VALUES[1:2])
-    assert load(files_of(session, one)) == 1
-    assert contents(files_of(session, one).warehouse) == ([0, 0, 1, 1], [])
+    loading = files_of(session, one)
+    assert load(loading) == 1
+    assert contents(loading.warehouse) == ([0, 0, 1, 1], [])
+    refuse_unnamed(loading)
 
 
 def test_a_topic_that_is_not_there_is_named(direct: PipelineOptions) -> None:

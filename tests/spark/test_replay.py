@@ -1,5 +1,6 @@
 """A table made anew from offset 0, and dead letters taken through fixed logic."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from spark.jobs.logic import UnknownFields
 from spark.jobs.options import JobFailed
 from spark.jobs.replay import backfill, compare, swap_if_whole
 from spark.jobs.warehouse import load
-from spark.sinks.warehouse import TableFormat
+from spark.sinks.warehouse import LakeWarehouse, TableFormat
 from tests.clients.confluent import Confluent
 from tests.spark.warehouse_runs import FORMATS, LAKES, by_offset, contents, loader, make_again, send
 
@@ -181,6 +182,32 @@ def test_a_swap_that_would_lose_records_is_refused(
     assert contents(run().warehouse)[0] == [0, 1, 2]
     swap_if_whole(run(), generation, force=True)
     assert contents(run().warehouse)[0] == [2]
+
+
+def test_a_swap_does_not_take_other_records_for_those_of_the_table(
+    session: SparkSession, confluent: Confluent, topic: str, tmp_path: Path
+) -> None:
+    # Given a table that was begun in the middle of a topic
+    confluent.create_topic(topic, partition_count=1)
+    send(confluent, topic, [b'{"id":%d}' % number for number in range(4)])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.delta)
+    start = {"startingOffsets": f'{{"{topic}": {{"0": 2}}}}'}
+    load(replace(run(), options=replace(run().options, reader=start)))
+    assert contents(run().warehouse) == ([2, 3], [])
+
+    # When it is made anew from offset 0, of a log that compaction took one of its records from
+    generation = backfill(run())
+    made = run().warehouse
+    assert isinstance(made, LakeWarehouse)
+    name = made.rows_table(generation).name
+    session.sql(f"DELETE FROM {name} WHERE _kafka_offset = 2")
+
+    # Then that one is missed, though there are more than the table has
+    (both,) = compare(run(), generation)
+    assert (both.table, both.made, both.lacking) == (2, 3, 1)
+    with pytest.raises(JobFailed, match="no longer has 1 records"):
+        swap_if_whole(run(), generation)
+    assert contents(run().warehouse) == ([2, 3], [])
 
 
 @pytest.mark.parametrize("count", [1, 2])

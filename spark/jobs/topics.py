@@ -3,6 +3,7 @@
 Both have the columns of Spark's own format("kafka"), headers included.
 """
 
+import re
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from spark.sources.log_index import LogIndex
 
 _MISSING: Final = "UnknownTopicOrPartitionException"
 _OF_STREAMS: Final = {name.lower() for name in (MAX_OFFSETS, COMMIT_GROUP)}
+_STARTING: Final = "startingoffsets"
+_LATEST: Final = re.compile(r"^\s*latest\s*$|:\s*-1\s*[,}]", re.IGNORECASE)  # -1 for a partition
 _FORMATS: Final = {Source.kafka: "kafka", Source.direct: "streamhouse"}
 
 
@@ -48,12 +51,19 @@ def read_now(
     """Return what the topics have now. Takes and raises what `read_stream` does.
 
     Options that only a stream has are left out: a job's are of its query, and a batch refuses them.
+    So is a start at the latest offset: it begins with the earliest.
     """
     if not are_there:
         refuse_missing(session, options)
     given = reader_options(options)
-    of_batch = {name: value for name, value in given.items() if name.lower() not in _OF_STREAMS}
+    of_batch = {name: value for name, value in given.items() if not _is_of_streams(name, value)}
     return session.read.format(_FORMATS[options.source]).options(**of_batch).load()
+
+
+def _is_of_streams(name: str, value: str) -> bool:
+    if name.lower() == _STARTING:
+        return _LATEST.search(value) is not None
+    return name.lower() in _OF_STREAMS
 
 
 def reader_options(options: PipelineOptions) -> dict[str, str]:

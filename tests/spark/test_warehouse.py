@@ -278,6 +278,24 @@ def test_a_batch_leaves_out_what_only_a_stream_is_told(
     assert read_now(session, streaming.options).count() == 5
 
 
+def test_columns_are_found_out_of_a_stream_that_begins_at_the_latest_offset(
+    session: SparkSession, streaming: Loading
+) -> None:
+    # Given a stream that begins at the end, of the topic or of its partition
+    options = streaming.options
+    of_partition = f'{{"{options.topics[0]}": {{"0": -1}}}}'
+    for start in ("latest", "LATEST ", of_partition):
+        options = replace(options, reader={**options.reader, "startingOffsets": start})
+
+        # When columns are looked for, then records from the beginning tell them
+        assert read_now(session, options).count() == 5
+    loading = replace(streaming, options=options)
+    loading.prepare(1)
+    found = loading.warehouse.columns(1)
+    assert found is not None
+    assert "id" in found.names
+
+
 def test_columns_are_found_out_whatever_a_stream_is_told(streaming: Loading) -> None:
     # When a table is made whose columns nobody named, then they are found, and the stream has them
     assert load(streaming) == 5

@@ -12,8 +12,10 @@ from typing import Annotated
 
 import typer
 from pyspark import StorageLevel
+from pyspark.sql.types import StructType
 
 from spark.jobs.loading import Loading
+from spark.jobs.logic import value_columns
 from spark.jobs.options import JobFailed, PipelineOptions, pipeline, run
 from spark.jobs.queries import measured
 from spark.jobs.warehouse_options import (
@@ -28,6 +30,7 @@ from spark.jobs.warehouse_options import (
 from spark.sinks.warehouse import TableFormat
 from spark.tables import deadletter as table
 from spark.tables.decoded import decode
+from spark.tables.drift import additions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +83,6 @@ def redo(loading: Loading, *, dry_run: bool = False) -> Redone:
 
     Raises:
         JobFailed: there is no table.
-        WrongUsage: what --schema and --logic say does not go together with it.
     """
     warehouse = loading.warehouse
     generation = warehouse.generation()
@@ -90,9 +92,11 @@ def redo(loading: Loading, *, dry_run: bool = False) -> Redone:
         loading.prepare(generation)
     stored = warehouse.columns(generation)
     assert stored is not None, "a table that has a generation has columns"
-    inputs = loading.inputs(stored, warehouse.inputs(generation))
+    columns = value_columns(stored)
+    if loading.logic.columns is not None:  # of which a dry run has added none
+        columns = StructType([*columns, *additions(columns, loading.logic.columns)])
     letters = warehouse.left(generation).persist(StorageLevel.MEMORY_AND_DISK)
-    values = loading.logic.values(letters, inputs)
+    values = loading.logic.values(letters, columns)
     decoded = decode(letters, values)
     settled = decoded.where("reason is null").count()
     if settled and not dry_run:

@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from spark.jobs.checked_query import CheckedBatches, CheckedQuery
-from spark.jobs.inputs import apart, laid_over, refuse_other_capitals, refuse_other_types
 from spark.jobs.left_out import refuse_left_out
 from spark.jobs.logic import Logic, UnknownFields, value_columns
 from spark.jobs.options import JobFailed, PipelineOptions, WrongUsage
@@ -75,17 +74,14 @@ class Loading:
         if there is None:
             self._refuse_used_checkpoint(generation)
             refuse_missing(self.warehouse.session, self.options)
-            inputs = self.logic.columns or self._found()
-            columns = self._table_columns(inputs)
+            columns = self._table_columns(self.logic.columns or self._found())
             self._check_partitions(columns)
-            self.warehouse.create(
-                generation, columns, self.partition_by, inputs=apart(inputs, columns)
-            )
+            self.warehouse.create(generation, columns, self.partition_by)
         elif self.logic.columns is not None:
-            inputs = self.inputs(there, self.warehouse.inputs(generation))
-            columns = self._table_columns(inputs)
-            refuse_other_capitals(there, columns.names)
-            self.warehouse.create(generation, columns, inputs=apart(inputs, columns))
+            _check_types(there, self.logic.columns)
+            wanted = self._table_columns(self.logic.columns)
+            _check_capitals(there, wanted)
+            self.warehouse.create(generation, wanted)
 
     def start(self, generation: int, *, live_generation: int) -> CheckedQuery:
         """Start the query of a generation that was prepared, and return it.
@@ -132,28 +128,9 @@ class Loading:
             if goal.is_reached(counted):
                 return
 
-    def inputs(self, there: StructType, kept: StructType) -> StructType:
-        """Return the columns that values are decoded into, those that --schema adds included.
-
-        Args:
-            there: the table's columns.
-            kept: what it keeps of runs before, see spark.jobs.inputs.
-
-        Raises:
-            WrongUsage: the table's columns are not made of them, or have other capitals.
-        """
-        named = self.logic.columns or StructType()
-        refuse_other_capitals(there, named.names)
-        added = [one for one in named if one.name not in there.names]
-        inputs = laid_over(StructType([*value_columns(there), *added]), kept, named)
-        refuse_other_types(there, inputs, named, self._table_columns)
-        return inputs
-
-    def decoded(
-        self, inputs: StructType, records: DataFrame, columns: StructType
-    ) -> tuple[StructType, DataFrame]:
+    def decoded(self, records: DataFrame, columns: StructType) -> tuple[StructType, DataFrame]:
         """Return the columns of values and the records decoded; new fields become columns."""
-        values = self.logic.values(records, laid_over(columns, inputs))
+        values = self.logic.values(records, columns)
         return values.columns, decode(records, values)
 
     def _files(self, generation: int) -> HadoopFiles:
@@ -184,22 +161,18 @@ class Loading:
     def _lake_batches(
         self, warehouse: LakeWarehouse, generation: int, live_generation: int
     ) -> LakeBatches:
-        session = warehouse.session
-        rows = warehouse.rows_table(generation, live_generation)
-        stored = rows.columns(session)
-        assert stored is not None, "prepared"
         batches = LakeBatches(
-            rows=rows,
+            rows=warehouse.rows_table(generation, live_generation),
             letters=warehouse.letters_table(generation),
-            decoder=partial(self.decoded, self.inputs(stored, rows.inputs(session))),
+            decoder=self.decoded,
             to_rows=self.logic.rows,
             live=warehouse.live(),
             topics=self.kept_ids(generation).all(),
             generation=live_generation,
         )
-        last_batch = partial(batches.last_batch, session)
+        last_batch = partial(batches.last_batch, warehouse.session)
         refuse_put_back(self._files(generation), last_batch, self.options.output, ANEW)
-        batches.begin(session)
+        batches.begin(warehouse.session)
         return batches
 
     def _decoded_for_files(
@@ -226,8 +199,7 @@ class Loading:
         stored = warehouse.columns(generation)
         assert stored is not None, "prepared"
         schemas = self.logic.of_subjects(session, self.options.topics)
-        inputs = self.inputs(stored, warehouse.inputs(generation))
-        values = self.logic.fixed(inputs, schemas)
+        values = self.logic.fixed(value_columns(stored), schemas)
         return self.logic.changed(rows_and_dead_letters(decode(records, values)))
 
     def _refuse_other_source(self, generation: int) -> None:
@@ -262,4 +234,28 @@ class Loading:
             raise JobFailed(
                 f"{checkpoint.path} is of records that {self.options.output} does not have",
                 fix="give the --output it was used with, or another --checkpoint to begin anew",
+            )
+
+
+def _check_types(there: StructType, wanted: StructType) -> None:
+    types = {one.name.lower(): one.dataType for one in there}
+    for one in wanted:
+        kind = types.get(one.name.lower(), one.dataType)
+        if kind != one.dataType:
+            raise WrongUsage(
+                f"--schema: {one.name} is {kind.simpleString()} in the table,"
+                f" not {one.dataType.simpleString()}",
+                fix="a column keeps its type; make the table anew: replay",
+            )
+
+
+def _check_capitals(there: StructType, wanted: StructType) -> None:
+    """Refuse names that differ from a column's in case only: readers could not tell them apart."""
+    names = {name.lower(): name for name in there.names}
+    for name in wanted.names:
+        known = names.get(name.lower(), name)
+        if known != name:
+            raise WrongUsage(
+                f"the column {name} is {known} in the table",
+                fix=f"write {known}, or make the table anew: replay",
             )

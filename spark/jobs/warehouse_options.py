@@ -33,7 +33,7 @@ Schema = Annotated[
         "--schema",
         metavar="DDL",
         rich_help_panel=PANEL,
-        help="Columns, such as 'id bigint not null, name string'. Default: those of the table, or"
+        help="Columns, such as 'id bigint, name string'. Default: those of the table, or"
         " found out from a sample.",
     ),
 ]

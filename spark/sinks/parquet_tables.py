@@ -47,7 +47,6 @@ class Pointer:
         number: of its file.
         generation: whose rows are those of the table; 0 before there is one.
         columns: of each generation, one that is being made included; places are among them.
-        inputs: of each generation, see Warehouse; older versions kept none.
         partition_by: columns that make directories.
         redone: directories with rows that were dead letters.
     """
@@ -55,7 +54,6 @@ class Pointer:
     number: int = 0
     generation: int = 0
     columns: Mapping[int, StructType] = field(default_factory=dict)
-    inputs: Mapping[int, StructType] = field(default_factory=dict)
     partition_by: tuple[str, ...] = ()
     redone: tuple[str, ...] = ()
 
@@ -65,7 +63,6 @@ class Pointer:
             {
                 "generation": self.generation,
                 "columns": {key: one.jsonValue() for key, one in self.columns.items()},
-                "inputs": {key: one.jsonValue() for key, one in self.inputs.items()},
                 "partition_by": self.partition_by,
                 "redone": self.redone,
             }
@@ -75,12 +72,11 @@ class Pointer:
     def of(cls, number: int, text: str) -> "Pointer":
         """Return what a file says."""
         found: dict[str, Any] = json.loads(text)
-        columns, inputs = found["columns"].items(), found.get("inputs", {}).items()
+        columns = found["columns"].items()
         return cls(
             number=number,
             generation=found["generation"],
             columns={int(key): StructType.fromJson(one) for key, one in columns},
-            inputs={int(key): StructType.fromJson(one) for key, one in inputs},
             partition_by=tuple(found["partition_by"]),
             redone=tuple(found["redone"]),
         )

@@ -12,8 +12,7 @@ were added after the snapshot that their writer names as the last it knows of.
 `replace` puts other rows in the place of all, in one commit too: who reads sees the rows of before
 or the new ones. The number of the generation is a property of the table and changes with them, and
 so do the ids of the topics that the rows are of: rows are told apart by offsets, which begin anew
-when a topic is made again; and what values are decoded into, where that is not the columns' own
-types (spark.jobs.inputs). The run that took it last to load it is another one.
+when a topic is made again. The run that took it last to load it is another one.
 """
 
 import json
@@ -21,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
@@ -32,7 +31,6 @@ from pyspark.sql.types import StructType
 GENERATION: Final = "streamhouse.generation"
 RUN: Final = "streamhouse.run"
 TOPICS: Final = "streamhouse.topics"
-INPUTS: Final = "streamhouse.inputs"
 PARTITION_BY: Final = "streamhouse.partition-by"
 _MISSING: Final = frozenset(
     {
@@ -161,17 +159,6 @@ class LakeTable(ABC):
         found: dict[str, str] = json.loads(bytes.fromhex(kept))
         return found
 
-    def inputs(self, session: SparkSession) -> StructType:
-        """Return what is kept of what values are decoded into; none of older versions."""
-        kept = self._properties(session).get(INPUTS)
-        return StructType.fromJson(json.loads(bytes.fromhex(kept))) if kept else StructType()
-
-    def keep_inputs(self, session: SparkSession, inputs: StructType) -> None:
-        """Keep what values are decoded into."""
-        if inputs != self.inputs(session):
-            kept = _unlike_secrets(inputs.jsonValue())
-            session.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ('{INPUTS}' = '{kept}')")
-
     def run(self, session: SparkSession) -> str | None:
         """Return the run that took the table last."""
         return self._properties(session).get(RUN)
@@ -182,16 +169,11 @@ class LakeTable(ABC):
         return tuple(names.split(",")) if names else ()
 
     def create(
-        self,
-        session: SparkSession,
-        columns: StructType,
-        partition_by: tuple[str, ...],
-        inputs: StructType,
+        self, session: SparkSession, columns: StructType, partition_by: tuple[str, ...]
     ) -> None:
         """Make the table, unless it is there."""
         if self.columns(session) is None:
-            rows = session.createDataFrame([], columns)
-            self._writer(rows, 1, partition_by, {}, inputs).create()
+            self._writer(session.createDataFrame([], columns), 1, partition_by, {}).create()
 
     def replace(
         self,
@@ -200,10 +182,9 @@ class LakeTable(ABC):
         generation: int,
         partition_by: tuple[str, ...],
         topics: Mapping[str, str],
-        inputs: StructType,
     ) -> None:
         """Put rows and what is told of them in the place of those that are there: one commit."""
-        self._writer(rows, generation, partition_by, topics, inputs).createOrReplace()
+        self._writer(rows, generation, partition_by, topics).createOrReplace()
 
     def _properties(self, session: SparkSession) -> dict[str, str]:
         rows = session.sql(f"SHOW TBLPROPERTIES {self.name}").collect()
@@ -215,24 +196,22 @@ class LakeTable(ABC):
         generation: int,
         partition_by: tuple[str, ...],
         topics: Mapping[str, str],
-        inputs: StructType,
     ) -> DataFrameWriterV2:
         writer = rows.writeTo(self.name).using(self.provider)
         writer = writer.tableProperty(GENERATION, str(generation))
         writer = writer.tableProperty(PARTITION_BY, ",".join(partition_by))
-        writer = writer.tableProperty(TOPICS, _unlike_secrets(dict(topics)))
-        writer = writer.tableProperty(INPUTS, _unlike_secrets(inputs.jsonValue()))
+        writer = writer.tableProperty(TOPICS, _unlike_secrets(topics))
         for name, value in self.upkeep.items():
             writer = writer.tableProperty(name, value)
         return writer.partitionedBy(*map(F.col, partition_by)) if partition_by else writer
 
 
-def _unlike_secrets(told: dict[str, Any]) -> str:
-    """Return JSON in hexadecimal: Spark shows no property that has "token" or "url" in it.
+def _unlike_secrets(ids: Mapping[str, str]) -> str:
+    """Return ids by topic in hexadecimal: Spark shows no property that has "token" or "url" in it.
 
-    See SPARK-39342; names of topics and of columns may have such words.
+    See SPARK-39342; names of topics may have such words.
     """
-    return json.dumps(told).encode().hex()
+    return json.dumps(dict(ids)).encode().hex()
 
 
 @contextmanager

@@ -57,10 +57,6 @@ class Warehouse(ABC):
         """Return the columns of a generation, places included; None if there is none."""
 
     @abstractmethod
-    def inputs(self, generation: int) -> StructType:
-        """Return what values are decoded into, where that is not what `columns` has."""
-
-    @abstractmethod
     def partition_by(self, generation: int) -> tuple[str, ...]:
         """Return the columns that make its partitions."""
 
@@ -70,21 +66,9 @@ class Warehouse(ABC):
 
     @abstractmethod
     def create(
-        self,
-        generation: int,
-        columns: StructType,
-        partition_by: tuple[str, ...] = (),
-        *,
-        inputs: StructType | None = None,
+        self, generation: int, columns: StructType, partition_by: tuple[str, ...] = ()
     ) -> None:
-        """Make a generation, or add columns to the one that is there; the first is the table.
-
-        Args:
-            generation: wanted.
-            columns: places included.
-            partition_by: of a generation that is not there.
-            inputs: see there; None leaves them as they are.
-        """
+        """Make a generation, or add columns to the one that is there; the first is the table."""
 
     @abstractmethod
     def rows(self, generation: int) -> DataFrame:
@@ -125,9 +109,6 @@ class LakeWarehouse(Warehouse):
     def columns(self, generation: int) -> StructType | None:
         return self.rows_table(generation).columns(self.session)
 
-    def inputs(self, generation: int) -> StructType:
-        return self.rows_table(generation).inputs(self.session)
-
     def partition_by(self, generation: int) -> tuple[str, ...]:
         return self.rows_table(generation).partition_by(self.session)
 
@@ -135,18 +116,11 @@ class LakeWarehouse(Warehouse):
         return self.rows_table(generation).topics(self.session)
 
     def create(
-        self,
-        generation: int,
-        columns: StructType,
-        partition_by: tuple[str, ...] = (),
-        *,
-        inputs: StructType | None = None,
+        self, generation: int, columns: StructType, partition_by: tuple[str, ...] = ()
     ) -> None:
-        self.letters_table(generation).create(self.session, deadletter.SCHEMA, (), StructType())
+        self.letters_table(generation).create(self.session, deadletter.SCHEMA, ())
         table = self.rows_table(generation)
-        table.create(self.session, columns, partition_by, inputs or StructType())
-        if inputs is not None:
-            table.keep_inputs(self.session, inputs)
+        table.create(self.session, columns, partition_by)
         table.add_columns(self.session, columns)
 
     def rows(self, generation: int) -> DataFrame:
@@ -165,7 +139,6 @@ class LakeWarehouse(Warehouse):
             generation=generation,
             partition_by=made.partition_by(self.session),
             topics=made.topics(self.session),
-            inputs=made.inputs(self.session),
         )
 
     def live(self) -> LakeTable:
@@ -207,9 +180,6 @@ class ParquetWarehouse(Warehouse):
     def columns(self, generation: int) -> StructType | None:
         return self._pointer().columns.get(generation)
 
-    def inputs(self, generation: int) -> StructType:
-        return self._pointer().inputs.get(generation, StructType())
-
     def partition_by(self, generation: int) -> tuple[str, ...]:
         assert generation in self._pointer().columns
         return self._pointer().partition_by
@@ -218,18 +188,12 @@ class ParquetWarehouse(Warehouse):
         return {}  # its files take no other checkpoint than the one that keeps them
 
     def create(
-        self,
-        generation: int,
-        columns: StructType,
-        partition_by: tuple[str, ...] = (),
-        *,
-        inputs: StructType | None = None,
+        self, generation: int, columns: StructType, partition_by: tuple[str, ...] = ()
     ) -> None:
         now = self._pointer()
         there = now.columns.get(generation, StructType())
         added = [one for one in columns if one.name not in there.names]
-        kept = now.inputs.get(generation, StructType()) if inputs is None else inputs
-        if not added and kept == now.inputs.get(generation, StructType()):
+        if not added:
             return
         all_columns = StructType([*there, *added])
         self._point(
@@ -237,7 +201,6 @@ class ParquetWarehouse(Warehouse):
                 now,
                 generation=now.generation or generation,
                 columns={**now.columns, generation: all_columns},
-                inputs={**now.inputs, generation: kept},
                 partition_by=now.partition_by or partition_by,
             )
         )

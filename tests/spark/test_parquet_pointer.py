@@ -1,13 +1,10 @@
 """What a table of Parquet files is: changed by one process at a time."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from spark.sinks.parquet_tables import ParquetTable, Pointer, PointerMoved
 
@@ -40,19 +37,3 @@ def test_of_two_that_change_a_table_at_once_one_does(session: SparkSession, tmp_
     # And nothing else is left there
     names = {one.name for one in (tmp_path / "table" / "_pointer").iterdir()}
     assert names == {f"{number:08}.json" for number in range(1, ROUNDS + 1)}
-
-
-def test_a_pointer_is_what_it_was_when_it_was_written() -> None:
-    # Given a table whose values are of another type than their column
-    one = Pointer(
-        number=7,
-        generation=2,
-        columns={2: StructType().add("ts", "timestamp")},
-        inputs={2: StructType().add("ts", "long", nullable=False)},
-    )
-    assert Pointer.of(7, one.text()) == one
-
-    # And one that an older version wrote: it kept nothing of values
-    told = json.loads(one.text())
-    del told["inputs"]
-    assert Pointer.of(7, json.dumps(told)) == replace(one, inputs={})

@@ -106,7 +106,7 @@ def test_tables_of_iceberg_and_delta_in_one_session(session: SparkSession) -> No
 def test_a_table_of_the_catalog_is_what_other_processes_made_of_it(session: SparkSession) -> None:
     # Given a table of Iceberg that two sessions have read, each with a catalog of its own
     table, other = IcebergTable(name="iceberg.tests.shared"), session.newSession()
-    table.create(session, StructType().add("number", "long"), (), StructType())
+    table.create(session, StructType().add("number", "long"), ())
     assert table.run(session) is table.run(other) is None
     properties = session.sql(f"SHOW TBLPROPERTIES {table.name}").collect()
     assert ("write.metadata.delete-after-commit.enabled", "true") in map(tuple, properties)

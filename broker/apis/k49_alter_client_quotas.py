@@ -7,7 +7,7 @@ other requests get their turn. Of more than 10,000 quotas that change none does:
 ACLs: ALTER_CONFIGS on the cluster.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,13 +29,18 @@ async def handle(request: Request) -> Payload:
     gradually = Gradually()
     alterations = await gradually.made(map(_alteration, body.entries))
     configs = request.services.entity_configs
-    try:
+
+    async def alter() -> Mapping[QuotaEntity, EntityChange | Refusal]:
         await configs.refresh()  # what another broker has just set can be removed
         plans = await plan_quotas(alterations, partial(configs.get, EntityKind.CLIENT_QUOTA))
         changes = [one for one in plans.values() if isinstance(one, EntityChange) and one.changes]
         check_size(changes)
         if changes and not body.validate_only:
             await configs.alter(changes)
+        return plans
+
+    try:
+        plans = await request.services.config_writes.run(alter)
     except CONDITIONS as condition:
         return await request.aside(refuse, request, refusal_of(condition))
     entries = [

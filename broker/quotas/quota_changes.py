@@ -61,7 +61,10 @@ def _change(alteration: QuotaAlteration, stored: Mapping[str, str]) -> EntityCha
         text = None if value is None else repr(value)
         if text != stored.get(key):
             changes[key] = text
-    return EntityChange(entity=Entity(EntityKind.CLIENT_QUOTA, entity.text), changes=changes)
+    # the values of one request, not those of two that were made at once
+    return EntityChange(
+        entity=Entity(EntityKind.CLIENT_QUOTA, entity.text), changes=changes, expected=dict(stored)
+    )
 
 
 def _refuse_repeated(entity: QuotaEntity) -> Refusal:

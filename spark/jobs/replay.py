@@ -25,7 +25,7 @@ from spark.jobs.left_out import left_out, named
 from spark.jobs.loading import Loading
 from spark.jobs.options import JobFailed, PipelineOptions, WrongUsage, pipeline, run
 from spark.jobs.queries import measured
-from spark.jobs.topic_ids import made_again
+from spark.jobs.topic_ids import made_again, topics_in
 from spark.jobs.topics import topic_ids
 from spark.jobs.warehouse_options import (
     ChangeName,
@@ -161,8 +161,9 @@ def backfill(loading: Loading) -> int:
 def _generation(loading: Loading, first: int) -> int:
     """Return the first generation that is not of other options: one table has rows of one logic.
 
-    One of a topic that was made again since is passed over, too. What a function of --logic does
-    may have changed under its name; who changes it says so by another name.
+    One of a topic that was made again since is passed over, too, and one of topics that are not
+    named now. What a function of --logic does may have changed under its name; who changes it says
+    so by another name.
     """
     files = HadoopFiles(session=loading.warehouse.session, path=loading.options.checkpoint)
     wanted = loading.logic.described()
@@ -173,7 +174,12 @@ def _generation(loading: Loading, first: int) -> int:
         there = files.read_text(marker)
         if there is None:
             files.write_text(marker, wanted)
-        if there in {None, wanted} and not made_again(loading.known_ids(generation), topics):
+        known = loading.known_ids(generation)
+        of_it = topics_in(HadoopFiles(session=files.session, path=loading.checkpoint(generation)))
+        is_of_others = made_again(known, topics) or left_out(
+            files.session, loading.options, of_it, known
+        )
+        if there in {None, wanted} and not is_of_others:
             return generation
         generation += 1
 

@@ -2,7 +2,7 @@
 -- meant for that broker. So it goes when another one gets the id; the same one finds it when it is back,
 -- though it may not have been known for a while.
 
--- Who had each node id last. One that was free before this table was made is nobody's.
+-- Who had each node id last, as far as that is known.
 CREATE TABLE streamhouse_internal.node_identities (
     node_id int PRIMARY KEY,
     identity text COLLATE "C" NOT NULL
@@ -11,8 +11,8 @@ CREATE TABLE streamhouse_internal.node_identities (
 INSERT INTO streamhouse_internal.node_identities (node_id, identity)
 SELECT node_id, identity FROM streamhouse_internal.brokers;
 
--- Join the cluster. No row: a broker with that identity is alive. A known identity keeps its node id; a
--- new one gets the first free id from p_preferred on. p_alone: no other broker can be alive, whatever its
+-- Join the cluster. No row: a broker with that identity is alive. A known identity keeps its node id, and
+-- gets it back while it is free; a new one gets the first free id from p_preferred on. p_alone: no other broker can be alive, whatever its
 -- heartbeat says. Nobody else is called dead here: if all heartbeats are old, it may be this database
 -- that was away. What was set of a node id is gone when another identity gets it.
 CREATE OR REPLACE FUNCTION streamhouse_internal.register_broker(
@@ -24,6 +24,7 @@ LANGUAGE plpgsql VOLATILE
 AS $function$
 DECLARE
     mine int;
+    identity_before text;
     right_now timestamptz;
 BEGIN
     PERFORM FROM streamhouse_internal.cluster FOR UPDATE;
@@ -53,6 +54,11 @@ BEGIN
     SELECT b.node_id INTO mine FROM streamhouse_internal.brokers AS b
     WHERE b.identity = p_addresses[1];
     IF mine IS NULL THEN
+        SELECT min(i.node_id) INTO mine FROM streamhouse_internal.node_identities AS i
+        WHERE i.identity = p_addresses[1]
+            AND NOT EXISTS (SELECT FROM streamhouse_internal.brokers AS b WHERE b.node_id = i.node_id);
+    END IF;
+    IF mine IS NULL THEN
         SELECT min(n) INTO mine
         FROM generate_series(
             p_preferred, p_preferred + (SELECT count(*) FROM streamhouse_internal.brokers)
@@ -71,11 +77,13 @@ BEGIN
     SET incarnation = excluded.incarnation, addresses = excluded.addresses, rack = excluded.rack,
         live = true, heartbeat_at = excluded.heartbeat_at, returned_at = excluded.returned_at,
         session_pid = excluded.session_pid;
+    SELECT i.identity INTO identity_before FROM streamhouse_internal.node_identities AS i
+    WHERE i.node_id = mine;
     INSERT INTO streamhouse_internal.node_identities AS i (node_id, identity)
     VALUES (mine, p_addresses[1])
     ON CONFLICT ON CONSTRAINT node_identities_pkey DO UPDATE SET identity = excluded.identity
     WHERE i.identity <> excluded.identity;
-    IF FOUND THEN
+    IF identity_before <> p_addresses[1] THEN
         UPDATE streamhouse_internal.entity_configs AS e
         SET configs = '{}', version = streamhouse_internal.next_version()
         WHERE e.kind IN ('broker', 'broker-start') AND e.name = mine::text AND e.configs <> '{}';

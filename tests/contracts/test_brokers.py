@@ -428,6 +428,17 @@ async def test_configs_of_a_broker_are_not_those_of_the_next_with_its_id(
     assert second.node_id == 1
     assert not (await registry.store.entity_config_changes(known.version)).configs
 
+    # Though others have come before it, some of whom are back as well
+    third = await registry.register("d:1")
+    await second.leave()
+    await third.leave()
+    await registry.passes(2 * DAY_MS)
+    assert (await registry.register("a:1")).node_id == 0
+    assert (await registry.register("d:1")).node_id == 2
+    second = await registry.register("b:1")
+    assert second.node_id == 1
+    assert not (await registry.store.entity_config_changes(known.version)).configs
+
     # When another gets its id, then nothing is set of that any more, and all are told
     await second.leave()
     assert await registry.store.forget_broker(1) is BrokerLife.DEAD

@@ -237,6 +237,24 @@ def test_a_swap_to_a_topic_that_was_made_again_is_refused(
     assert by_offset(run().warehouse.rows(generation + 1), "id") == {0: 7}
 
 
+def test_what_a_replay_of_more_topics_has_left_is_passed_over(
+    session: SparkSession, confluent: Confluent, topic: str, tmp_path: Path
+) -> None:
+    # Given what a replay has left that was of another topic, too
+    other = f"{topic}-other"
+    for name in (topic, other):
+        confluent.create_topic(name, partition_count=1)
+        send(confluent, name, [b'{"id":0}'])
+    run = loader(session, confluent.bootstrap, topic, tmp_path, TableFormat.parquet)
+    load(run())
+    generation = backfill(replace(run(), options=replace(run().options, topics=(topic, other))))
+
+    # When the table is made anew without that topic, then not of what was left
+    assert backfill(run()) == generation + 1
+    swap_if_whole(run(), generation + 1)
+    assert contents(run().warehouse) == ([0], [])
+
+
 def delete_before(confluent: Confluent, topic: str, offset: int) -> None:
     admin = AdminClient({"bootstrap.servers": confluent.bootstrap})
     deleting = admin.delete_records([TopicPartition(topic, 0, offset)])

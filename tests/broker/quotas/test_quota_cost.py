@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from broker.apis.k49_alter_client_quotas import handle
 from broker.broker_metrics import BrokerMetrics
+from broker.configs.config_writes import ConfigWrites
 from broker.configs.entity_configs import TAKEN_AT_ONCE, EntityConfigs
 from broker.dispatch import Dispatch
 from broker.gradual import MANY
@@ -146,7 +147,7 @@ async def test_a_change_of_thousands_gives_others_their_turns() -> None:
     request = SimpleNamespace(
         decode=lambda: body,
         types=response_types(ALTER_QUOTAS, 1),
-        services=SimpleNamespace(entity_configs=configs),
+        services=SimpleNamespace(entity_configs=configs, config_writes=ConfigWrites()),
     )
     turns = 0
 

@@ -63,6 +63,9 @@ class MemoryBrokers:
         self._forget_dead(now_ms, but=addresses[0])
         known = {one.record.addresses[0]: node_id for node_id, one in self._brokers.items()}
         mine = known.get(addresses[0])
+        had = [one for one, identity in self._identities.items() if identity == addresses[0]]
+        if mine is None:
+            mine = min((one for one in had if one not in self._brokers), default=None)
         if mine is None:
             mine = preferred_node_id
             while mine in self._brokers:
@@ -74,7 +77,7 @@ class MemoryBrokers:
             heartbeat_ms=now_ms,
             returned_ms=now_ms,
         )
-        if self._identities.get(mine) != addresses[0]:
+        if self._identities.setdefault(mine, addresses[0]) != addresses[0]:
             self._identities[mine] = addresses[0]
             self._empty_configs(str(mine))
         self._generation += 1

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from broker.cluster import CUT_OFF_PAUSE_S
 from broker.leader_hints import name_leaders
 from broker.network.answer_when import Answer, AnswerWhen
-from broker.network.memory import REQUEST_BYTES
+from broker.network.memory import REQUEST_BYTES, HeldMemory
 from broker.network.refused_connections import CloseConnection
 from broker.refusals import CONDITIONS, code_of
 from broker.requests import Request
@@ -136,12 +136,14 @@ def _with_topic_ids(
 def _hold_memory(request: Request, late: Sequence[asyncio.Future[BatchOutcome]]) -> None:
     """Go on counting a frame that is answered, until its batches have left the write buffer.
 
-    Otherwise clients that time out and repeat would fill the memory while a store is away.
+    Otherwise clients that time out and repeat would fill the memory while a store is away. It
+    counts as begun as well, or what they repeat would begin in the reserve of other clients.
     """
     memory, size = request.services.memory, len(request.frame) + REQUEST_BYTES
     memory.take(size)  # the connection gives back what it counted when the answer is there
+    held = HeldMemory(memory, size)
     settled = asyncio.gather(*late, return_exceptions=True)
-    settled.add_done_callback(lambda _: memory.give_back(size))
+    settled.add_done_callback(lambda _: held.give_back())
 
 
 def _complete(request: Request, one: Appended) -> None:

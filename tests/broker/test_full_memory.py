@@ -2,46 +2,50 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from broker.network.connection import UNREAD_S
-from broker.network.memory import REQUEST_BYTES
+from broker.network.memory import REQUEST_BYTES, RESERVE_PART
 from broker.network.refused_connections import Refused
+from broker.produce_answers import LEAST_TIMEOUT_MS
 from protocol.records import Record, build_batch
 from tests.broker.quotas.test_quota_muting import World, frame
 from tests.support.broker import BrokerProcess, start_broker
-from tests.support.request_memory import held_bytes
+from tests.support.request_memory import held_bytes, until_held
 from tests.support.wire import WireClient, encode_frame, produce_request
 
 BUDGET_BYTES: Final = 4 * 2**20
 BATCH: Final = build_batch([Record(offset_delta=0, value=bytes(32 * 1024))])
 EACH: Final = 10
 COME_AND_GO: Final = 10
+RESERVE_BYTES: Final = BUDGET_BYTES // RESERVE_PART
 PATIENCE_S: Final = 60.0
 TIMEOUT_MS: Final = 600_000
 """Of producers: they wait until there is room on the disk, however long it takes to fill memory."""
 
 
-@pytest.fixture
-def full(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What makes the disk full."""
-    return tmp_path / "full"
+    return tmp_path_factory.mktemp("disk") / "full"
 
 
-@pytest.fixture
-def broker(tmp_path: Path, full: Path) -> BrokerProcess:
-    return start_broker(
-        tmp_path / "data",
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory, full: Path) -> Iterator[BrokerProcess]:
+    running = start_broker(
+        tmp_path_factory.mktemp("broker"),
         *("--set", f"queued.max.request.bytes={BUDGET_BYTES}"),
         program=("tests.support.full_disk_broker",),
         environment={**os.environ, "FULL_DISK": str(full)},
     )
+    yield running
+    assert running.stop() == 0
 
 
 def set_full(full: Path, *, is_full: bool = True) -> None:
@@ -51,52 +55,86 @@ def set_full(full: Path, *, is_full: bool = True) -> None:
         full.unlink()
 
 
+@asynccontextmanager
+async def no_memory(
+    broker: BrokerProcess, full: Path, topic: str, request: Any
+) -> AsyncIterator[list[WireClient]]:
+    """Producers that have all memory; one record is in the topic, and the disk is full."""
+    async with AsyncExitStack() as stack:
+        stack.callback(full.unlink, missing_ok=True)  # else the broker would not end
+        wire = await stack.enter_async_context(await WireClient.connect(broker.bootstrap))
+        await wire.create_topic(topic)
+        assert (await wire.produce(topic, BATCH)).base_offset == 0
+        set_full(full)
+        producers: list[WireClient] = []
+        while held_bytes(broker) < BUDGET_BYTES:
+            producer = await WireClient.connect(broker.bootstrap)
+            producers.append(await stack.enter_async_context(producer))
+            for number in range(EACH):
+                await producer.send(encode_frame(request, number))
+        yield producers
+
+
 async def test_who_appends_nothing_goes_on(broker: BrokerProcess, full: Path) -> None:
+    # Given a record, a disk that then is full, and producers that have all memory
     request = produce_request("log", BATCH, timeout_ms=TIMEOUT_MS)
-    try:
-        async with AsyncExitStack() as stack:
-            # Given a record, and a disk that then is full
-            wire = await stack.enter_async_context(await WireClient.connect(broker.bootstrap))
-            await wire.create_topic("log")
-            assert (await wire.produce("log", BATCH)).base_offset == 0
-            set_full(full)
+    async with no_memory(broker, full, "log", request) as producers:
+        # When others come, send, and go
+        for _ in range(COME_AND_GO):
+            async with await WireClient.connect(broker.bootstrap) as producer:
+                await producer.send(encode_frame(request, 0))
 
-            # When producers send until they have all memory, and others come, send, and go
-            producers = []
-            while held_bytes(broker) < BUDGET_BYTES:
-                producer = await WireClient.connect(broker.bootstrap)
-                producers.append(await stack.enter_async_context(producer))
-                for number in range(EACH):
-                    await producer.send(encode_frame(request, number))
-            for _ in range(COME_AND_GO):
-                async with await WireClient.connect(broker.bootstrap) as producer:
-                    await producer.send(encode_frame(request, 0))
+        # Then who appends nothing reads, and makes topics
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            await WireClient.connect(broker.bootstrap) as other,
+        ):
+            assert (await other.fetch("log", 0)).error_code == ErrorCode.none
+            await other.create_topic("made")
+            assert await other.topic_id("made") != await other.topic_id("log")
 
-            # Then who appends nothing reads, and makes topics
-            async with (
-                asyncio.timeout(PATIENCE_S),
-                await WireClient.connect(broker.bootstrap) as other,
-            ):
-                assert (await other.fetch("log", 0)).error_code == ErrorCode.none
-                await other.create_topic("made")
-                assert await other.topic_id("made") != await other.topic_id("log")
-
-            # When there is room on the disk, then all producers have their answers
-            set_full(full, is_full=False)
-            async with asyncio.timeout(PATIENCE_S):
-                for producer in producers:
-                    for number in range(EACH):
-                        correlation_id, response = await producer.receive(request)
-                        (answer,) = response.responses[0].partition_responses
-                        assert (correlation_id, answer.error_code) == (number, ErrorCode.none)
-
-        # And nothing is held any more
+        # When there is room on the disk, then all producers have their answers
+        set_full(full, is_full=False)
         async with asyncio.timeout(PATIENCE_S):
-            while held_bytes(broker):
+            for producer in producers:
+                for number in range(EACH):
+                    correlation_id, response = await producer.receive(request)
+                    (answer,) = response.responses[0].partition_responses
+                    assert (correlation_id, answer.error_code) == (number, ErrorCode.none)
+
+    # And nothing is held any more
+    await until_held(broker, 0, PATIENCE_S)
+
+
+async def test_producers_that_come_back_do_not_fill_the_reserve(
+    broker: BrokerProcess, full: Path
+) -> None:
+    # Given a consumer, and producers that have all memory and are told that it takes too long
+    request = produce_request("late", BATCH, timeout_ms=LEAST_TIMEOUT_MS)
+    async with (
+        await WireClient.connect(broker.bootstrap) as consumer,
+        no_memory(broker, full, "late", request) as producers,
+    ):
+        assert (await consumer.fetch("late", 0)).error_code == ErrorCode.none
+        _, response = await producers[0].receive(request)
+        (answer,) = response.responses[0].partition_responses
+        assert answer.error_code == ErrorCode.request_timed_out
+
+        # When others send until the reserve is full, and go
+        async with asyncio.timeout(PATIENCE_S), AsyncExitStack() as stack:
+            while held_bytes(broker) < BUDGET_BYTES + RESERVE_BYTES:
+                producer = await WireClient.connect(broker.bootstrap)
+                await stack.enter_async_context(producer)
+                await producer.send(encode_frame(request, 0))
+
+        # Then what they sent is forgotten, and the consumer goes on
+        async with asyncio.timeout(PATIENCE_S):
+            while held_bytes(broker) >= BUDGET_BYTES + RESERVE_BYTES:
                 await asyncio.sleep(0.05)
-    finally:
-        code = broker.stop()
-    assert code == 0
+            for _ in range(2):
+                assert (await consumer.fetch("late", 0)).error_code == ErrorCode.none
+        set_full(full, is_full=False)
+    await until_held(broker, 0, PATIENCE_S)
 
 
 @pytest.fixture

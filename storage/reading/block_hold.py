@@ -1,12 +1,15 @@
 """The pieces that one reader needs: they stay in the block cache until it has them."""
 
 import asyncio
+import math
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
+from storage.errors import ObjectStoreUnavailable
 from storage.reading.block_cache import BlockCache
 from storage.reading.block_get import BlockGet
+from storage.reading.cold_patience import NOT_IN_TIME, wait_until
 from storage.reading.read_plan import Key, Piece
 from storage.runs import Run
 
@@ -15,11 +18,13 @@ class Hold:
     """What one reader needs, until the end of a `with` block.
 
     Attributes:
+        until_s: how long it waits; the GETs go on after that.
         ahead_bytes: read ahead for it, or here already, behind what it needs.
     """
 
-    def __init__(self, blocks: BlockCache) -> None:
+    def __init__(self, blocks: BlockCache, until_s: float = math.inf) -> None:
         self._blocks = blocks
+        self.until_s = until_s
         self._gets: list[BlockGet] = []
         self._runs: dict[Key, asyncio.Future[Run]] = {}
         self.ahead_bytes = 0
@@ -33,21 +38,24 @@ class Hold:
             self._runs.update(get.runs)
 
     async def ready(self, pieces: Iterable[Piece]) -> None:
-        """Wait until `run` has an answer for all of these."""
+        """Wait until `run` has an answer for all of these, but not for longer than it may."""
         runs = [self._runs[piece.key] for piece in pieces if piece.entry.inline is None]
         waiting = [run for run in runs if not run.done()]
         if waiting:
-            await asyncio.wait(waiting)  # does not cancel them with the waiter: others share them
+            await wait_until(self.until_s, waiting)
 
     def run(self, piece: Piece) -> Run:
         """Return a piece that is ready.
 
         Raises:
-            BadObject, ObjectStoreUnavailable: it cannot be read.
+            BadObject, ObjectStoreUnavailable: it cannot be read, or not in time.
         """
         if piece.entry.inline is not None:
             return piece.parse(memoryview(bytearray(piece.entry.inline)))
-        return self._runs[piece.key].result()
+        run = self._runs[piece.key]
+        if not run.done():
+            raise ObjectStoreUnavailable(f"{piece.entry.path}: {NOT_IN_TIME}")
+        return run.result()
 
     def __enter__(self) -> Self:
         return self

@@ -15,14 +15,19 @@ class ByteBudget:
         self.used_bytes = 0
 
     @asynccontextmanager
-    async def held(self, size: int) -> AsyncIterator[None]:
-        """Hold `size` bytes for the length of the block; more than all there are is held alone."""
+    async def held(self, size: int, *, until_s: float) -> AsyncIterator[None]:
+        """Hold `size` bytes for the length of the block; more than all there are is held alone.
+
+        Raises:
+            TimeoutError: others had them until then, a time of the event loop.
+        """
         if self._waiting or not self._fits(size):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((size, turn))
             try:
-                await turn
-            except asyncio.CancelledError:
+                async with asyncio.timeout_at(until_s):
+                    await turn
+            except (asyncio.CancelledError, TimeoutError):
                 if turn.done() and not turn.cancelled():  # it had been granted
                     self._give_back(size)
                 elif (size, turn) in self._waiting:

@@ -1,11 +1,11 @@
 """GETs of cold readers: in places of their own, so that nothing else ever waits for them (D8)."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Final
 
 from storage.metrics import StorageMetrics
 from storage.objects.port import ObjectStore, Owned
+from storage.reading.cold_places import ColdPlaces
 
 MAX_GETS: Final = 16
 MAX_AHEAD_GETS: Final = 8
@@ -21,8 +21,8 @@ class ColdGets:
         self._objects = objects
         self._metrics = metrics
         self._clock = clock
-        self._places = asyncio.Semaphore(MAX_GETS)
-        self._ahead_places = asyncio.Semaphore(MAX_AHEAD_GETS)
+        self._places = ColdPlaces(MAX_GETS)
+        self._ahead_places = ColdPlaces(MAX_AHEAD_GETS)
 
     async def get(self, path: str, start: int, length: int, *, ahead: bool) -> Owned:
         """Return bytes of an object, as ObjectStore.get does.
@@ -38,11 +38,11 @@ class ColdGets:
         """
         if not ahead:
             return await self._get(path, start, length)
-        async with self._ahead_places:
+        async with self._ahead_places.place():
             return await self._get(path, start, length)
 
     async def _get(self, path: str, start: int, length: int) -> Owned:
-        async with self._places:
+        async with self._places.place():
             began = self._clock()
             data = await self._objects.get(path, start, length)
             self._metrics.get_seconds.observe(self._clock() - began)

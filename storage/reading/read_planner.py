@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from storage.aborted import MAX_KEPT
-from storage.errors import StorageError
+from storage.errors import ObjectStoreUnavailable, StorageError
 from storage.metadata.port import MetadataStore, SegmentLookup
 from storage.partition_log import PartitionLog
 from storage.reading.read_ahead import READ_AHEAD_BYTES, Note, Route
@@ -75,7 +75,9 @@ class Planner:
         self._indexes = indexes
         self._clock = clock
 
-    async def plan(self, reads: Sequence[ColdRead], notes: Sequence[Note | None]) -> list[Plan]:
+    async def plan(
+        self, reads: Sequence[ColdRead], notes: Sequence[Note | None], until_s: float
+    ) -> list[Plan]:
         """Return one plan for each read.
 
         Args:
@@ -83,6 +85,8 @@ class Planner:
             notes: for each, of a reader who goes from one offset to the next, where its last read
                 has ended; None for other readers. For the former, rows behind those that are needed
                 are planned as well.
+            until_s: how long segments' indexes are waited for. One of which the store does not tell
+                ends that for all others: each would take as long.
 
         Raises:
             MetadataUnavailable: the index gave no answer.
@@ -99,7 +103,9 @@ class Planner:
                 plans[number] = _new_plan(rows, now_s)
         for read, plan in zip(reads, plans, strict=True):
             assert plan is not None
-            await self._fill(read, plan)
+            await self._fill(read, plan, until_s)
+            if isinstance(plan.failure, ObjectStoreUnavailable):
+                until_s = 0.0
         return [plan for plan in plans if plan is not None]
 
     def _along(self, read: ColdRead, note: Note | None, now_s: float) -> Plan | None:
@@ -123,7 +129,7 @@ class Planner:
             route=route,
         )
 
-    async def _fill(self, read: ColdRead, plan: Plan) -> None:
+    async def _fill(self, read: ColdRead, plan: Plan, until_s: float) -> None:
         """Make out which pieces are needed, up to max_bytes of them."""
         size = 0
         while True:
@@ -139,7 +145,7 @@ class Planner:
                 return
             if row.index_length:
                 try:
-                    pieces = await self._indexes.pieces(row)
+                    pieces = await self._indexes.pieces(row, until_s)
                 except StorageError as error:
                     plan.failure = error
                     return

@@ -8,12 +8,14 @@ together, with what readers who go from one offset to the next will need soon
 places of their own, and so have bytes in use.
 
     reader.py            one fetch: gives way (cold_pace.py), plans, holds; reader_turns.py bounds
-                         what it gets, byte_budget.py what all fetches have in use
+                         what it gets, byte_budget.py what all fetches have in use, and
+                         cold_patience.py how long it waits for any of it
     read_planner.py      from offsets to pieces: metadata, segment_indexes.py, along read_ahead.py
     read_plan.py         pieces of objects, and which of them one GET fetches; arithmetic
     block_hold.py        what one reader needs, kept in block_cache.py until it has it
     block_cache.py       what was read lately; a block_get.py for each GET
-    cold_gets.py         places for these GETs and for those of segment_indexes.py -> objects.get
+    cold_gets.py         places for these GETs and for those of segment_indexes.py -> objects.get;
+                         cold_places.py: nobody waits for one behind a store that is away
     objects_s3.py        s3_tries.py (as many at a time as flow_limit.py says), hedged_gets.py
     objects_directory.py threads, object_read.py, into memory of read_buffers.py
 
@@ -30,6 +32,7 @@ from protocol.batch import read_header
 from storage.errors import (
     MAY_HAVE_MOVED,
     MetadataUnavailable,
+    ObjectStoreUnavailable,
     OffsetOutOfRange,
     StorageError,
 )
@@ -38,6 +41,7 @@ from storage.metrics import StorageMetrics
 from storage.reading.block_cache import BlockCache
 from storage.reading.block_hold import Hold
 from storage.reading.byte_budget import ByteBudget
+from storage.reading.cold_patience import NOT_IN_TIME, PATIENCE_S, now_s
 from storage.reading.read_ahead import Note, Route, SequentialReaders, soon_needed, within_reach
 from storage.reading.read_plan import Piece, memory_of
 from storage.reading.read_planner import ColdRead, Plan, Planner
@@ -93,18 +97,23 @@ class Reader:
         """
         results: list[Records | StorageError] = [_NOTHING] * len(reads)
         numbers = turn(len(reads))
-        found = await self._read([reads[number] for number in numbers])
+        try:
+            found = await self._read([reads[number] for number in numbers], now_s() + PATIENCE_S)
+        except TimeoutError:  # there was no memory for them
+            found = [ObjectStoreUnavailable(f"others read, and had {NOT_IN_TIME}")] * len(numbers)
         for number, result in zip(numbers, found, strict=True):
             results[number] = result
         return results
 
-    async def _read(self, reads: Sequence[ColdRead]) -> list[Records | StorageError]:
+    async def _read(
+        self, reads: Sequence[ColdRead], until_s: float
+    ) -> list[Records | StorageError]:
         reads = [
             replace(read, max_bytes=ANSWER_BYTES) if read.max_bytes > ANSWER_BYTES else read
             for read in reads
         ]
         notes = [self._readers.note(read.log.partition, read.offset) for read in reads]
-        plans = await self._planner.plan(reads, notes)
+        plans = await self._planner.plan(reads, notes, until_s)
         served = served_now(reads, plans, self._blocks, most_bytes=self._in_use.limit_bytes)
         needed = [piece for number in served for piece in plans[number].needed]
         if any(piece.entry.inline is None for piece in needed):
@@ -126,8 +135,9 @@ class Reader:
                 records = self._records(reads[number], plans[number], one, ahead_bytes)
                 results[number] = records or _NOTHING
             return results
-        async with self._in_use.held(sum(map(memory_of, chain(*self._blocks.gets(needed))))):
-            with Hold(self._blocks) as hold:
+        size = sum(map(memory_of, chain(*self._blocks.gets(needed))))
+        async with self._in_use.held(size, until_s=until_s):
+            with Hold(self._blocks, until_s) as hold:
                 hold.add(needed, within_reach(soon))
                 ahead_bytes = hold.ahead_bytes // max(len(soon), 1)
                 for number in served:
@@ -175,7 +185,8 @@ class Reader:
                 return _NOTHING  # the end of the log, or of what is wanted
             is_fresh = failure is not None  # it shall not fail in the same way
             try:
-                (plan,) = await self._planner.plan([replace(read, offset=found.offset)], [None])
+                later = replace(read, offset=found.offset)
+                (plan,) = await self._planner.plan([later], [None], hold.until_s)
             except MetadataUnavailable as error:
                 return error
             hold.add(plan.needed)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from storage.config import MiB
-from storage.errors import CorruptObject
+from storage.errors import CorruptObject, ObjectStoreUnavailable
 from storage.reading.cold_gets import ColdGets
+from storage.reading.cold_patience import NOT_IN_TIME, now_s, wait_until
 from storage.reading.read_plan import Piece, pieces_of_segment
 from storage.segment import parse_index
 from storage.segment_entry import SegmentEntry
@@ -41,14 +42,22 @@ class SegmentIndexes:
         """Fetch it if it is not here: somebody will wait for it."""
         self._task(entry, ahead=False)
 
-    async def pieces(self, entry: SegmentEntry) -> Sequence[Piece]:
+    async def pieces(self, entry: SegmentEntry, until_s: float) -> Sequence[Piece]:
         """Return all blocks of a built segment, in offset order.
 
         Raises:
-            BadObject, ObjectStoreUnavailable: its index cannot be read.
+            BadObject, ObjectStoreUnavailable: its index cannot be read, or not until then.
         """
+        if entry.path not in self._tasks and until_s <= now_s():
+            raise ObjectStoreUnavailable(
+                f"index of {entry.path}: not asked for, others had {NOT_IN_TIME}"
+            )
         task = self._task(entry, ahead=False)
-        _, pieces = task.result() if task.done() else await asyncio.shield(task)
+        if not task.done():
+            await wait_until(until_s, [task])
+        if not task.done():
+            raise ObjectStoreUnavailable(f"index of {entry.path}: {NOT_IN_TIME}")
+        _, pieces = task.result()
         return pieces
 
     def look_ahead(self, entry: SegmentEntry) -> Sequence[Piece] | None:

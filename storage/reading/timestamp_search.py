@@ -22,6 +22,7 @@ from storage.errors import MAY_HAVE_MOVED
 from storage.metadata.port import MetadataStore
 from storage.reading.block_cache import BlockCache
 from storage.reading.block_hold import Hold
+from storage.reading.cold_places import ColdPlaces
 from storage.reading.read_plan import Piece, piece_of_row, pieces_of_segment
 from storage.segment_entry import SegmentEntry
 
@@ -35,7 +36,7 @@ class TimestampSearch:
     def __init__(self, metadata: MetadataStore, blocks: BlockCache) -> None:
         self._metadata = metadata
         self._blocks = blocks
-        self._places = asyncio.Semaphore(MAX_SEARCHES)
+        self._places = ColdPlaces(MAX_SEARCHES)
 
     async def first_at_or_after(
         self, partition: Partition, timestamp_ms: int, start_offset: int
@@ -92,7 +93,7 @@ class TimestampSearch:
     async def _first_in_row(
         self, row: SegmentEntry, timestamp_ms: int, start_offset: int
     ) -> FoundTimestamp | None:
-        async with self._places:
+        async with self._places.place():
             for piece in await self._pieces(row, start_offset):
                 if _max_timestamp_ms(piece) < timestamp_ms:
                     continue
@@ -105,7 +106,7 @@ class TimestampSearch:
 
     async def _latest_in_row(self, row: SegmentEntry, start_offset: int) -> FoundTimestamp | None:
         latest: FoundTimestamp | None = None
-        async with self._places:
+        async with self._places.place():
             pieces = await self._pieces(row, start_offset)
             for piece in sorted(pieces, key=_max_timestamp_ms, reverse=True):  # stable
                 if not may_be_later(_max_timestamp_ms(piece), piece.first_offset, latest):

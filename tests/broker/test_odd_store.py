@@ -9,10 +9,11 @@ import pytest_asyncio
 from kio.schema.errors import ErrorCode
 
 from protocol.records import Record, build_batch
+from storage.reading.cold_gets import MAX_GETS
 from tests.support.broker import BrokerProcess, start_broker
 from tests.support.odd_s3_server import ETAG, Answer, OddS3Server, error
 from tests.support.postgres import until
-from tests.support.wire import WireClient
+from tests.support.wire import WireClient, fetch_request
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -20,6 +21,8 @@ SAYS_NOTHING: Final = Answer()
 ARCHIVED: Final = error(403, "InvalidObjectState")
 LATE: Final = "log/wal/00/0192f000-0000-7000-8000-000000000000"
 COLD: Final = "cold"
+OLD: Final = "old"
+OLD_OBJECTS: Final = 24
 CANNOT_BE_READ: Final = Answer(headers={**ETAG, "x-amz-object-size": "large"})
 
 
@@ -41,16 +44,21 @@ async def broker(
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("AWS_ACCESS_KEY_ID", "test")
         patched.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        patched.setenv("STREAMHOUSE_WRITER__FLUSH_MS", "5")
         data = tmp_path_factory.mktemp("odd")
         store = f"s3://odd/log?endpoint={server.endpoint}&region=us-east-1"
         before = await asyncio.to_thread(start_broker, data, "--store", store)
         async with await WireClient.connect(before.bootstrap) as wire:
             await wire.create_topic(COLD)
             assert (await wire.produce(COLD, one_record())).error_code == 0
+            await wire.create_topic(OLD)
+            for _ in range(OLD_OBJECTS):
+                assert (await wire.produce(OLD, one_record())).error_code == 0
         assert await asyncio.to_thread(before.stop) == 0
         server.unreadable = {key: ARCHIVED for key in server.objects if "/wal/" in key}
         server.objects[LATE], server.unreadable[LATE] = b"of nobody" * 20, ARCHIVED
-        running = await asyncio.to_thread(start_broker, data, "--store", store)
+        hasty = ("tests.support.hasty_store_broker",)
+        running = await asyncio.to_thread(start_broker, data, "--store", store, program=hasty)
     yield running
     assert await asyncio.to_thread(running.stop) == 0
 
@@ -92,3 +100,28 @@ async def test_an_object_that_is_not_given_out_is_asked_for_until_it_is(
         # And when it is restored, then they are read at once
         server.unreadable.clear()
         assert bytes((await wire.fetch(COLD, 0)).records)[-3:-1] == one_record()[-3:-1]
+
+
+async def test_a_fetch_of_old_records_and_new_ones_has_these_while_the_store_is_away(
+    server: OddS3Server, broker: BrokerProcess
+) -> None:
+    async with await WireClient.connect(broker.bootstrap) as wire:
+        # Given a record that memory has, others that only the store has, and a store that is away
+        await wire.create_topic("live")
+        assert (await wire.produce("live", one_record())).error_code == 0
+        server.refusals["GET"] = error(503, "ServiceUnavailable")
+        server.wanted.clear()
+
+        # When a fetch wants both, then it has the one, and is told of the others
+        wanted = fetch_request([(OLD, 0, 0), ("live", 0, 0)], max_bytes=50 << 20)
+        response = await wire.ask(wanted)
+        old, live = (topic.partitions[0] for topic in response.responses)
+        assert old.error_code is ErrorCode.kafka_storage_error
+        assert bytes(live.records)[-3:-1] == one_record()[-3:-1]
+
+        # And it did not wait for as many rounds as it takes to ask for all of them
+        assert 0 < len(server.wanted) <= MAX_GETS < OLD_OBJECTS
+
+        # And when the store is back, then they are read at once
+        server.refusals.clear()
+        assert (await wire.fetch(OLD, 0)).error_code is ErrorCode.none

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry
 from protocol.batch import read_header
 from protocol.ids import Partition
 from protocol.records import Record, build_batch
-from storage.config import MiB
-from storage.errors import ObjectMissing, StorageError
+from storage.config import MiB, S3Config
+from storage.errors import ObjectMissing, ObjectStoreUnavailable, StorageError
 from storage.metadata.port import BatchCommit, SegmentLookup
 from storage.metadata.segments import SegmentSwap
 from storage.metrics import StorageMetrics
@@ -26,11 +26,17 @@ from tests.support.fakes.metadata import MemoryMetadata
 from tests.support.fakes.objects import MemoryStore
 from tests.support.policies import read_policy
 
+DEADLINE_S = S3Config(bucket="b").deadline_s
 POLICY = read_policy("t")
 
 
 class WatchedStore(MemoryStore):
-    """Attributes: gets are the ranges that were read; `held` is waited for by every GET."""
+    """Attributes:
+    gets: the ranges that were read.
+    held: is waited for by every GET.
+    get_s: what each of the others takes.
+    away: of paths that begin so, none gets what it asks for.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,10 +44,17 @@ class WatchedStore(MemoryStore):
         self.lost: set[str] = set()
         self.held = asyncio.Event()
         self.held.set()
+        self.get_s = 0.0
+        self.away: str | None = None
 
     async def get(self, path: str, start: int, length: int) -> bytearray:
         self.gets.append((path, start, length))
         await self.held.wait()
+        if self.away is not None and path.startswith(self.away):
+            await asyncio.sleep(DEADLINE_S)
+            raise ObjectStoreUnavailable(path)
+        if self.get_s:
+            await asyncio.sleep(self.get_s)
         if path in self.lost:
             raise ObjectMissing(path)
         return await super().get(path, start, length)
@@ -131,7 +144,7 @@ class ColdBench:
                 )
                 start += len(part)
         self._written += 1
-        path = f"wal/{self._written}"
+        path = f"wal/{self._written:04}"  # in the order of writing, as real ones
         await self.metadata.reserve_objects([path])
         await self.store.put(path, parts)
         await self.metadata.commit_object(path, start, commits)

@@ -61,6 +61,7 @@ class OddS3Server:
         tokens: whether a page of a listing tells where the next one begins, and may begin there.
         objects: by key.
         asked: requests by method.
+        wanted: keys that somebody wanted to read.
     """
 
     endpoint: str = ""
@@ -75,6 +76,7 @@ class OddS3Server:
     tokens: bool = True
     objects: dict[str, bytes] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
+    wanted: set[str] = field(default_factory=set)
 
     @classmethod
     @asynccontextmanager
@@ -115,6 +117,8 @@ class OddS3Server:
                     headers=headers,
                     body=body,
                 )
+                if method == "GET":
+                    self.wanted.add(asked.key)
                 await self._send(writer, self._encoded(asked, await self._answer(asked)))
         writer.close()
 

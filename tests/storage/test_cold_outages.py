@@ -1,0 +1,165 @@
+"""Reads of what only the store has, while it does not answer, or takes long: nobody waits long."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import pytest
+
+from storage.config import MiB
+from storage.errors import ObjectStoreUnavailable
+from storage.partition_log import PartitionLog
+from storage.reading.read_planner import ColdRead
+from storage.reading.reader import Records
+from tests.storage.cold_bench import DEADLINE_S, ColdBench, offsets
+from tests.support import virtual_time
+
+PROMISED_S: Final = 16.0  # docs/limits.md
+MOMENT_S: Final = 0.1
+ROWS: Final = 64
+
+Scenario = Callable[[ColdBench], Awaitable[Any]]
+
+
+def play(scenario: Scenario, *, max_bytes: int = 64 * MiB) -> None:
+    """Play it on a clock of its own, at the end of which nothing is under way."""
+
+    async def main() -> None:
+        bench = ColdBench(max_bytes=max_bytes)
+        await scenario(bench)
+        await bench.close()
+
+    virtual_time.run(main())
+
+
+async def write(bench: ColdBench, logs: Sequence[PartitionLog], batch_bytes: int = 2_000) -> None:
+    """Give each many small objects of the writer."""
+    for log in logs:
+        for _ in range(ROWS):
+            await bench.write([log], batches=1, batch_bytes=batch_bytes)
+
+
+async def build(bench: ColdBench, logs: Sequence[PartitionLog]) -> None:
+    """Give each one segment."""
+    for log in logs:
+        await bench.write([log], batches=2, batch_bytes=2_000)
+        await bench.build(log)
+
+
+async def within(limit_s: float, reading: Awaitable[Any]) -> Any:
+    began_s = asyncio.get_running_loop().time()
+    result = await reading
+    assert asyncio.get_running_loop().time() - began_s < limit_s + MOMENT_S
+    return result
+
+
+@pytest.mark.parametrize(("written", "built"), [(2, 0), (0, 32), (2, 32)])
+def test_a_fetch_is_answered_in_time_while_the_store_is_away(written: int, built: int) -> None:
+    async def scenario(bench: ColdBench) -> None:
+        # Given old records, and others that a reader has fetched lately
+        here, *old = await bench.create(1 + written + built)
+        await write(bench, old[:written])
+        await build(bench, [*old[written:], here])
+        bench.restart()
+        assert offsets(await bench.read(here, 0)) == [0, 1]
+
+        # When the store is away, and a fetch wants all of them
+        bench.store.away = ""
+        reads = [ColdRead(log, 0, 50_000) for log in (*old, here)]
+        *failed, found = await within(PROMISED_S, bench.reader.read(reads))
+
+        # Then the others are read, and it is told that the old ones cannot be
+        assert offsets(found) == [0, 1]
+        assert {type(one) for one in failed} == {ObjectStoreUnavailable}
+
+        # And when it is back, then they are read at once
+        bench.store.away = None
+        await asyncio.sleep(DEADLINE_S)
+        again = await within(0, bench.reader.read(reads))
+        assert {type(one) for one in again} == {Records}
+        assert any(map(offsets, again[:-1]))
+
+    play(scenario)
+
+
+def test_what_the_store_gives_is_read_beside_what_it_does_not_answer_for() -> None:
+    async def scenario(bench: ColdBench) -> None:
+        # Given a store that has an answer for what the writer made, and none for segments
+        written, *old = await bench.create(33)
+        await write(bench, [written])
+        await build(bench, old)
+        bench.restart()
+        bench.store.away = "topics/"
+
+        # When a fetch wants both, then it has what can be had
+        reads = [ColdRead(log, 0, 50_000) for log in (*old, written)]
+        *failed, found = await within(PROMISED_S, bench.reader.read(reads))
+        assert {type(one) for one in failed} == {ObjectStoreUnavailable}
+        assert len(offsets(found)) == 25
+
+    play(scenario)
+
+
+def test_fetches_of_many_consumers_are_answered_in_time_while_the_store_is_away() -> None:
+    async def scenario(bench: ColdBench) -> None:
+        # Given many consumers, who together want more than there is memory for
+        logs = await bench.create(12)
+        await write(bench, logs, batch_bytes=40_000)
+        bench.restart()
+        bench.store.away = ""
+        reads = [bench.read(log, 0, 4 * MiB) for log in logs]
+
+        # Then each is told in time that the store is away
+        failed = await within(PROMISED_S, asyncio.gather(*reads))
+        assert {type(one) for one in failed} == {ObjectStoreUnavailable}
+
+    play(scenario, max_bytes=10 * MiB)
+
+
+def test_who_waits_for_a_slow_store_is_told_in_time_and_soon_has_all() -> None:
+    async def scenario(bench: ColdBench) -> None:
+        # Given a store that takes its time, and two consumers who want more than it gives meanwhile
+        logs = await bench.create(2)
+        await write(bench, logs)
+        bench.restart()
+        bench.store.get_s = 6.0
+        wanted = [bench.read(log, 0) for log in logs]
+
+        # When they read, then the first has what there is by then; the other was behind it
+        first, second = await within(PROMISED_S, asyncio.gather(*wanted))
+        assert len(offsets(first)) == 32
+        assert isinstance(second, ObjectStoreUnavailable)
+
+        # When they come again and again, then both have all, and nothing was got twice
+        for log in logs:
+            found: list[int] = []
+            while len(found) < ROWS:
+                records = await within(PROMISED_S, bench.read(log, len(found)))
+                if not isinstance(records, ObjectStoreUnavailable):
+                    found += offsets(records)
+            assert found == [*range(ROWS)]
+        assert len(bench.store.gets) == 2 * ROWS
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("is_latest_wanted", [False, True])
+def test_searches_by_time_end_in_time_while_the_store_is_away(is_latest_wanted: bool) -> None:
+    async def scenario(bench: ColdBench) -> None:
+        # Given a request that looks for records in more partitions than are searched at a time
+        logs = await bench.create(32)
+        await build(bench, logs)
+        bench.restart()
+        bench.store.away = ""
+        searches = [
+            bench.timestamps.latest(log.partition, 0)
+            if is_latest_wanted
+            else bench.timestamps.first_at_or_after(log.partition, 0, 0)
+            for log in logs
+        ]
+
+        # Then it is told in time that the store is away
+        failed = await within(PROMISED_S, asyncio.gather(*searches, return_exceptions=True))
+        assert {type(one) for one in failed} == {ObjectStoreUnavailable}
+
+    play(scenario)

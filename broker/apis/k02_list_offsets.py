@@ -86,6 +86,7 @@ async def handle(request: Request) -> bytes:
         refusal = Refusal(_DENIED) if asked.name in denied else unavailable
         found: list[OffsetAnswer] = []
         for start in range(0, len(asked.partitions), ANSWERED_AT_ONCE):
+            request.check_is_awaited()  # each may have the store searched, as long as that takes
             answers = [
                 _answer(
                     *(request, topic, partition),

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -13,7 +14,8 @@ from storage.reading.cold_gets import MAX_GETS
 from tests.support.broker import BrokerProcess, start_broker
 from tests.support.odd_s3_server import ETAG, Answer, OddS3Server, error
 from tests.support.postgres import until
-from tests.support.wire import WireClient, fetch_request
+from tests.support.request_memory import until_held
+from tests.support.wire import WireClient, encode_frame, fetch_request, list_offset_request
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -87,6 +89,28 @@ async def test_what_a_store_does_not_confirm_is_not_acknowledged(
         server.refusals.clear()
         assert (await produced).error_code == 0
         assert len(server.objects) == stored + 1
+
+
+async def test_no_more_is_searched_for_who_has_gone(
+    server: OddS3Server, broker: BrokerProcess
+) -> None:
+    # Given a client that looks for records of two topics by time, and a store that is away
+    server.refusals["GET"] = error(503, "ServiceUnavailable")
+    server.wanted.clear()
+    wanted = [list_offset_request(topic, 0) for topic in (OLD, COLD)]
+    both = replace(wanted[0], topics=(*wanted[0].topics, *wanted[1].topics))
+    async with await WireClient.connect(broker.bootstrap) as wire:
+        await wire.send(encode_frame(both, 0))
+
+        async def is_searched() -> bool:
+            return bool(server.wanted)
+
+        await until(is_searched)
+
+    # When it goes, then the store is not asked for what the second one has
+    await until_held(broker, 0)
+    assert len(server.wanted) == 1
+    server.refusals.clear()
 
 
 async def test_an_object_that_is_not_given_out_is_asked_for_until_it_is(

@@ -85,8 +85,8 @@ class Planner:
             notes: for each, of a reader who goes from one offset to the next, where its last read
                 has ended; None for other readers. For the former, rows behind those that are needed
                 are planned as well.
-            until_s: how long segments' indexes are waited for. One of which the store does not tell
-                ends that for all others: each would take as long.
+            until_s: how long segments' indexes are waited for. Once the store does not tell of one,
+                no more are asked for: each would take as long. Those under way are waited for.
 
         Raises:
             MetadataUnavailable: the index gave no answer.
@@ -98,15 +98,16 @@ class Planner:
             lookups = [_lookup(reads[number], notes[number]) for number in asked]
             found = await self._metadata.find_segments(lookups)
             for number, rows in zip(asked, found, strict=True):
-                if rows and rows[0].index_length:
-                    self._indexes.begin(rows[0])  # those of all partitions at once
                 plans[number] = _new_plan(rows, now_s)
-        for read, plan in zip(reads, plans, strict=True):
-            assert plan is not None
-            await self._fill(read, plan, until_s)
-            if isinstance(plan.failure, ObjectStoreUnavailable):
-                until_s = 0.0
-        return [plan for plan in plans if plan is not None]
+        made = [plan for plan in plans if plan is not None]
+        for plan in made:
+            if not plan.following and plan.rows and plan.rows[0].index_length:
+                self._indexes.begin(plan.rows[0])  # those of all partitions at once
+        asks = True
+        for read, plan in zip(reads, made, strict=True):
+            await self._fill(read, plan, until_s, asks=asks)
+            asks = asks and not isinstance(plan.failure, ObjectStoreUnavailable)
+        return made
 
     def _along(self, read: ColdRead, note: Note | None, now_s: float) -> Plan | None:
         """Return a plan along the route of the read before; None if the index is to be asked."""
@@ -129,7 +130,7 @@ class Planner:
             route=route,
         )
 
-    async def _fill(self, read: ColdRead, plan: Plan, until_s: float) -> None:
+    async def _fill(self, read: ColdRead, plan: Plan, until_s: float, *, asks: bool) -> None:
         """Make out which pieces are needed, up to max_bytes of them."""
         size = 0
         while True:
@@ -145,7 +146,7 @@ class Planner:
                 return
             if row.index_length:
                 try:
-                    pieces = await self._indexes.pieces(row, until_s)
+                    pieces = await self._indexes.pieces(row, until_s, asks=asks)
                 except StorageError as error:
                     plan.failure = error
                     return

@@ -42,13 +42,20 @@ class SegmentIndexes:
         """Fetch it if it is not here: somebody will wait for it."""
         self._task(entry, ahead=False)
 
-    async def pieces(self, entry: SegmentEntry, until_s: float) -> Sequence[Piece]:
+    async def pieces(
+        self, entry: SegmentEntry, until_s: float, *, asks: bool = True
+    ) -> Sequence[Piece]:
         """Return all blocks of a built segment, in offset order.
+
+        Args:
+            entry: of the segment.
+            until_s: how long its index is waited for.
+            asks: whether the store is asked for one that is not here and not under way.
 
         Raises:
             BadObject, ObjectStoreUnavailable: its index cannot be read, or not until then.
         """
-        if entry.path not in self._tasks and until_s <= now_s():
+        if entry.path not in self._tasks and not (asks and now_s() < until_s):
             raise ObjectStoreUnavailable(
                 f"index of {entry.path}: not asked for, others had {NOT_IN_TIME}"
             )

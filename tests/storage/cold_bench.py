@@ -36,6 +36,7 @@ class WatchedStore(MemoryStore):
     held: is waited for by every GET.
     get_s: what each of the others takes.
     away: of paths that begin so, none gets what it asks for.
+    denied: paths of which nothing is read, as it is said at once.
     """
 
     def __init__(self) -> None:
@@ -46,10 +47,13 @@ class WatchedStore(MemoryStore):
         self.held.set()
         self.get_s = 0.0
         self.away: str | None = None
+        self.denied: set[str] = set()
 
     async def get(self, path: str, start: int, length: int) -> bytearray:
         self.gets.append((path, start, length))
         await self.held.wait()
+        if path in self.denied:
+            raise ObjectStoreUnavailable(path)
         if self.away is not None and path.startswith(self.away):
             await asyncio.sleep(DEADLINE_S)
             raise ObjectStoreUnavailable(path)

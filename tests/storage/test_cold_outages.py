@@ -100,6 +100,34 @@ def test_what_the_store_gives_is_read_beside_what_it_does_not_answer_for() -> No
     play(scenario)
 
 
+def test_what_cannot_be_read_at_once_fails_nothing_else_of_its_fetch() -> None:
+    async def scenario(bench: ColdBench) -> None:
+        # Given old segments, one of which may not be read
+        denied, along, *old = await bench.create(32)
+        await build(bench, [denied, *old, along, along, along])
+        along.high_watermark = 6
+        bench.restart()
+        bench.store.get_s = 0.03
+        (refused,) = await bench.metadata.segments_from(denied.partition, 0, 1)
+        *_, last = await bench.metadata.segments_from(along.partition, 0, 3)
+
+        # And a reader who goes from one to the next, and has not the index of the last
+        bench.store.denied = {refused.path, last.path}
+        for offset in (0, 2):
+            assert offsets(await bench.read(along, offset, max_bytes=4_000)) == [offset, offset + 1]
+        await asyncio.sleep(MOMENT_S)
+        bench.store.denied = {refused.path}
+
+        # When a fetch wants all of them, then it has the others
+        reads = [ColdRead(log, 0, 50_000) for log in (denied, *old)]
+        reads.insert(1, ColdRead(along, 4, 50_000))
+        failed, *found = await bench.reader.read(reads)
+        assert isinstance(failed, ObjectStoreUnavailable)
+        assert [*map(offsets, found)] == [[4, 5]] + [[0, 1]] * len(old)
+
+    play(scenario)
+
+
 def test_fetches_of_many_consumers_are_answered_in_time_while_the_store_is_away() -> None:
     async def scenario(bench: ColdBench) -> None:
         # Given many consumers, who together want more than there is memory for

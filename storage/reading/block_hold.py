@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -15,15 +15,23 @@ from storage.runs import Run
 
 
 class Hold:
-    """What one reader needs, until the end of a `with` block.
+    """What one reader needs, until the end of a `with` block, and until its GETs have ended.
+
+    Were it let go of before, others would begin theirs behind them, and drop what these bring.
 
     Attributes:
         until_s: how long it waits; the GETs go on after that.
         ahead_bytes: read ahead for it, or here already, behind what it needs.
     """
 
-    def __init__(self, blocks: BlockCache, until_s: float = math.inf) -> None:
+    def __init__(
+        self,
+        blocks: BlockCache,
+        until_s: float = math.inf,
+        let_go: Callable[[], None] = lambda: None,
+    ) -> None:
         self._blocks = blocks
+        self._let_go = let_go
         self.until_s = until_s
         self._gets: list[BlockGet] = []
         self._runs: dict[Key, asyncio.Future[Run]] = {}
@@ -39,8 +47,8 @@ class Hold:
 
     async def ready(self, pieces: Iterable[Piece]) -> None:
         """Wait until `run` has an answer for all of these, but not for longer than it may."""
-        runs = [self._runs[piece.key] for piece in pieces if piece.entry.inline is None]
-        waiting = [run for run in runs if not run.done()]
+        runs = [self._runs.get(piece.key) for piece in pieces]
+        waiting = [run for run in runs if run is not None and not run.done()]
         if waiting:
             await wait_until(self.until_s, waiting)
 
@@ -48,12 +56,12 @@ class Hold:
         """Return a piece that is ready.
 
         Raises:
-            BadObject, ObjectStoreUnavailable: it cannot be read, or not in time.
+            BadObject, ObjectStoreUnavailable: it cannot be read, or not in time, or was not added.
         """
         if piece.entry.inline is not None:
             return piece.parse(memoryview(bytearray(piece.entry.inline)))
-        run = self._runs[piece.key]
-        if not run.done():
+        run = self._runs.get(piece.key)
+        if run is None or not run.done():
             raise ObjectStoreUnavailable(f"{piece.entry.path}: {NOT_IN_TIME}")
         return run.result()
 
@@ -66,4 +74,13 @@ class Hold:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        under_way = [get.task for get in self._gets if get.task is not None]
+        if under_way:
+            ended = asyncio.gather(*under_way, return_exceptions=True)
+            ended.add_done_callback(lambda _: self._release())
+        else:
+            self._release()
+
+    def _release(self) -> None:
         self._blocks.release(self._gets)
+        self._let_go()

@@ -2,8 +2,6 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 
 class ByteBudget:
@@ -14,9 +12,8 @@ class ByteBudget:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.used_bytes = 0
 
-    @asynccontextmanager
-    async def held(self, size: int, *, until_s: float) -> AsyncIterator[None]:
-        """Hold `size` bytes for the length of the block; more than all there are is held alone.
+    async def take(self, size: int, *, until_s: float) -> None:
+        """Have `size` bytes until they are given back; more than all there are is had alone.
 
         Raises:
             TimeoutError: others had them until then, a time of the event loop.
@@ -29,24 +26,20 @@ class ByteBudget:
                     await turn
             except (asyncio.CancelledError, TimeoutError):
                 if turn.done() and not turn.cancelled():  # it had been granted
-                    self._give_back(size)
+                    self.give_back(size)
                 elif (size, turn) in self._waiting:
                     self._waiting.remove((size, turn))
                     self._grant()  # those behind may be smaller
                 raise
         else:
             self.used_bytes += size
-        try:
-            yield
-        finally:
-            self._give_back(size)
+
+    def give_back(self, size: int) -> None:
+        self.used_bytes -= size
+        self._grant()
 
     def _fits(self, size: int) -> bool:
         return self.used_bytes == 0 or self.used_bytes + size <= self.limit_bytes
-
-    def _give_back(self, size: int) -> None:
-        self.used_bytes -= size
-        self._grant()
 
     def _grant(self) -> None:
         while self._waiting and self._fits(self._waiting[0][0]):

@@ -25,6 +25,7 @@ of what was replaced stay for a while; a read that comes too late even for that 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -32,7 +33,6 @@ from protocol.batch import read_header
 from storage.errors import (
     MAY_HAVE_MOVED,
     MetadataUnavailable,
-    ObjectStoreUnavailable,
     OffsetOutOfRange,
     StorageError,
 )
@@ -41,7 +41,7 @@ from storage.metrics import StorageMetrics
 from storage.reading.block_cache import BlockCache
 from storage.reading.block_hold import Hold
 from storage.reading.byte_budget import ByteBudget
-from storage.reading.cold_patience import NOT_IN_TIME, PATIENCE_S, now_s
+from storage.reading.cold_patience import PATIENCE_S, now_s
 from storage.reading.read_ahead import Note, Route, SequentialReaders, soon_needed, within_reach
 from storage.reading.read_plan import Piece, memory_of
 from storage.reading.read_planner import ColdRead, Plan, Planner
@@ -97,10 +97,7 @@ class Reader:
         """
         results: list[Records | StorageError] = [_NOTHING] * len(reads)
         numbers = turn(len(reads))
-        try:
-            found = await self._read([reads[number] for number in numbers], now_s() + PATIENCE_S)
-        except TimeoutError:  # there was no memory for them
-            found = [ObjectStoreUnavailable(f"others read, and had {NOT_IN_TIME}")] * len(numbers)
+        found = await self._read([reads[number] for number in numbers], now_s() + PATIENCE_S)
         for number, result in zip(numbers, found, strict=True):
             results[number] = result
         return results
@@ -136,13 +133,16 @@ class Reader:
                 results[number] = records or _NOTHING
             return results
         size = sum(map(memory_of, chain(*self._blocks.gets(needed))))
-        async with self._in_use.held(size, until_s=until_s):
-            with Hold(self._blocks, until_s) as hold:
-                hold.add(needed, within_reach(soon))
-                ahead_bytes = hold.ahead_bytes // max(len(soon), 1)
-                for number in served:
-                    read, plan = reads[number], plans[number]
-                    results[number] = await self._serve(read, plan, hold, ahead_bytes)
+        try:
+            await self._in_use.take(size, until_s=until_s)
+        except TimeoutError:  # others have all memory, so only what is here can be had
+            needed, soon, size = [*filter(self._blocks.is_here, needed)], [], 0
+        with Hold(self._blocks, until_s, partial(self._in_use.give_back, size)) as hold:
+            hold.add(needed, within_reach(soon))
+            ahead_bytes = hold.ahead_bytes // max(len(soon), 1)
+            for number in served:
+                read, plan = reads[number], plans[number]
+                results[number] = await self._serve(read, plan, hold, ahead_bytes)
         return results
 
     def _from_memory(
@@ -178,8 +178,10 @@ class Reader:
             records = self._records(read, plan, found, ahead_bytes)
             if records is not None:
                 return records
-            if failure is not None and (is_fresh or not isinstance(failure, MAY_HAVE_MOVED)):
-                return failure
+            if failure is not None:
+                is_last = is_fresh or now_s() >= hold.until_s
+                if is_last or not isinstance(failure, MAY_HAVE_MOVED):
+                    return failure
             is_at_end = found.offset == offset or found.offset >= read.end_offset
             if failure is None and is_at_end and plan.route is None:
                 return _NOTHING  # the end of the log, or of what is wanted

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from storage.config import MiB
-from storage.errors import ObjectStoreUnavailable
+from storage.errors import ObjectMissing, ObjectStoreUnavailable
 from storage.partition_log import PartitionLog
 from storage.reading.read_planner import ColdRead
 from storage.reading.reader import Records
@@ -140,6 +140,60 @@ def test_fetches_of_many_consumers_are_answered_in_time_while_the_store_is_away(
         # Then each is told in time that the store is away
         failed = await within(PROMISED_S, asyncio.gather(*reads))
         assert {type(one) for one in failed} == {ObjectStoreUnavailable}
+
+    play(scenario, max_bytes=10 * MiB)
+
+
+def test_a_slow_store_is_asked_once_for_what_many_consumers_come_for_again_and_again() -> None:
+    async def scenario(bench: ColdBench) -> None:
+        # Given many consumers of a slow store, who together want more than there is memory for
+        logs = await bench.create(12)
+        await write(bench, logs, batch_bytes=40_000)
+        bench.restart()
+        bench.store.get_s = 6.0
+
+        async def consume(log: PartitionLog) -> None:
+            found: list[int] = []
+            while len(found) < ROWS:
+                records = await within(PROMISED_S, bench.read(log, len(found), 4 * MiB))
+                if not isinstance(records, ObjectStoreUnavailable):
+                    found += offsets(records)
+            assert found == [*range(ROWS)]
+
+        # When they come again and again, then they have all, and nothing was got twice
+        await asyncio.gather(*map(consume, logs))
+        assert len(bench.store.gets) == len(logs) * ROWS
+
+    play(scenario, max_bytes=10 * MiB)
+
+
+def test_who_finds_no_memory_in_time_has_what_is_here_and_is_told_of_what_cannot_be_read() -> None:
+    async def scenario(bench: ColdBench) -> None:
+        # Given a segment that was read lately, one that is lost, and one that nobody has read
+        here, lost, cold, *others = await bench.create(5)
+        await build(bench, [here, lost])
+        await bench.write([cold], batches=2, batch_bytes=50_000)
+        await bench.build(cold)
+        for log in others * 7:
+            await bench.write([log], batches=1, batch_bytes=370_000)
+        (row,) = await bench.metadata.segments_from(lost.partition, 0, 1)
+        bench.store.lost = {row.path}
+        bench.restart()
+        assert offsets(await bench.read(here, 0)) == [0, 1]
+
+        # When others have all memory, though not all places, and wait for long
+        bench.store.get_s = 3 * PROMISED_S
+        reading = [asyncio.create_task(bench.read(log, 0, 4 * MiB)) for log in others]
+        await asyncio.sleep(MOMENT_S)
+        bench.store.get_s = 0.0
+
+        # Then a fetch of the three has the first, and what it is told of each other is true
+        reads = [ColdRead(log, 0, 50_000) for log in (here, lost, cold)]
+        found, missing, late = await within(PROMISED_S, bench.reader.read(reads))
+        assert offsets(found) == [0, 1]
+        assert isinstance(missing, ObjectMissing)
+        assert isinstance(late, ObjectStoreUnavailable)
+        await asyncio.gather(*reading)
 
     play(scenario, max_bytes=10 * MiB)
 

@@ -31,6 +31,7 @@ class BlockCache:
 
     Attributes:
         clock: in s.
+        answers: of the store, to all GETs of this and of `indexes`.
         indexes: of the segments that pieces lie in; they do not count here.
         pace: readers ask it before they take much.
     """
@@ -46,6 +47,7 @@ class BlockCache:
         self.max_bytes = max_bytes
         self.clock = clock
         self._cold_gets = ColdGets(objects, metrics=metrics, clock=clock)
+        self.answers = self._cold_gets.answers
         self.indexes = SegmentIndexes(self._cold_gets)
         self.pace = ColdPace(clock)
         self._get_of: dict[Key, BlockGet] = {}

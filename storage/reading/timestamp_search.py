@@ -36,7 +36,7 @@ class TimestampSearch:
     def __init__(self, metadata: MetadataStore, blocks: BlockCache) -> None:
         self._metadata = metadata
         self._blocks = blocks
-        self._places = ColdPlaces(MAX_SEARCHES)
+        self._places = ColdPlaces(MAX_SEARCHES, blocks.answers)
 
     async def first_at_or_after(
         self, partition: Partition, timestamp_ms: int, start_offset: int

@@ -6,9 +6,11 @@ from typing import Any, Final
 
 import pytest
 
+from protocol.batch_scan import FoundTimestamp
 from storage.config import MiB
 from storage.errors import ObjectMissing, ObjectStoreUnavailable
 from storage.partition_log import PartitionLog
+from storage.reading.cold_gets import MAX_GETS, ColdGets
 from storage.reading.read_planner import ColdRead
 from storage.reading.reader import Records
 from tests.storage.cold_bench import DEADLINE_S, ColdBench, offsets
@@ -221,6 +223,51 @@ def test_who_waits_for_a_slow_store_is_told_in_time_and_soon_has_all() -> None:
                     found += offsets(records)
             assert found == [*range(ROWS)]
         assert len(bench.store.gets) == 2 * ROWS
+
+    play(scenario)
+
+
+def test_who_waits_for_a_place_has_the_answer_of_no_single_object() -> None:
+    async def scenario(bench: ColdBench) -> None:
+        # Given one object that is told of at once, one that is never, and others that are not there
+        paths = [f"wal/{number:04}" for number in range(ROWS)]
+        denied, away, *lost = paths
+        bench.store.denied, bench.store.away, bench.store.lost = {denied}, away, set(lost)
+        bench.store.get_s = 6.0
+
+        # When more are asked for than there are places, then they hear of their own objects
+        gets = ColdGets(bench.store, metrics=bench.metrics, clock=lambda: 0.0)
+        order = (away, *lost[:MAX_GETS], denied, *lost[MAX_GETS:])
+        wanted = [gets.get(path, 0, 1, ahead=False) for path in order]
+        answers = await asyncio.gather(*wanted, return_exceptions=True)
+        for path, answer in zip(order, answers, strict=True):
+            is_lost = path in lost
+            assert isinstance(answer, ObjectMissing if is_lost else ObjectStoreUnavailable)
+
+    play(scenario)
+
+
+def test_a_search_by_time_that_has_no_answer_fails_none_that_the_store_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def at_once(scan: Callable[[Any], Any], batches: Any) -> Any:
+        return scan(batches)
+
+    monkeypatch.setattr(asyncio, "to_thread", at_once)  # virtual time goes on without threads
+
+    async def scenario(bench: ColdBench) -> None:
+        # Given a slow store, which does not answer for one partition
+        logs = await bench.create(32)
+        await build(bench, logs)
+        (row,) = await bench.metadata.segments_from(logs[0].partition, 0, 1)
+        bench.restart()
+        bench.store.away, bench.store.get_s = row.path, DEADLINE_S / 2 + 1
+
+        # When all are searched, each longer than that one, then only that one fails
+        searches = [bench.timestamps.first_at_or_after(log.partition, 0, 0) for log in logs]
+        failed, *found = await asyncio.gather(*searches, return_exceptions=True)
+        assert isinstance(failed, ObjectStoreUnavailable)
+        assert {type(one) for one in found} == {FoundTimestamp}
 
     play(scenario)
 

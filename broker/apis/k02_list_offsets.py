@@ -5,7 +5,8 @@ Latest is the high watermark, or the last stable offset for read_committed (v2 a
 asked of Postgres: an end offset asked for after an acknowledgement includes it, whichever broker
 answers: a client need not ask the leader. For read_committed no record is found from the last
 stable offset on. There are no tiers: -4 is the earliest offset, -5 and -6 are unknown (KIP-1005).
-A partition that is named twice is refused, so that one request searches a log once.
+A partition that is named twice is refused, so that one request searches a log once. All searches of
+a request together have as long as a read of old records; who asks again goes on from there.
 
 ACLs: DESCRIBE on each topic.
 """
@@ -13,6 +14,7 @@ ACLs: DESCRIBE on each topic.
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine
+from contextlib import suppress
 from inspect import iscoroutine
 from typing import Any, Final, NamedTuple
 
@@ -27,8 +29,9 @@ from broker.topics import KnownTopic
 from protocol.acl import Operation, ResourceType
 from protocol.fetch import READ_COMMITTED
 from protocol.list_offsets import OffsetAnswer, encode_list_offsets
-from storage.errors import MetadataUnavailable
+from storage.errors import MetadataUnavailable, ObjectStoreUnavailable
 from storage.partition_log import PartitionLog
+from storage.reading.cold_patience import NOT_IN_TIME, PATIENCE_S, now_s
 
 ANSWERED_AT_ONCE: Final = 500
 """Partitions that are answered in one turn of the event loop, which takes a millisecond."""
@@ -80,6 +83,7 @@ async def handle(request: Request) -> bytes:
     async for asked in Gradually().each(body.topics):
         times.update((asked.name, one.partition_index) for one in asked.partitions)
     read_committed = getattr(body, "isolation_level", 0) == READ_COMMITTED
+    until_s = now_s() + PATIENCE_S
     topics: list[tuple[str, list[OffsetAnswer]]] = []
     for asked in body.topics:
         topic = known.get(asked.name)
@@ -92,6 +96,7 @@ async def handle(request: Request) -> bytes:
                     *(request, topic, partition),
                     refusal or (_REPEATED if count > 1 else None),
                     read_committed=read_committed,
+                    until_s=until_s,
                 )
                 for partition in asked.partitions[start : start + ANSWERED_AT_ONCE]
                 if (count := times.pop((asked.name, partition.partition_index), 0))
@@ -114,6 +119,7 @@ def _answer(
     refusal: MetadataUnavailable | Refusal | None,
     *,
     read_committed: bool,
+    until_s: float,
 ) -> OffsetAnswer | Coroutine[Any, Any, OffsetAnswer]:
     """Return the partition's answer, or what waits for it if records have to be looked at."""
     if refusal is not None:  # raised for each partition, it and all these frames would stay
@@ -124,7 +130,7 @@ def _answer(
         return _response(asked, Found(_UNKNOWN), code_of(condition))
     if isinstance(found, Found):
         return _response(asked, found)
-    return _look_up(request, found, asked, read_committed=read_committed)
+    return _look_up(request, found, asked, read_committed=read_committed, until_s=until_s)
 
 
 def _response(asked: Any, found: Found, code: ErrorCode = ErrorCode.none) -> OffsetAnswer:
@@ -156,16 +162,26 @@ def _find(
 
 
 async def _look_up(
-    request: Request, log: PartitionLog, asked: Any, *, read_committed: bool
+    request: Request, log: PartitionLog, asked: Any, *, read_committed: bool, until_s: float
 ) -> OffsetAnswer:
     try:
-        found = await _look_up_record(request, log, asked.timestamp)
+        found = await _look_up_in_time(request, log, asked.timestamp, until_s)
     except CONDITIONS as condition:
         request.services.read_failures.note(log, condition, timestamp_ms=asked.timestamp)
         return _response(asked, Found(_UNKNOWN), code_of(condition))
     if read_committed and found.offset >= log.last_stable_offset:
         found = Found(_UNKNOWN)
     return _response(asked, found)
+
+
+async def _look_up_in_time(
+    request: Request, log: PartitionLog, timestamp_ms: int, until_s: float
+) -> Found:
+    if now_s() < until_s:  # else nothing is asked at all
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until_s):
+                return await _look_up_record(request, log, timestamp_ms)
+    raise ObjectStoreUnavailable(NOT_IN_TIME)
 
 
 async def _look_up_record(request: Request, log: PartitionLog, timestamp_ms: int) -> Found:

@@ -1,9 +1,10 @@
 """A broker whose object store, or a proxy before it, says what S3 does not, or not often."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
@@ -24,6 +25,7 @@ ARCHIVED: Final = error(403, "InvalidObjectState")
 LATE: Final = "log/wal/00/0192f000-0000-7000-8000-000000000000"
 COLD: Final = "cold"
 OLD: Final = "old"
+OLDER: Final = "older"
 OLD_OBJECTS: Final = 24
 CANNOT_BE_READ: Final = Answer(headers={**ETAG, "x-amz-object-size": "large"})
 
@@ -51,8 +53,9 @@ async def broker(
         store = f"s3://odd/log?endpoint={server.endpoint}&region=us-east-1"
         before = await asyncio.to_thread(start_broker, data, "--store", store)
         async with await WireClient.connect(before.bootstrap) as wire:
-            await wire.create_topic(COLD)
-            assert (await wire.produce(COLD, one_record())).error_code == 0
+            for topic in (COLD, OLDER):
+                await wire.create_topic(topic)
+                assert (await wire.produce(topic, one_record())).error_code == 0
             await wire.create_topic(OLD)
             for _ in range(OLD_OBJECTS):
                 assert (await wire.produce(OLD, one_record())).error_code == 0
@@ -63,6 +66,21 @@ async def broker(
         running = await asyncio.to_thread(start_broker, data, "--store", store, program=hasty)
     yield running
     assert await asyncio.to_thread(running.stop) == 0
+
+
+@pytest.fixture
+def away(server: OddS3Server) -> Iterator[None]:
+    """The store is away for those who read, until it is told otherwise, or the test ends."""
+    server.refusals["GET"] = error(503, "ServiceUnavailable")
+    server.wanted.clear()
+    yield
+    server.refusals.clear()
+
+
+def search_request(*topics: str) -> Any:
+    """Return what looks for records by time."""
+    asked = [list_offset_request(topic, 0) for topic in topics]
+    return replace(asked[0], topics=tuple(chain.from_iterable(one.topics for one in asked)))
 
 
 @pytest.mark.parametrize("said", [SAYS_NOTHING, CANNOT_BE_READ], ids=["nothing", "nonsense"])
@@ -92,15 +110,11 @@ async def test_what_a_store_does_not_confirm_is_not_acknowledged(
 
 
 async def test_no_more_is_searched_for_who_has_gone(
-    server: OddS3Server, broker: BrokerProcess
+    server: OddS3Server, broker: BrokerProcess, away: None
 ) -> None:
     # Given a client that looks for records of two topics by time, and a store that is away
-    server.refusals["GET"] = error(503, "ServiceUnavailable")
-    server.wanted.clear()
-    wanted = [list_offset_request(topic, 0) for topic in (OLD, COLD)]
-    both = replace(wanted[0], topics=(*wanted[0].topics, *wanted[1].topics))
     async with await WireClient.connect(broker.bootstrap) as wire:
-        await wire.send(encode_frame(both, 0))
+        await wire.send(encode_frame(search_request(OLD, COLD), 0))
 
         async def is_searched() -> bool:
             return bool(server.wanted)
@@ -110,7 +124,19 @@ async def test_no_more_is_searched_for_who_has_gone(
     # When it goes, then the store is not asked for what the second one has
     await until_held(broker, 0)
     assert len(server.wanted) == 1
-    server.refusals.clear()
+
+
+async def test_searches_of_many_topics_do_not_wait_for_one_after_the_other(
+    server: OddS3Server, broker: BrokerProcess, away: None
+) -> None:
+    # When a client looks for records of some topics by time, while the store is away
+    async with await WireClient.connect(broker.bootstrap) as wire:
+        response = await wire.ask(search_request(OLD, COLD, OLDER))
+
+    # Then it is told of all, and the store was not asked for each
+    answers = [topic.partitions[0] for topic in response.topics]
+    assert [one.error_code for one in answers] == [ErrorCode.kafka_storage_error] * 3
+    assert len(server.wanted) < 3
 
 
 async def test_an_object_that_is_not_given_out_is_asked_for_until_it_is(
@@ -127,14 +153,12 @@ async def test_an_object_that_is_not_given_out_is_asked_for_until_it_is(
 
 
 async def test_a_fetch_of_old_records_and_new_ones_has_these_while_the_store_is_away(
-    server: OddS3Server, broker: BrokerProcess
+    server: OddS3Server, broker: BrokerProcess, away: None
 ) -> None:
     async with await WireClient.connect(broker.bootstrap) as wire:
         # Given a record that memory has, others that only the store has, and a store that is away
         await wire.create_topic("live")
         assert (await wire.produce("live", one_record())).error_code == 0
-        server.refusals["GET"] = error(503, "ServiceUnavailable")
-        server.wanted.clear()
 
         # When a fetch wants both, then it has the one, and is told of the others
         wanted = fetch_request([(OLD, 0, 0), ("live", 0, 0)], max_bytes=50 << 20)

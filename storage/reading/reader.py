@@ -133,8 +133,8 @@ class Reader:
                 results[number] = records or _NOTHING
             return results
         size = sum(map(memory_of, chain(*self._blocks.gets(needed))))
-        try:
-            await self._in_use.take(size, until_s=until_s)
+        try:  # half of the time is for the GETs: who had none left would begin them for nobody
+            await self._in_use.take(size, until_s=until_s - PATIENCE_S / 2)
         except TimeoutError:  # others have all memory, so only what is here can be had
             needed, soon, size = [*filter(self._blocks.is_here, needed)], [], 0
         with Hold(self._blocks, until_s, partial(self._in_use.give_back, size)) as hold:

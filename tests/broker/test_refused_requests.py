@@ -57,6 +57,9 @@ class Asked:
         if not self._allowed:
             raise Refusal(ErrorCode.topic_authorization_failed, "Not authorized.")
 
+    def check_is_awaited(self) -> None:
+        """Its client is there."""
+
     def decode(self) -> Any:
         return self.message
 

@@ -46,12 +46,11 @@ def make_log(
     """Return the log; `name_of` tells the name of a topic."""
     metrics = StorageMetrics(registry)
     paths = ReservedPaths(metadata, new_id)
-    tail = TailCache(settings.cache.tail_bytes)
     writer = Writer(
         objects=objects,
         metadata=metadata,
         paths=paths,
-        tail=tail,
+        tail=TailCache(settings.cache.tail_bytes),
         config=settings.writer,
         metrics=metrics,
         clock=clock,
@@ -60,5 +59,5 @@ def make_log(
         name_of=name_of,
     )
     blocks = BlockCache(objects, max_bytes=settings.cache.block_bytes, metrics=metrics, clock=clock)
-    log = Log(metadata=metadata, writer=writer, tail=tail, blocks=blocks, metrics=metrics)
+    log = Log(metadata=metadata, writer=writer, blocks=blocks, metrics=metrics)
     return LogParts(log=log, writer=writer, blocks=blocks, paths=paths)

@@ -29,7 +29,6 @@ from storage.reading.block_cache import BlockCache
 from storage.reading.read_planner import END, ColdRead
 from storage.reading.reader import Reader, Records
 from storage.reading.timestamp_search import TimestampSearch
-from storage.tail import TailCache
 from storage.writer import Writer
 
 POLL_S: Final = 0.1
@@ -46,9 +45,6 @@ log = structlog.get_logger()
 class Log:
     """All partitions, as seen by one broker.
 
-    Args:
-        tail: the writer's.
-
     Attributes:
         append: see Writer.append.
         note_refused: see Writer.note_refused.
@@ -59,7 +55,6 @@ class Log:
         *,
         metadata: MetadataStore,
         writer: Writer,
-        tail: TailCache,
         blocks: BlockCache,
         metrics: StorageMetrics,
     ) -> None:
@@ -67,7 +62,7 @@ class Log:
         self.note_refused = writer.note_refused
         self._telling = writer.telling
         self._metadata = metadata
-        self._tail = tail
+        self._tail = writer.tail
         self._reader = Reader(metadata, blocks, metrics)
         self._aborted = AbortedIndexes(metadata)
         self._timestamps = TimestampSearch(metadata, blocks)

@@ -58,6 +58,7 @@ class Writer:
     """Gathers batches into objects and makes them durable; see the module's docstring.
 
     Attributes:
+        tail: where it keeps what is committed.
         telling: of what its objects do not say already.
     """
 
@@ -100,6 +101,7 @@ class Writer:
         self._overtaken = OvertakenProducers(clock)
         self._acknowledgements = Acknowledgements(tail, self._overtaken, metrics)
         self._untold = Untold(clock)
+        self.tail = tail
         self.telling = Telling(self._untold, self._store_told)
         self._check: asyncio.Handle | None = None
         self._closed = False

@@ -10,6 +10,9 @@
     group_deletions.py what is removed while nobody else can get at the group
     deletes_in_turn.py groups that are deleted, some at a time
     group_upkeep.py    takeover, changed topics, expiry
+    group_setup.py     makes and wires all of these
+    group_requests.py  what handlers share; offset_requests.py: those of offsets; group_records.py:
+                       from a machine's snapshot to what the store keeps
 
 Every failure is a Refusal with Kafka's code. If Postgres does not answer, that is one that makes
 clients try again; nothing that a client was told is ever taken back.

@@ -57,7 +57,7 @@ class Loading:
 
     def kept_ids(self, generation: int) -> KeptIds:
         """Return which topics the records of a generation are of."""
-        return KeptIds(checkpoint=self._files(generation))
+        return KeptIds(checkpoint=self.files(generation))
 
     def known_ids(self, generation: int) -> dict[str, str]:
         """Return the ids of the topics of a generation, by checkpoint and table."""
@@ -97,7 +97,7 @@ class Loading:
                 again.
         """
         self._refuse_other_source(generation)
-        refuse_left_out(self.warehouse.session, self.options, self._files(generation))
+        refuse_left_out(self.warehouse.session, self.options, self.files(generation))
         self._refuse_other_topics(generation)
         self._refuse_other_topics_of_table(generation)
         stream = read_stream(self.warehouse.session, self.options, are_there=True)
@@ -133,7 +133,8 @@ class Loading:
         values = self.logic.values(records, columns)
         return values.columns, decode(records, values)
 
-    def _files(self, generation: int) -> HadoopFiles:
+    def files(self, generation: int) -> HadoopFiles:
+        """Return what is in the checkpoint of a generation."""
         return HadoopFiles(session=self.warehouse.session, path=self.checkpoint(generation))
 
     def _found(self) -> StructType:
@@ -171,7 +172,7 @@ class Loading:
             generation=live_generation,
         )
         last_batch = partial(batches.last_batch, warehouse.session)
-        refuse_put_back(self._files(generation), last_batch, self.options.output, ANEW)
+        refuse_put_back(self.files(generation), last_batch, self.options.output, ANEW)
         batches.begin(warehouse.session)
         return batches
 
@@ -191,7 +192,7 @@ class Loading:
                 fix="give that one with --checkpoint, or make the table anew: replay",
             ) from error
         refuse_put_back(
-            self._files(generation),
+            self.files(generation),
             lambda _query_id: table.last_batch(session, generation),
             self.options.output,
             ANEW,
@@ -203,7 +204,7 @@ class Loading:
         return self.logic.changed(rows_and_dead_letters(decode(records, values)))
 
     def _refuse_other_source(self, generation: int) -> None:
-        checkpoint = self._files(generation)
+        checkpoint = self.files(generation)
         refuse_other_source(checkpoint, self.options.source, "make the table anew: replay")
 
     def _refuse_other_topics(self, generation: int) -> None:
@@ -229,7 +230,7 @@ class Loading:
         Raises:
             JobFailed: the checkpoint has batches.
         """
-        checkpoint = self._files(generation)
+        checkpoint = self.files(generation)
         if checkpoint.names("commits"):
             raise JobFailed(
                 f"{checkpoint.path} is of records that {self.options.output} does not have",

@@ -175,7 +175,7 @@ def _generation(loading: Loading, first: int) -> int:
         if there is None:
             files.write_text(marker, wanted)
         known = loading.known_ids(generation)
-        of_it = topics_in(HadoopFiles(session=files.session, path=loading.checkpoint(generation)))
+        of_it = topics_in(loading.files(generation))
         is_of_others = made_again(known, topics) or left_out(
             files.session, loading.options, of_it, known
         )

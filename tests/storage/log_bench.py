@@ -72,12 +72,11 @@ class LogBench:
     def _start(self) -> None:
         metrics = StorageMetrics(CollectorRegistry())
         self._paths = ReservedPaths(self.metadata, lambda: UUID(int=next(self._ids)))
-        tail = TailCache(self._tail_bytes)
         self.writer = Writer(
             objects=self.objects,
             metadata=self.metadata,
             paths=self._paths,
-            tail=tail,
+            tail=TailCache(self._tail_bytes),
             config=WriterConfig(),
             metrics=metrics,
             clock=time.monotonic,
@@ -91,7 +90,6 @@ class LogBench:
         self.log = Log(
             metadata=self.metadata,
             writer=self.writer,
-            tail=tail,
             blocks=self._blocks,
             metrics=metrics,
         )

@@ -59,12 +59,11 @@ class LogBroker:
             lambda: uuid7(now_ms(), writer_id.bytes[-2:] + next(ids).to_bytes(8, "big")),
             clock,
         )
-        tail = TailCache(1 << 20)
         self.writer = Writer(
             objects=objects,
             metadata=metadata,
             paths=self._paths,
-            tail=tail,
+            tail=TailCache(1 << 20),
             config=WriterConfig(flush_bytes=flush_bytes),
             metrics=metrics,
             clock=clock,
@@ -73,9 +72,7 @@ class LogBroker:
             name_of=lambda _: POLICY.name,
         )
         self._blocks = BlockCache(objects, max_bytes=1 << 20, metrics=metrics, clock=clock)
-        self.log = Log(
-            metadata=metadata, writer=self.writer, tail=tail, blocks=self._blocks, metrics=metrics
-        )
+        self.log = Log(metadata=metadata, writer=self.writer, blocks=self._blocks, metrics=metrics)
         self._run = asyncio.create_task(self.writer.run())
 
     async def stop(self) -> None:
